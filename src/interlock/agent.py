@@ -1,0 +1,94 @@
+"""PORT: a session with an agent program.
+
+An `Agent` knows how to start one kind of program; a `Session` is one continuous life of it. The runner prompts a
+session, hears `Update`s while the turn runs, and gets a `Turn` when it ends. Implementations live in `agents/`:
+`command` (any program, one prompt per session), `scripted` (in process, for tests and simulations), `acp` later.
+
+Promises every implementation keeps:
+
+* `open` either returns a live session or raises `AgentError`; nothing is left running then.
+* Every process of a session is in a process group of its own, and `identity` names its leader.
+* `prompt` never raises for what the agent does: a crash, a refusal and a time-out are a `Turn` with that `stop`.
+* `cancel` asks politely and returns; `close` leaves nothing of the session running, and may be called twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from interlock.processes import Identity
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Something a session said or did during a turn."""
+
+    kind: Literal["text", "tool", "notice", "usage"]
+    text: str
+    data: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """How a prompt ended.
+
+    `end` is the agent's own end of turn (for a program: exit 0), `failed` a non-zero exit, `killed` an end by a
+    signal, `cancelled` our own request, `timeout` the time limit, `capacity` a usage limit or overload of the
+    agent's provider. `output` is what it said, cut to the output limit; `exit_code` is null for agents without one.
+    """
+
+    stop: Literal["end", "failed", "killed", "cancelled", "timeout", "capacity"]
+    output: str = ""
+    exit_code: int | None = None
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What a session is opened with.
+
+    `environment` is the whole environment of the program (already reduced to what it may see). `log` is a file
+    that everything the program prints is appended to. Times are seconds, sizes bytes.
+    """
+
+    session_id: str
+    member: str
+    workdir: str
+    environment: Mapping[str, str]
+    log: str
+    time_limit: float
+    stop_grace: float
+    output_bytes: int
+    secrets: tuple[str, ...] = ()
+
+
+class Session(Protocol):
+    """One continuous life of an agent program."""
+
+    @property
+    def identity(self) -> Identity | None:
+        """The process that leads the session's process group; null in process or before the first prompt."""
+
+    async def prompt(self, text: str, on_update: Callable[[Update], None]) -> Turn:
+        """Run one turn and wait for its end. A `command` session accepts one prompt only."""
+
+    async def cancel(self) -> None:
+        """Ask the running turn to end; the pending `prompt` then returns `cancelled`."""
+
+    async def close(self) -> None:
+        """End the session and everything it started (TERM, the grace, KILL), and check that it is gone."""
+
+
+class Agent(Protocol):
+    """One kind of agent program."""
+
+    name: str
+
+    async def open(self, opening: Opening) -> Session:
+        """Start a session.
+
+        Raises:
+            AgentError: the program is missing or did not start; the message says what to install or check.
+        """

@@ -1,0 +1,82 @@
+"""PORT: how one run of a task is carried out.
+
+The worker claims a task, hands a `Job` to the executor that fits it, and turns the `Result` into ledger verbs. An
+executor never touches the ledger. Implementations live in `executors/`: `shell` (the task's own `run` command),
+`agent` (a session of an agent program with the task's text as prompt), `workflow` later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from interlock.agent import Update
+from interlock.processes import Identity
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run of one task, with everything an executor may know of it.
+
+    `prompt` is the text an agent gets (subject, body, findings of an earlier round, how to report); `command` is the
+    task's `run`, for `shell`. `environment` is complete. Times are seconds, sizes bytes.
+    """
+
+    team: str
+    task_id: str
+    run_id: str
+    member: str
+    session_id: str
+    prompt: str
+    command: str | None
+    workdir: str
+    environment: Mapping[str, str]
+    log: str
+    time_limit: float
+    stop_grace: float
+    output_bytes: int
+    secrets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How the run ended, as seen from outside.
+
+    `ended`: the program ended by itself, successfully. `failed`: it ended with an error. `killed`: a signal that was
+    not ours ended it. `cancelled`: we stopped it. `timeout`: its time was up. `capacity`: its provider had none left.
+    """
+
+    status: Literal["ended", "failed", "killed", "cancelled", "timeout", "capacity"]
+    output: str
+    exit_code: int | None
+    detail: str | None
+    seconds: float
+
+
+class Execution(Protocol):
+    """One run under way."""
+
+    async def run(
+        self, on_update: Callable[[Update], None], on_start: Callable[[Identity], None] = lambda identity: None
+    ) -> Result:
+        """Carry the job out and wait for its end. Never raises for what the program does.
+
+        `on_start` is called as soon as the program's process exists.
+        """
+
+    async def again(self, findings: str, on_update: Callable[[Update], None]) -> Result | None:
+        """Put `findings` (a failed verify) to the same session; null where the executor keeps none."""
+
+    async def cancel(self) -> None:
+        """Stop it; `run` then returns `cancelled`."""
+
+    async def close(self) -> None:
+        """Leave nothing of it running."""
+
+
+class Executor(Protocol):
+    """One way to carry jobs out."""
+
+    def start(self, job: Job) -> Execution:
+        """An execution of `job`, not yet running."""

@@ -1,0 +1,1 @@
+"""Values and rules without I/O."""

@@ -1,0 +1,192 @@
+"""Every setting in one table: name, default, unit and help. Reading one is `settings.get("inbox_limit")`.
+
+Precedence, strongest first: `INTERLOCK_<NAME>` in the environment, the team's own value, `<home>/settings.json`,
+the default. Values are int, float, bool or text, told by the default. Team-scoped settings may be set per team.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from interlock.errors import ConfigParseError, InvalidRequest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+
+class Setting:
+    """One row of the table."""
+
+    __slots__ = ("choices", "default", "help", "minimum", "name", "team")
+
+    def __init__(
+        self,
+        name: str,
+        default: int | float | bool | str,
+        help: str,
+        *,
+        team: bool = True,
+        minimum: float | None = None,
+        choices: tuple[str, ...] = (),
+    ) -> None:
+        self.name = name
+        self.default = default
+        self.help = help
+        self.team = team
+        self.minimum = minimum
+        self.choices = choices
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that overrides it."""
+        return f"INTERLOCK_{self.name.upper()}"
+
+    def parse(self, value: object, where: str) -> int | float | bool | str:
+        """`value` as this setting's type.
+
+        Raises:
+            InvalidRequest: it is not of that type, below the minimum, or none of the choices.
+        """
+        try:
+            parsed = self._convert(value)
+        except (TypeError, ValueError):
+            kind = {bool: "true or false", int: "a whole number", float: "a number"}.get(type(self.default), "text")
+            raise InvalidRequest(
+                f"{where}: {self.name} must be {kind}, not {value!r}", field=self.name, value=value
+            ) from None
+        if self.choices and parsed not in self.choices:
+            raise InvalidRequest(
+                f"{where}: {self.name} must be one of: {', '.join(self.choices)}", field=self.name, value=value
+            )
+        if self.minimum is not None and isinstance(parsed, (int, float)) and parsed < self.minimum:
+            raise InvalidRequest(
+                f"{where}: {self.name} must be at least {self.minimum:g}, not {value!r}", field=self.name, value=value
+            )
+        return parsed
+
+    def _convert(self, value: object) -> int | float | bool | str:
+        if isinstance(self.default, bool):
+            if isinstance(value, bool):
+                return value
+            word = str(value).strip().lower()
+            if word in ("1", "true", "yes", "on"):
+                return True
+            if word in ("0", "false", "no", "off"):
+                return False
+            raise ValueError(word)
+        if isinstance(value, bool):
+            raise TypeError("a truth value is not a number or a text")
+        if isinstance(self.default, int):
+            if isinstance(value, float) and not value.is_integer():
+                raise ValueError(value)
+            return int(value)  # type: ignore[call-overload, no-any-return]
+        if isinstance(self.default, float):
+            return float(value)  # type: ignore[arg-type]
+        if not isinstance(value, str):
+            raise TypeError("not a text")
+        return value
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("team_limit", 100, "Active teams per home.", team=False, minimum=1),
+    Setting("member_limit", 10, "Members per team; the lead counts, people do not.", minimum=1),
+    Setting("task_limit", 1000, "Open tasks per team.", minimum=1),
+    Setting("inbox_limit", 1000, "Unread messages per inbox; the next one is refused, none is dropped.", minimum=1),
+    Setting("message_bytes", 102_400, "Largest message content, in bytes of UTF-8.", minimum=1),
+    Setting("subject_chars", 200, "Longest task subject, in characters.", minimum=1),
+    Setting("body_chars", 10_000, "Longest task body, in characters; the Work Log does not count.", minimum=0),
+    Setting(
+        "claim_policy",
+        "strict",
+        "What a claim of a task with open blockers does: `strict` refuses, `soft` warns and succeeds.",
+        choices=("strict", "soft"),
+    ),
+    Setting("claim_ttl", 0, "Seconds a claim made by hand lasts without a heartbeat; 0: for ever.", minimum=0),
+    Setting("heartbeat_ttl", 300, "Seconds a run that heartbeats may stay silent before it counts as stale.", minimum=1),
+    Setting("parallel", 3, "Runs that a runner keeps open at once in a team; a plan may say otherwise.", minimum=1),
+    Setting("retries", 3, "Failed attempts at a task before it goes to deadletter.", minimum=0),
+    Setting("retry_delay", 2.0, "Seconds before the second attempt; doubled for each further one.", minimum=0),
+    Setting("verify_rounds", 3, "Times a task may come back from a failed verify before it goes to deadletter.", minimum=1),
+    Setting("verify_timeout", 1800, "Seconds a verify command may take.", minimum=1),
+    Setting("task_timeout", 3600, "Seconds one run of a task may take before it is cancelled.", minimum=1),
+    Setting("stop_grace", 5.0, "Seconds between asking a process to end (TERM) and ending it (KILL).", minimum=0),
+    Setting("output_bytes", 1_048_576, "Output kept of one run or verify, in bytes; the middle is cut.", minimum=1024),
+    Setting("shutdown_timeout", 300, "Seconds a shutdown request waits for its answers.", minimum=1),
+    Setting("wait_timeout", 30.0, "Seconds a long-poll waits when the caller does not say.", team=False, minimum=0),
+    Setting("busy_timeout", 10.0, "Seconds to wait for a locked ledger before `ledger_busy`.", team=False, minimum=0),
+    Setting("wal_bytes", 16_777_216, "Size at which a ledger's write-ahead log is emptied.", team=False, minimum=65536),
+    Setting("mirror", True, "Write the files that show the ledger (task files, inboxes, config.json)."),
+)
+
+BY_NAME: dict[str, Setting] = {setting.name: setting for setting in SETTINGS}
+
+
+class Settings:
+    """The settings in force for one home and, with `for_team`, one team."""
+
+    def __init__(
+        self,
+        home: Mapping[str, Any] | None = None,
+        team: Mapping[str, Any] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._home = home or {}
+        self._team = team or {}
+        self._environment = os.environ if environment is None else environment
+
+    def for_team(self, values: Mapping[str, Any]) -> Settings:
+        """The same settings with one team's own values laid over."""
+        return Settings(self._home, values, self._environment)
+
+    def get(self, name: str) -> Any:
+        """The value in force, parsed."""
+        return self.look_up(name)[0]
+
+    def look_up(self, name: str) -> tuple[Any, str]:
+        """The value in force and where it comes from: environment, team, home or default."""
+        setting = known(name)
+        text = self._environment.get(setting.variable)
+        if text is not None:
+            return setting.parse(text, setting.variable), "environment"
+        if setting.team and name in self._team:
+            return setting.parse(self._team[name], "team setting"), "team"
+        if name in self._home:
+            return setting.parse(self._home[name], "settings.json"), "home"
+        return setting.default, "default"
+
+
+def known(name: str) -> Setting:
+    """The row of that name.
+
+    Raises:
+        InvalidRequest: there is none; the message names the nearest.
+    """
+    setting = BY_NAME.get(name)
+    if setting is None:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, BY_NAME, n=1)
+        hint = f" Did you mean {near[0]}?" if near else " `interlock config list` shows all."
+        raise InvalidRequest(f"There is no setting {name!r}.{hint}", field=name)
+    return setting
+
+
+def read_file(path: str) -> dict[str, Any]:
+    """The values of a home's `settings.json`; an absent file has none.
+
+    Raises:
+        ConfigParseError: the file is not a JSON object of known settings.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            values = json.load(file)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise ConfigParseError(f"{path} cannot be read as JSON: {error}. Mend or remove it.", path=path) from error
+    if not isinstance(values, dict):
+        raise ConfigParseError(f"{path} must hold one JSON object of settings.", path=path)
+    return values
