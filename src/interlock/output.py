@@ -49,7 +49,7 @@ class Blanker:
     def _emit(self, text: bytes, until: int) -> bytes:
         out = bytearray()
         position = 0
-        covered = 0
+        covered = max(self._covered - until, 0)
         for start, end in self._spans(text):
             if start >= until:
                 break
@@ -57,7 +57,7 @@ class Blanker:
             if start > 0 or not self._covered:
                 out += BLANK
             position = min(end, until)
-            covered = max(end - until, 0)
+            covered = max(covered, end - until)
         out += text[position:until]
         self._held = text[until:]
         self._covered = covered
