@@ -18,7 +18,9 @@ from interlock.processes import RUN_TOKEN, Identity, alive, current, end_group, 
 
 # A process that lasts until it is ended, but never longer than this suite.
 LAST = "import time; time.sleep(60)"
-STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
+STUBBORN = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
+)
 # Prints its child's pid; the child gets a session of its own, and its parent ends when its input does.
 ESCAPING = """
 import os, sys, time
