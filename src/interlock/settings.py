@@ -105,11 +105,15 @@ SETTINGS: tuple[Setting, ...] = (
         choices=("strict", "soft"),
     ),
     Setting("claim_ttl", 0, "Seconds a claim made by hand lasts without a heartbeat; 0: for ever.", minimum=0),
-    Setting("heartbeat_ttl", 300, "Seconds a run that heartbeats may stay silent before it counts as stale.", minimum=1),
+    Setting(
+        "heartbeat_ttl", 300, "Seconds a run that heartbeats may stay silent before it counts as stale.", minimum=1
+    ),
     Setting("parallel", 3, "Runs that a runner keeps open at once in a team; a plan may say otherwise.", minimum=1),
     Setting("retries", 3, "Failed attempts at a task before it goes to deadletter.", minimum=0),
     Setting("retry_delay", 2.0, "Seconds before the second attempt; doubled for each further one.", minimum=0),
-    Setting("verify_rounds", 3, "Times a task may come back from a failed verify before it goes to deadletter.", minimum=1),
+    Setting(
+        "verify_rounds", 3, "Times a task may come back from a failed verify before it goes to deadletter.", minimum=1
+    ),
     Setting("verify_timeout", 1800, "Seconds a verify command may take.", minimum=1),
     Setting("task_timeout", 3600, "Seconds one run of a task may take before it is cancelled.", minimum=1),
     Setting("stop_grace", 5.0, "Seconds between asking a process to end (TERM) and ending it (KILL).", minimum=0),
