@@ -42,11 +42,11 @@ def seconds(text: str) -> float:
     Raises:
         ValueError: `text` is not an ISO 8601 time.
     """
-    from datetime import datetime, timezone
+    from datetime import UTC, datetime
 
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=timezone.utc)
+        moment = moment.replace(tzinfo=UTC)
     return moment.timestamp()
 
 

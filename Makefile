@@ -1,0 +1,69 @@
+# Everything a developer or CI runs, by name. `make` alone lists it.
+# Each target makes the virtual environment it needs; nothing has to be installed first but Python >= 3.11 and make.
+
+VENV   ?= .venv
+DOSE   ?= 1
+JOBS   ?= 2
+ARGS   ?=
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest -n $(JOBS)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint check bench storm wheel reference picture clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## make .venv with everything that development needs (once)
+
+# PYTHON=/path/to/python3.12 chooses another one.
+$(STAMP): pyproject.toml
+	@set -e; python=; \
+	for one in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
+	  if command -v "$$one" >/dev/null 2>&1 && \
+	     "$$one" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then python=$$one; break; fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+	  echo "Interlock needs Python 3.11 or newer, and none was found. Install one, or say where: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; exit 1; fi; \
+	if ! "$$python" -c 'import venv, ensurepip' >/dev/null 2>&1; then \
+	  echo "$$python cannot make virtual environments. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; fi; \
+	echo "Setting up $(VENV) with $$python (once; about a minute) ..."; \
+	"$$python" -m venv $(VENV); \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'; \
+	touch $@
+
+demo: $(STAMP) ## see the main job at work, in under a minute
+	@$(BIN)/interlock demo $(ARGS)
+
+test: $(STAMP) ## run the tests (ARGS="-k claim" chooses)
+	@$(PYTEST) $(ARGS)
+
+lint: $(STAMP) ## format check, ruff, mypy, import layers, generated reference
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python scripts/reference.py --check
+
+check: lint test ## everything that CI checks before it storms
+
+bench: $(STAMP) ## measure, each beside its floor (ARGS="wake --json" chooses)
+	@$(BIN)/python -m bench $(ARGS)
+
+storm: $(STAMP) ## long storms of processes and random cases (DOSE=0.1 for a tenth of them)
+	@DOSE=$(DOSE) $(PYTEST) -m storm --timeout 1800 $(ARGS)
+
+wheel: $(STAMP) ## build dist/*.whl
+	@rm -rf dist
+	@$(BIN)/python -m build --wheel --outdir dist .
+
+reference: $(STAMP) ## write docs/reference/ from the code
+	@$(BIN)/python scripts/reference.py
+
+picture: $(STAMP) ## draw the demo's terminal into docs/pictures/
+	@$(BIN)/python scripts/terminal_picture.py docs/pictures/demo.svg $(BIN)/interlock demo
+
+clean: ## remove what these targets made
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Implementations of the notifier port; only `interlock.app` names them."""

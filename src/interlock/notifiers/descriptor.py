@@ -1,0 +1,72 @@
+"""What the waiters of `socket` and `inprocess` share: sleeping on a descriptor, with the safety net in that wait."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from interlock.notifier import INTERVAL
+from interlock.notifiers.polling import always
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+
+class DescriptorWaiter:
+    """Sleeps until `descriptor` is readable or `changed` says so, and calls `release` once when closed.
+
+    The descriptor must be non-blocking. It belongs to whoever made it, who closes it in `release`.
+    """
+
+    def __init__(self, descriptor: int, changed: Callable[[], bool] | None, release: Callable[[], None]) -> None:
+        self._descriptor = descriptor
+        self._changed = changed or always
+        self._release: Callable[[], None] | None = release
+
+    def wait(self, timeout: float) -> bool:
+        import select
+
+        # poll, not select: select refuses descriptors above 1023, which a server with many waiters reaches.
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLIN)
+        deadline = time.monotonic() + timeout
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            if poll.poll(min(left, INTERVAL) * 1000):
+                self._empty()
+                return True
+            if self._changed():
+                return True
+            if time.monotonic() >= deadline:
+                return False
+
+    def fileno(self) -> int | None:
+        return self._descriptor
+
+    def drain(self) -> bool:
+        return self._empty() or self._changed()
+
+    def close(self) -> None:
+        if self._release is not None:
+            release, self._release = self._release, None
+            release()
+
+    def __enter__(self) -> DescriptorWaiter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _empty(self) -> bool:
+        """Read everything that is pending; True when there was anything."""
+        found = False
+        try:
+            while os.read(self._descriptor, 4096):
+                found = True
+        except BlockingIOError:
+            pass
+        return found
