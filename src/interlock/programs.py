@@ -85,6 +85,7 @@ class Program:
         self._cancelled = False
         self._patience: anyio.CancelScope | None = None
         self._done: anyio.Event | None = None
+        self._ended = False
         self._left: tuple[int, ...] = ()
 
     def start(self) -> Identity:
@@ -192,14 +193,22 @@ class Program:
         drained.set()
 
     async def _end(self) -> None:
-        if self._process is None or self.identity is None or self._process.returncode is not None:
+        if self._process is None or self.identity is None or self._ended:
             return
-        end = partial(processes.end_group, self.identity, grace=self._stop_grace, token=self.token)
         with anyio.CancelScope(shield=True):
-            if not await anyio.to_thread.run_sync(end):
-                self._left = tuple(processes.group_members(self.identity, token=self.token))
+            self._ended, self._left = await anyio.to_thread.run_sync(self._end_all, self.identity)
         if self._process.returncode is None:
             self._process.poll()
+
+    def _end_all(self, leader: Identity) -> tuple[bool, tuple[int, ...]]:
+        if self._process is not None and self._process.returncode is not None:
+            # The system made us wait for the leader to learn of its end (see `_has_exited`). We have watched the group
+            # until now, so it is ours without proof.
+            gone = processes.end_group(leader, grace=self._stop_grace)
+            gone = processes.end_marked(self.token, self._stop_grace) and gone
+        else:
+            gone = processes.end_group(leader, grace=self._stop_grace, token=self.token)
+        return gone, () if gone else tuple(processes.group_members(leader, token=self.token))
 
     def _put_away(self) -> None:
         if self._pipe >= 0:

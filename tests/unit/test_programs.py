@@ -273,6 +273,28 @@ async def test_what_a_listener_raises_reaches_the_caller_and_ends_the_program(op
     assert alive(started[0]) is False and group_members(started[0]) == []
 
 
+@pytest.fixture(params=["all of the system", "polling", "waiting"])
+def watching(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How the end of a program is noticed: macOS has no pidfd, and before Python 3.13 no waitid either."""
+    if request.param != "all of the system":
+        monkeypatch.delattr(os, "pidfd_open", raising=False)
+    if request.param == "waiting":
+        monkeypatch.delattr(os, "waitid", raising=False)
+
+
+@pytest.mark.usefixtures("watching")
+async def test_a_child_without_our_token_ends_with_the_group(opening: Opening) -> None:
+    children: list[Identity] = []
+    ended = await turn(
+        opening,
+        ["sh", "-c", "env -i sleep 60 >/dev/null 2>&1 & echo $!"],
+        on_update=lambda update: children.append(named(int(update.text))),
+    )
+    assert ended.stop == "end"
+    assert [alive(child) for child in children] == [False]
+
+
+@pytest.mark.usefixtures("watching")
 @pytest.mark.parametrize("manner", ["silent", "holding the pipe"])
 async def test_a_daemon_does_not_outlive_the_program_nor_hold_it_up(opening: Opening, manner: str) -> None:
     daemons: list[Identity] = []
