@@ -54,6 +54,10 @@ class Node:
         }[self.kind]
 
 
+class _TooManyPieces(Exception):
+    """Taking the file apart was given up."""
+
+
 class Faults:
     """Everything that is wrong with one plan, in the order of its lines."""
 
@@ -91,10 +95,27 @@ def _shown(fault: dict[str, Any]) -> str:
 def compose(text: str, faults: Faults) -> Node | None:
     """The tree of `text`, or null with the reason added to `faults`."""
     from ruamel.yaml import YAML
+    from ruamel.yaml.composer import Composer
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+    class Bounded(Composer):
+        """Gives up early on a file of countless small pieces, which would take long to take apart."""
+
+        pieces = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            self.pieces += 1
+            if self.pieces > MOST_PIECES:
+                raise _TooManyPieces
+            return super().compose_node(parent, index)
+
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Composer = Bounded
     try:
-        root = YAML(typ="safe", pure=True).compose(text)
+        root = yaml.compose(text)
+    except _TooManyPieces:
+        faults.add(None, f"the plan has more than {MOST_PIECES:,} pieces; divide the work into several plans")
+        return None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         said = " ".join(str(part) for part in (error.context, error.problem) if part)

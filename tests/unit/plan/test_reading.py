@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -236,12 +235,11 @@ def test_aliases_are_shared_until_they_unfold_to_too_much() -> None:
     shared = with_tasks("  a: &same {run: ls}\n  b: *same")
     assert reading.parse(shared, "p.yaml").tasks["b"].run == "ls"
     bomb = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12))
-    began = time.monotonic()
     assert "unfolds to more than" in only_fault(bomb)[1]
+    assert "has more than 100,000 pieces" in only_fault("a: [" + "1," * 500_000 + "]")[1]
     assert "stands inside what it names" in only_fault("a: &a [*a]")[1]
     assert "nested too deeply" in only_fault("[" * 3000)[1]
     assert "nested too deeply" in faults("a: " + "[" * 60 + "]" * 60)[0][1]
-    assert time.monotonic() - began < 5
 
 
 def test_a_file_is_refused_when_it_is_missing_too_large_a_directory_or_not_utf_8(tmp_path: Path) -> None:

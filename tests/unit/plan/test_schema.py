@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,3 +58,35 @@ def test_every_row_of_the_table_is_described_in_the_schema() -> None:
     for part in (schema, task, member, schema["properties"]["limits"]):
         assert part["additionalProperties"] is False
         assert all(row["description"] for row in part["properties"].values())
+
+
+ROOT = Path(__file__).parents[3]
+PLANS = [*sorted((ROOT / "examples").glob("*.yaml")), ROOT / "src/interlock/demo/plan.yaml"]
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.name)
+def test_every_plan_that_we_ship_is_sound_and_fits_the_schema(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert reading.faults_of(text, str(path)) == []
+    Draft202012Validator(json_schema()).validate(YAML(typ="safe", pure=True).load(text))
+
+
+def test_the_examples_are_there() -> None:
+    assert {path.stem for path in PLANS} >= {"release-check", "feature", "plan"}
+
+
+def test_the_contracts_own_plan_is_sound() -> None:
+    contract = """\
+team: release-check
+workdir: .
+parallel: 3                          # isolation: worktree, setup, copy
+members:
+  ada: {agent: shell}                # shell runs a task's `run`
+  bob: {agent: claude, model: sonnet, permissions: ask}      # ask, workspace, read-only, unattended
+tasks:
+  lint:  {subject: Lint the sources, run: ruff check src}
+  test:  {subject: Run the unit tests, run: pytest -q tests/unit, blocked_by: [lint]}
+  notes: {subject: Write release notes, body: "Read the log since the last tag and write …", assignee: bob, verify: test -s NOTES.md, review: human, blocked_by: [test]}
+"""  # noqa: E501
+    assert reading.faults_of(contract, "p.yaml") == []
+    assert valid(YAML(typ="safe", pure=True).load(contract))
