@@ -19,9 +19,13 @@ _MANY_ARGUMENTS = 1000
 
 @dataclass(slots=True)
 class Entry:
-    """What stood in one mapping: sound values by key, and the line of every key, sound or not."""
+    """What stood in one mapping: sound values by key, and the line of every known key, sound or not.
+
+    With an `unknown` key in it, what seems to be missing may just be misspelt.
+    """
 
     line: int
+    unknown: bool = False
     values: dict[str, Any] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
 
@@ -74,6 +78,7 @@ class Reader:
         for name, key, value in self._pairs(node, where):
             row = by_name.get(name)
             if row is None:
+                entry.unknown = True
                 self._faults.add(key.line, f'unknown key "{_short(name)}" in {where}.{_hint(name, fields)}')
                 continue
             entry.lines[name] = key.line
