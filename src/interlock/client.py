@@ -10,15 +10,18 @@ with a session of its own may not do. Tasks are named by id, by a unique suffix 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from interlock.agent import Update
 from interlock.model.event import Event
 from interlock.model.message import Message
 from interlock.model.question import Question
 from interlock.model.task import Run, Task
 from interlock.model.team import Member
+from interlock.plan.comparing import Changes
+from interlock.runner.stop import Stop
 
 
 class Mail(Protocol):
@@ -278,6 +281,37 @@ class Home(Protocol):
 
         Raises:
             MembersRunning: somebody is at work; `force` ends them.
+        """
+
+    def stage(
+        self, plan: str, *, redo: Collection[str] = (), new: bool = False, dry_run: bool = False
+    ) -> tuple[str, Changes]:
+        """Bring a team up to a plan file: members, tasks, dependencies, all or nothing; (team, what changed).
+
+        Raises:
+            PlanError: the plan cannot be run as it stands; `errors` lists every fault with its line.
+            AgentError: a member's agent cannot be run by this version.
+        """
+
+    def drive(
+        self,
+        team: str,
+        *,
+        parallel: int | None = None,
+        until: float | None = None,
+        stop: Stop | None = None,
+        on_update: Callable[[str, str, Update], None] = ...,
+    ) -> str:
+        """Run the team's agents until nothing can proceed without a person; answers why it ended.
+
+        Args:
+            parallel: runs open at once; the team's setting by default.
+            until: seconds since the epoch after which nothing new starts.
+            stop: how others ask it to end.
+            on_update: hears (member, task id, update) of everything the agents say.
+
+        Raises:
+            RunnerAlive: another living process drives this team.
         """
 
     def settings(self) -> list[dict[str, Any]]:

@@ -13,12 +13,17 @@ from interlock.workspace import Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Collection, Mapping
     from typing import Any
 
+    from interlock.agent import Update
     from interlock.clock import Clock
+    from interlock.executor import Executor
     from interlock.ledger import Ledgers
+    from interlock.model.team import Member
     from interlock.notifier import Notifier
+    from interlock.plan.comparing import Changes
+    from interlock.runner.stop import Stop
     from interlock.settings import Settings
 
 SETTINGS_FILE = "settings.json"
@@ -29,12 +34,21 @@ DELETING = ".deleting-"
 class LocalHome:
     """See `client.Home`."""
 
-    def __init__(self, path: str, settings: Settings, clock: Clock, ledgers: Ledgers, notifier: Notifier) -> None:
+    def __init__(
+        self,
+        path: str,
+        settings: Settings,
+        clock: Clock,
+        ledgers: Ledgers,
+        notifier: Notifier,
+        executor_for: Callable[[Member], Executor],
+    ) -> None:
         self.path = path
         self._settings = settings
         self._clock = clock
         self._ledgers = ledgers
         self._notifier = notifier
+        self._executor_for = executor_for
         self._workspaces: dict[str, Workspace] = {}
 
     def create_team(
@@ -111,6 +125,51 @@ class LocalHome:
         self._workspaces.pop(name, None)
         self._ledgers.forget(workspace.directory)
         _remove_tree(doomed)
+
+    def stage(
+        self, plan: str, *, redo: Collection[str] = (), new: bool = False, dry_run: bool = False
+    ) -> tuple[str, Changes]:
+        from interlock.errors import AgentError
+        from interlock.plan.comparing import compare
+        from interlock.plan.reading import load
+        from interlock.runner import staging
+
+        found = load(plan)
+        for member in found.members.values():
+            if member.agent not in ("shell", "command"):
+                raise AgentError(
+                    f"{member.name} is a {member.agent!r} agent, which this version cannot run yet. Use `agent: shell`, or "
+                    "any program: `agent: {command: [PROGRAM, ARGUMENT, …]}`.",
+                    member=member.name,
+                    agent=member.agent,
+                )
+        if found.team not in self.teams():
+            if dry_run:
+                return found.team, compare(found, {}, redo)
+            self.create_team(found.team, workdir=found.workdir)
+        workspace = self._workspace(found.team)
+        if dry_run:
+            return found.team, staging.preview(workspace, found, redo=redo, new=new)
+        return found.team, staging.stage(workspace, found, redo=redo, new=new)
+
+    def drive(
+        self,
+        team: str,
+        *,
+        parallel: int | None = None,
+        until: float | None = None,
+        stop: Stop | None = None,
+        on_update: Callable[[str, str, Update], None] = lambda member, task, update: None,
+    ) -> str:
+        import anyio
+
+        from interlock.runner.crew import Crew
+
+        crew = Crew(
+            self._workspace(team), self._executor_for, home=self.path, parallel=parallel, until=until, stop=stop,
+            on_update=on_update,
+        )  # fmt: skip
+        return anyio.run(crew.work)
 
     def settings(self) -> list[dict[str, Any]]:
         found = []
