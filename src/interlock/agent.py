@@ -45,12 +45,20 @@ class Turn:
     detail: str | None = None
 
 
+def ignore(identity: Identity) -> None:
+    """Nobody wants to know."""
+
+
 @dataclass(frozen=True, slots=True)
 class Opening:
     """What a session is opened with.
 
-    `environment` is the whole environment of the program (already reduced to what it may see). `log` is a file
-    that everything the program prints is appended to. Times are seconds, sizes bytes.
+    `environment` is the whole environment of the program (already reduced to what it may see); an
+    `INTERLOCK_RUN_TOKEN` in it lets what the program starts be found again, also by another process (see
+    `processes`). `log` is a file that everything the program prints is appended to, empty for none. `time_limit` is
+    for one turn. `secrets` are blanked in updates, output and log. `on_start` is called as soon as the process exists
+    that leads the session's group: within `open`, or within `prompt` where that starts it. Times are seconds, sizes
+    bytes.
     """
 
     session_id: str
@@ -62,6 +70,7 @@ class Opening:
     stop_grace: float
     output_bytes: int
     secrets: tuple[str, ...] = ()
+    on_start: Callable[[Identity], None] = ignore
 
 
 class Session(Protocol):
@@ -70,6 +79,10 @@ class Session(Protocol):
     @property
     def identity(self) -> Identity | None:
         """The process that leads the session's process group; null in process or before the first prompt."""
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it takes more than one prompt; a `command` session does not."""
 
     async def prompt(self, text: str, on_update: Callable[[Update], None]) -> Turn:
         """Run one turn and wait for its end. A `command` session accepts one prompt only."""

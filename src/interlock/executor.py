@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from interlock.agent import Update
+from interlock.agent import Update, ignore
 from interlock.processes import Identity
 
 
@@ -20,7 +20,8 @@ class Job:
     """One run of one task, with everything an executor may know of it.
 
     `prompt` is the text an agent gets (subject, body, findings of an earlier round, how to report); `command` is the
-    task's `run`, for `shell`. `environment` is complete. Times are seconds, sizes bytes.
+    task's `run`, for `shell`. `environment` is complete; with an `INTERLOCK_RUN_TOKEN` of this run's own in it, what the
+    run starts can be ended by another process, after a crash of this one. Times are seconds, sizes bytes.
     """
 
     team: str
@@ -57,12 +58,11 @@ class Result:
 class Execution(Protocol):
     """One run under way."""
 
-    async def run(
-        self, on_update: Callable[[Update], None], on_start: Callable[[Identity], None] = lambda identity: None
-    ) -> Result:
+    async def run(self, on_update: Callable[[Update], None], on_start: Callable[[Identity], None] = ignore) -> Result:
         """Carry the job out and wait for its end. Never raises for what the program does.
 
-        `on_start` is called as soon as the program's process exists.
+        A program that cannot be started is a `failed` result whose `detail` says what to check. `on_start` is called
+        as soon as the program's process exists; never for an agent in process.
         """
 
     async def again(self, findings: str, on_update: Callable[[Update], None]) -> Result | None:

@@ -1,0 +1,1 @@
+"""Implementations of the `agent` port, one program family a module."""

@@ -1,0 +1,290 @@
+"""PORT: every public verb, as the command line, MCP and Python users call it.
+
+`Home` is a directory of teams; `Team` is one team, seen by one caller. Verbs raise `InterlockError`s, whose `code` is
+stable. The implementation in `clients/local.py` works on the ledgers of this machine; one over HTTP comes later and
+changes no command.
+
+Every verb of `Team` acts as the caller of `acting(...)`; `by=` names another member for a single call, which a caller
+with a session of its own may not do. Tasks are named by id, by a unique suffix (`003`), or by their key in a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from interlock.model.event import Event
+from interlock.model.message import Message
+from interlock.model.question import Question
+from interlock.model.task import Run, Task
+from interlock.model.team import Member
+
+
+class Mail(Protocol):
+    """Messages being handed over. Leaving the `with` block normally marks them delivered; an exception gives them back."""
+
+    messages: list[Message]
+    timed_out: bool
+
+    def as_xml(self) -> str:
+        """The messages as `<teammate-message>` blocks, for the lead after a block with the team's state; empty if none."""
+
+
+class Tasks(Protocol):
+    """The task ledger."""
+
+    def create_task(
+        self,
+        subject: str,
+        *,
+        body: str = "",
+        type: str | None = None,
+        priority: str = "normal",
+        assignee: str | None = None,
+        blocked_by: Sequence[str] = (),
+        review: str | None = None,
+        verify: str | None = None,
+        run: str | None = None,
+        parent_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        by: str | None = None,
+    ) -> Task:
+        """Create a task. `run` is the command a shell member executes; `review`: null, `none`, `human` or a member."""
+
+    def task(self, task: str) -> Task:
+        """One task, whole."""
+
+    def tasks(
+        self, *, status: str | None = None, owner: str | None = None, ready: bool = False, limit: int | None = None
+    ) -> list[Task]:
+        """Tasks in order of creation; `ready` gives the ready queue in its order. `status` takes either vocabulary."""
+
+    def graph(self) -> tuple[list[Task], list[tuple[str, str]]]:
+        """All tasks but deleted ones, and the edges (blocker, blocked) between them."""
+
+    def claim(self, task: str, *, force: bool = False, take_over: bool = False, by: str | None = None) -> Task:
+        """Take a task."""
+
+    def next_task(self, *, by: str | None = None) -> Task | None:
+        """Claim the most urgent, oldest ready task the caller may have; null where there is none."""
+
+    def update(self, task: str, *, by: str | None = None, **fields: Any) -> Task:
+        """Edit subject, body, type, priority, review, verify, command, metadata; add a `log` line; go forward to a
+        `status`."""
+
+    def depend(self, task: str, *, on: str, remove: bool = False, by: str | None = None) -> Task:
+        """Make `task` wait for `on`, or no longer."""
+
+    def release(self, task: str, *, reason: str | None = None, by: str | None = None) -> Task:
+        """Give a task back."""
+
+    def complete(self, task: str, *, summary: str | None = None, by: str | None = None) -> Task:
+        """Report a task as finished. Its `verify` is run here, now, before this returns."""
+
+    def delete(self, task: str, *, by: str | None = None) -> Task:
+        """Delete a task that is not final."""
+
+    def approve(self, task: str, *, summary: str | None = None, by: str | None = None) -> Task:
+        """A reviewer's yes."""
+
+    def reject(self, task: str, *, reason: str, by: str | None = None) -> Task:
+        """A reviewer's no: back to the author with `reason` as findings."""
+
+    def retry(self, task: str, *, by: str | None = None) -> Task:
+        """Another chance for a task in deadletter."""
+
+    def cancel(
+        self, task: str, *, reason: str | None = None, cascade: bool = False, by: str | None = None
+    ) -> list[Task]:
+        """Call a task off, with `cascade` also what waits for it; answers what was cancelled."""
+
+    def block(self, task: str, *, reason: str, by: str | None = None) -> Task:
+        """Stop for a reason that is not a dependency."""
+
+    def unblock(self, task: str, *, by: str | None = None) -> Task:
+        """The reason is gone."""
+
+    def assign(self, task: str, *, to: str | None, by: str | None = None) -> Task:
+        """Reserve a task for a member; null frees it."""
+
+    def heartbeat(self, task: str, *, by: str | None = None) -> Run:
+        """Show that the run lives."""
+
+    def runs(self, task: str) -> list[Run]:
+        """All attempts at a task, oldest first."""
+
+    def work_log(self, task: str) -> list[tuple[str, str, str]]:
+        """The task's Work Log as (at, author, text)."""
+
+
+class Mailing(Protocol):
+    """Messages and the shutdown handshake."""
+
+    def send(
+        self,
+        sender: str | None = None,
+        *,
+        to: str,
+        content: str,
+        type: str = "message",
+        summary: str | None = None,
+        urgent: bool = False,
+        request_id: str | None = None,
+        approve: bool | None = None,
+        reason: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        client_id: str | None = None,
+    ) -> Message:
+        """Send one message. `client_id` makes a repeated send harmless."""
+
+    def broadcast(
+        self, sender: str | None = None, *, content: str, summary: str | None = None, client_id: str | None = None
+    ) -> dict[str, Any]:
+        """Send to all members but the sender: `{"delivered": […], "not_delivered": [{"member", "error", "message"}]}`."""
+
+    def mail(
+        self, *, wait: float | None = None, urgent_only: bool = False, inject: bool = False, by: str | None = None
+    ) -> AbstractContextManager[Mail]:
+        """Hand over the caller's mail; with `wait`, sleep up to so many seconds for some to come.
+
+        `inject` bounds the amount to what fits before a prompt, and adds the team's state for the lead.
+        """
+
+    def read(self, by: str | None = None) -> list[Message]:
+        """Hand over the caller's mail as this call's return value."""
+
+    def acknowledge(self, ids: Sequence[str], *, by: str | None = None) -> list[str]:
+        """Say that these messages were seen."""
+
+    def history(self, *, member: str | None = None, limit: int = 100, before: int | None = None) -> list[Message]:
+        """The newest `limit` messages to or from a member, or of the whole team, in order; marks nothing."""
+
+    def request_shutdown(
+        self, member: str | None = None, *, reason: str | None = None, by: str | None = None
+    ) -> dict[str, Any]:
+        """Ask a member to stop, or announce the caller's own shutdown."""
+
+    def answer_shutdown(
+        self, request: str | None = None, *, approve: bool, reason: str | None = None, by: str | None = None
+    ) -> dict[str, Any]:
+        """Approve or reject a shutdown request."""
+
+    def shutdown_requests(self) -> list[dict[str, Any]]:
+        """Requests that are still open."""
+
+
+class People(Protocol):
+    """What waits for a human."""
+
+    def questions(self) -> list[Question]:
+        """Open questions, oldest first."""
+
+    def reply(self, task: str, text: str, *, question: str | None = None, by: str | None = None) -> Task:
+        """Answer a question about a task."""
+
+
+class Team(Tasks, Mailing, People, Protocol):
+    """One team, seen by one caller."""
+
+    name: str
+    directory: str
+
+    def acting(self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python") -> Team:
+        """The same team, seen by another caller."""
+
+    def describe(self) -> dict[str, Any]:
+        """The team with its members, as in `config.json`, plus `task_counts`."""
+
+    def members(self) -> list[Member]:
+        """Members, the lead first."""
+
+    def spawn(
+        self,
+        name: str,
+        *,
+        agent: str | None = None,
+        command: Sequence[str] | None = None,
+        agent_id: str | None = None,
+        type: str | None = None,
+        model: str | None = None,
+        permissions: str | None = None,
+        by: str | None = None,
+    ) -> Member:
+        """Register a member."""
+
+    def remove(self, name: str, *, by: str | None = None) -> list[str]:
+        """Take a member out; answers the ids of the tasks it gave back."""
+
+    def configure(self, changes: Mapping[str, Any], *, by: str | None = None) -> dict[str, Any]:
+        """Set, or with null unset, the team's own settings; answers them all."""
+
+    def setting(self, name: str) -> tuple[Any, str]:
+        """A setting's value for this team, and where it comes from."""
+
+    def events(self, since: int = 0, *, limit: int | None = None) -> tuple[list[Event], int]:
+        """Events after `since`, and the sequence number to go on from."""
+
+    def follow(self, since: int = 0) -> Iterator[Event]:
+        """Events after `since`, as they come, for ever."""
+
+    def status(self) -> dict[str, Any]:
+        """What needs a human, what runs since when with its last words, what is next, counts."""
+
+    def report(self, since: str | None = None) -> dict[str, Any]:
+        """What needs you, what is done with its evidence, what failed and why, what it cost."""
+
+    def output(self, task: str, run: int | None = None) -> tuple[str, int]:
+        """(path, run number) of the log of a run's output, the newest by default.
+
+        Raises:
+            RunNotFound: that run, or its log, does not exist.
+        """
+
+    def verify_pending(self) -> list[Task]:
+        """Run the verify of tasks whose verifier is gone; answers those tasks."""
+
+    def doctor(self, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
+        """Check ledger, files and mirror: `{"healthy": bool, "findings": [{"level", "what", "path", "repaired"}]}`."""
+
+
+class Home(Protocol):
+    """A directory of teams."""
+
+    path: str
+
+    def create_team(
+        self,
+        name: str,
+        lead: str = "agent:main:main",
+        *,
+        claim_policy: str | None = None,
+        workdir: str | None = None,
+    ) -> Team:
+        """Make a team. Nothing is left behind when that fails."""
+
+    def team(self, name: str) -> Team:
+        """The team of that name.
+
+        Raises:
+            InvalidTeamName, TeamNotFound.
+        """
+
+    def teams(self) -> list[str]:
+        """Names of all teams, sorted."""
+
+    def delete_team(self, name: str, *, force: bool = False) -> None:
+        """Delete a team with all its directories. Members at work are asked to stop first, and it is refused.
+
+        Raises:
+            MembersRunning: somebody is at work; `force` ends them.
+        """
+
+    def settings(self) -> list[dict[str, Any]]:
+        """Every setting with its value, source, default and help."""
+
+    def configure(self, changes: Mapping[str, Any]) -> None:
+        """Set, or with null unset, settings of the home."""
+
+    def close(self) -> None:
+        """Give files and connections back."""

@@ -1,0 +1,1 @@
+"""Implementations of the `executor` port, one way to carry a task out a module."""

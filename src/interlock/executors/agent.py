@@ -1,0 +1,87 @@
+"""Carries out a task by a session of an agent program, with the task's text as its prompt.
+
+The session stays open after the first turn, so that `again` can put the findings of a failed verify to it; `close`
+ends it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from interlock.agent import Agent, Opening, Session, Turn, Update, ignore
+from interlock.errors import AgentError
+from interlock.executor import Job, Result
+from interlock.processes import Identity
+
+
+class AgentExecutor:
+    """For members with an agent."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    def start(self, job: Job) -> AgentExecution:
+        """An execution of `job.prompt`, not yet running."""
+        return AgentExecution(self._agent, job)
+
+
+class AgentExecution:
+    """One session and its turns."""
+
+    def __init__(self, agent: Agent, job: Job) -> None:
+        self._agent = agent
+        self._job = job
+        self._session: Session | None = None
+        self._stopped = False
+
+    async def run(self, on_update: Callable[[Update], None], on_start: Callable[[Identity], None] = ignore) -> Result:
+        """Open the session and run the first turn."""
+        began = time.monotonic()
+        job = self._job
+        opening = Opening(
+            session_id=job.session_id,
+            member=job.member,
+            workdir=job.workdir,
+            environment=job.environment,
+            log=job.log,
+            time_limit=job.time_limit,
+            stop_grace=job.stop_grace,
+            output_bytes=job.output_bytes,
+            secrets=job.secrets,
+            on_start=on_start,
+        )
+        if self._stopped:
+            return Result("cancelled", "", None, None, 0.0)
+        try:
+            self._session = session = await self._agent.open(opening)
+        except AgentError as error:
+            return Result("failed", "", None, error.message, time.monotonic() - began)
+        if self._stopped:  # while it was being opened
+            await session.close()
+            return Result("cancelled", "", None, None, time.monotonic() - began)
+        return _result(await session.prompt(job.prompt, on_update), began)
+
+    async def again(self, findings: str, on_update: Callable[[Update], None]) -> Result | None:
+        """Another turn of the same session; null where it takes no more prompts."""
+        began = time.monotonic()
+        if self._session is None or self._stopped or not self._session.lasting:
+            return None
+        return _result(await self._session.prompt(findings, on_update), began)
+
+    async def cancel(self) -> None:
+        """End the running turn, and let no further one begin."""
+        self._stopped = True
+        if self._session is not None:
+            await self._session.cancel()
+
+    async def close(self) -> None:
+        """End the session."""
+        self._stopped = True
+        if self._session is not None:
+            await self._session.close()
+
+
+def _result(turn: Turn, began: float) -> Result:
+    status = "ended" if turn.stop == "end" else turn.stop
+    return Result(status, turn.output, turn.exit_code, turn.detail, time.monotonic() - began)

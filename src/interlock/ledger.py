@@ -1,0 +1,348 @@
+"""PORT: one team's ledger, the truth everything else mirrors.
+
+A `Ledger` gives out two kinds of views of the same rows:
+
+* `with ledger.transaction() as rows:` is the only way to change anything. One writer per team at a time; all or
+  nothing; whatever a rule reads inside it stays true until the commit. Raising rolls back.
+* `with ledger.snapshot() as rows:` reads a single moment and never waits for a writer.
+
+The port speaks in rows of an aggregate, never in SQL. The rules (who may claim, what unblocks) stand above it, in
+`tasks/`, `mailbox` and `teams`, and are written once; a backend only reads and writes. `tests/conformance/` holds
+every backend to this page. Code imports this module for types only: hooks do not pay for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from interlock.model.event import Event
+from interlock.model.message import Message
+from interlock.model.question import Question
+from interlock.model.task import Run, Task
+from interlock.model.team import Member, Team
+
+
+class TeamRows(Protocol):
+    """The team's one row, its members and their sessions."""
+
+    def get(self) -> Team:
+        """The team."""
+
+    def update(self, team: Team, **changes: Any) -> None:
+        """Write these fields, in the row and in `team`."""
+
+    def day_number(self, day: str) -> int:
+        """The next task number of that UTC day (1, 2, …), counted up in the row."""
+
+    def count_open(self, change: int) -> int:
+        """Add `change` to the number of open tasks and answer it."""
+
+    def add_member(self, member: Member) -> None:
+        """Store a new member."""
+
+    def update_member(self, member: Member, **changes: Any) -> None:
+        """Write these fields, in the row and in `member`."""
+
+    def remove_member(self, name: str) -> None:
+        """Forget a member; its messages and runs stay."""
+
+    def member(self, name: str) -> Member | None:
+        """The member of that name."""
+
+    def member_by_key(self, session_key: str) -> Member | None:
+        """The member with that session key."""
+
+    def members(self) -> list[Member]:
+        """All, the lead first, then by joining; people last."""
+
+    def inbox_taken(self, directory: str) -> str | None:
+        """The name of the member whose inbox directory equals that, without regard to case."""
+
+    def session_known(self, member: str, session: str) -> bool:
+        """Whether that session has begun."""
+
+    def begin_session(self, member: str, session: str, at: str, process: str | None) -> None:
+        """Store a session that begins, with the process it lives in, if known."""
+
+    def end_session(self, member: str, session: str, at: str) -> None:
+        """Note that a session has ended."""
+
+    def touch(self, member: str, session: str, at: str) -> None:
+        """Note that a member acted, and in which session."""
+
+    def address(self, name: str) -> tuple[str, str, str, int] | None:
+        """(name, inbox, role, unread) of a member, by name or session key: all that mail needs."""
+
+    def names(self) -> list[str]:
+        """The names of all members and people."""
+
+    def living_sessions(self, member: str) -> list[tuple[str, str | None]]:
+        """(session, process) of the sessions of that member that have not ended."""
+
+
+class TaskRows(Protocol):
+    """Tasks and their Work Logs."""
+
+    def insert(self, task: Task) -> int:
+        """Store a new task and answer its `n`; `n` and `rank` of `task` are set to it."""
+
+    def update(self, task: Task, **changes: Any) -> None:
+        """Write these fields, in the row and in `task`."""
+
+    def get(self, task_id: str) -> Task | None:
+        """The task with exactly that id."""
+
+    def ids_ending(self, suffix: str, limit: int) -> list[str]:
+        """Ids that end in `-<suffix>`, the newest first."""
+
+    def by_plan_key(self, key: str) -> Task | None:
+        """The newest task made from that key of a plan."""
+
+    def planned(self) -> list[Task]:
+        """The newest task of each plan key."""
+
+    def select(
+        self,
+        *,
+        states: Iterable[str] | None = None,
+        owner: str | None = None,
+        limit: int | None = None,
+        after: int = 0,
+    ) -> list[Task]:
+        """Tasks in order of creation; `states` none means all but deleted ones, `after` is an `n` to go on from."""
+
+    def next_ready(self, member: str, *, shell: bool | None, now: str) -> Task | None:
+        """The ready task that `member` should take: most urgent, then oldest. `shell`: only tasks with (or without)
+        a command of their own."""
+
+    def ready(self, limit: int) -> list[Task]:
+        """The ready queue in its order."""
+
+    def ready_after(self) -> str | None:
+        """The earliest `not_before` among ready tasks."""
+
+    def owned(self, member: str) -> list[Task]:
+        """Tasks that member holds now."""
+
+    def current(self) -> dict[str, str]:
+        """For each owner the task in progress it took last."""
+
+    def counts(self) -> dict[str, int]:
+        """How many tasks are in each state."""
+
+    def add_log(self, task_id: str, at: str, author: str, text: str) -> None:
+        """Append a Work Log line."""
+
+    def log(self, task_id: str) -> list[tuple[str, str, str]]:
+        """The Work Log as (at, author, text)."""
+
+
+class GraphRows(Protocol):
+    """Who waits for whom. Edges outlive completion."""
+
+    def add(self, blocker: str, blocked: str) -> bool:
+        """Store an edge; false where it stood already."""
+
+    def remove(self, blocker: str, blocked: str) -> bool:
+        """Drop an edge; false where there was none."""
+
+    def blockers(self, task_id: str) -> list[tuple[str, str]]:
+        """(id, state) of everything the task waits or waited for."""
+
+    def dependents(self, task_id: str) -> list[str]:
+        """Ids of everything that waits or waited for the task."""
+
+    def open_dependents(self, task_id: str) -> list[Task]:
+        """The dependents of a task that are not final."""
+
+    def edges(self) -> list[tuple[str, str]]:
+        """All edges as (blocker, blocked)."""
+
+    def edges_of(self, task_ids: Sequence[str]) -> list[tuple[str, str, str, str]]:
+        """(blocker, its state, blocked, its state) of every edge that touches one of those."""
+
+    def rank(self, task_id: str) -> int:
+        """The task's rank (see `model.graph`)."""
+
+    def set_ranks(self, ranks: Mapping[str, int]) -> None:
+        """Store new ranks."""
+
+
+class RunRows(Protocol):
+    """Attempts at tasks."""
+
+    def begin(self, run: Run) -> None:
+        """Store a new run."""
+
+    def update(self, run: Run, **changes: Any) -> None:
+        """Write these fields, in the row and in `run`."""
+
+    def get(self, task_id: str, number: int) -> Run | None:
+        """That run."""
+
+    def of_task(self, task_id: str) -> list[Run]:
+        """All runs of a task, oldest first."""
+
+    def of_session(self, task_id: str, session: str) -> Run | None:
+        """The newest run of the task that belonged to that session."""
+
+    def open(self) -> list[Run]:
+        """Runs that have not ended."""
+
+    def open_count(self) -> int:
+        """How many there are."""
+
+
+class MessageRows(Protocol):
+    """Mail. Stages change for many messages at once; the recipient's `unread` counter goes with them."""
+
+    def insert(self, message: Message, client_id: str | None) -> int:
+        """Store a message, answer its `n` (also set on it) and count it as unread."""
+
+    def by_client_id(self, sender: str, client_id: str) -> list[Message]:
+        """What that sender stored under that id of its own."""
+
+    def offerable(self, recipient: str, limit: int, urgent_only: bool) -> list[tuple[Message, str, str]]:
+        """Messages not yet delivered, in order, each with the process that last offered it and when."""
+
+    def offer(self, recipient: str, numbers: Sequence[int], session: str, process: str, at: str) -> None:
+        """Mark messages as being handed to a session by a process; counts up their attempts."""
+
+    def deliver(self, recipient: str, numbers: Sequence[int], session: str, at: str) -> list[str]:
+        """Mark offered messages of that session as delivered; the ids that were."""
+
+    def acknowledge(self, recipient: str, session: str, at: str) -> list[str]:
+        """Mark what was delivered to that session as seen; the ids that were."""
+
+    def acknowledge_ids(self, recipient: str, ids: Sequence[str], at: str) -> list[str]:
+        """Mark these delivered messages as seen; the ids that were."""
+
+    def requeue(self, recipient: str, *, except_session: str | None, numbers: Sequence[int] | None) -> list[str]:
+        """Put messages that were offered or delivered but not acknowledged back to stored; the ids that were."""
+
+    def undelivered(self, recipient: str, after: int = 0) -> list[Message]:
+        """What `messages.jsonl` shows: not yet delivered, in order."""
+
+    def numbered(self, numbers: Sequence[int]) -> list[Message]:
+        """The messages with those numbers."""
+
+    def history(
+        self, *, member: str | None, limit: int, before: int | None, request_id: str | None = None
+    ) -> list[Message]:
+        """Messages to or from a member (or all), the newest `limit`, in order."""
+
+    def unread_of(self, recipient: str) -> int:
+        """How many messages a member has not read."""
+
+
+class QuestionRows(Protocol):
+    """Questions to people."""
+
+    def insert(self, question: Question) -> None:
+        """Store an open question."""
+
+    def update(self, question: Question, **changes: Any) -> None:
+        """Write these fields, in the row and in `question`."""
+
+    def get(self, question_id: str) -> Question | None:
+        """That question."""
+
+    def open(self, task_id: str | None = None) -> list[Question]:
+        """Open questions, oldest first, of one task or all."""
+
+
+class RequestRows(Protocol):
+    """Shutdown requests and their answers."""
+
+    def insert(self, request: dict[str, Any]) -> None:
+        """Store an open request: id, subject, asked_by, asked (list of names), at, expires_at."""
+
+    def get(self, request_id: str) -> dict[str, Any] | None:
+        """That request, with `state` and `answers`."""
+
+    def open(self) -> list[dict[str, Any]]:
+        """Requests not yet granted, rejected or expired."""
+
+    def update(self, request_id: str, **changes: Any) -> None:
+        """Write these fields."""
+
+
+class EventRows(Protocol):
+    """The team's history."""
+
+    def append(self, type: str, actor: str, task_id: str | None, at: str, payload: Mapping[str, Any]) -> int:
+        """Write an event and answer its `seq`."""
+
+    def since(self, seq: int, limit: int | None = None) -> list[Event]:
+        """Events after `seq`, in order."""
+
+    def of_task(self, task_id: str, limit: int | None = None) -> list[Event]:
+        """Events about one task, in order; the newest `limit`."""
+
+    def head(self) -> int:
+        """The newest `seq`."""
+
+    def raw_since(self, seq: int) -> list[tuple[int, str, str | None, str]]:
+        """(seq, type, task id, payload as JSON text) after `seq`: all the mirror needs."""
+
+
+class Rows(Protocol):
+    """Everything in one team's ledger, as one transaction or one snapshot sees it."""
+
+    team: TeamRows
+    tasks: TaskRows
+    graph: GraphRows
+    runs: RunRows
+    messages: MessageRows
+    questions: QuestionRows
+    requests: RequestRows
+    events: EventRows
+
+
+class Ledger(Protocol):
+    """One team's store."""
+
+    path: str
+
+    def transaction(self) -> AbstractContextManager[Rows]:
+        """The one write transaction of the team.
+
+        Raises:
+            LedgerBusy: it stayed locked past `busy_timeout`; nothing was changed.
+            TeamNotFound: the team was deleted meanwhile.
+        """
+
+    def snapshot(self) -> AbstractContextManager[Rows]:
+        """One consistent moment, read only."""
+
+    def changed(self) -> bool:
+        """Whether another connection has committed since the last call: cheap enough to ask twice a second."""
+
+    def check(self) -> list[str]:
+        """Faults the store itself finds; empty when sound."""
+
+    def backup(self, path: str) -> None:
+        """Copy the ledger, consistent, to a new file."""
+
+    def close(self) -> None:
+        """Give the connections back."""
+
+
+class Ledgers(Protocol):
+    """Where ledgers are kept: opens them, makes them, and caches what it opened."""
+
+    def create(self, directory: str, team: Team, lead: Member, at: str) -> None:
+        """Make the ledger of a new team in `directory`."""
+
+    def open(self, directory: str) -> Ledger:
+        """The ledger in `directory`, migrated to this version.
+
+        Raises:
+            TeamNotFound: there is none.
+            LedgerUnusable: damaged, newer than this version, or on a network file system.
+        """
+
+    def close(self) -> None:
+        """Close every ledger opened here."""

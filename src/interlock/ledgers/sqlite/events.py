@@ -1,0 +1,57 @@
+"""The history of a team."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from interlock.model.event import Event
+
+
+class SqliteEvents:
+    """See `ledger.EventRows`. The next rowid is the next `seq`: one writer, and nothing is ever deleted."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def append(self, type: str, actor: str, task_id: str | None, at: str, payload: Mapping[str, Any]) -> int:
+        cursor = self.connection.execute(
+            "INSERT INTO events (type, at, actor, task_id, payload) VALUES (?, ?, ?, ?, ?)",
+            (type, at, actor, task_id, json.dumps(payload, ensure_ascii=False)),
+        )
+        return int(cursor.lastrowid or 0)
+
+    def since(self, seq: int, limit: int | None = None) -> list[Event]:
+        found = self.connection.execute(
+            "SELECT seq, type, at, actor, task_id, payload FROM events WHERE seq > ? ORDER BY seq LIMIT ?",
+            (seq, -1 if limit is None else limit),
+        )
+        return [_event(row) for row in found]
+
+    def of_task(self, task_id: str, limit: int | None = None) -> list[Event]:
+        found = self.connection.execute(
+            "SELECT seq, type, at, actor, task_id, payload FROM events WHERE task_id = ? ORDER BY seq DESC LIMIT ?",
+            (task_id, -1 if limit is None else limit),
+        ).fetchall()
+        return [_event(row) for row in reversed(found)]
+
+    def head(self) -> int:
+        return int(self.connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])
+
+    def raw_since(self, seq: int) -> list[tuple[int, str, str | None, str]]:
+        """(seq, type, task id, payload text) after `seq`: all the mirror needs to know what changed."""
+        return self.connection.execute(
+            "SELECT seq, type, task_id, payload FROM events WHERE seq > ? ORDER BY seq", (seq,)
+        ).fetchall()
+
+
+def _event(row: tuple[Any, ...]) -> Event:
+    from interlock.model.event import Event
+
+    seq, type, at, actor, task_id, payload = row
+    return Event(seq, type, at, actor, task_id, json.loads(payload))

@@ -1,0 +1,71 @@
+"""The aggregates of one connection, made when first asked for: a hook that only reads mail loads only mail."""
+
+from __future__ import annotations
+
+import sqlite3
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from interlock.ledgers.sqlite.events import SqliteEvents
+    from interlock.ledgers.sqlite.messages import SqliteMessages
+    from interlock.ledgers.sqlite.questions import SqliteQuestions, SqliteRequests
+    from interlock.ledgers.sqlite.tasks import SqliteGraph, SqliteRuns, SqliteTasks
+    from interlock.ledgers.sqlite.team import SqliteTeam
+    from interlock.model.team import Team
+
+
+class SqliteRows:
+    """See `ledger.Rows`. Attributes become real at first use."""
+
+    team: SqliteTeam
+    tasks: SqliteTasks
+    graph: SqliteGraph
+    runs: SqliteRuns
+    messages: SqliteMessages
+    questions: SqliteQuestions
+    requests: SqliteRequests
+    events: SqliteEvents
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def __getattr__(self, name: str) -> object:
+        # Only reached while the attribute is missing: from then on it is an ordinary one.
+        if name == "messages":
+            from interlock.ledgers.sqlite.messages import SqliteMessages
+
+            made: object = SqliteMessages(self.connection)
+        elif name == "events":
+            from interlock.ledgers.sqlite.events import SqliteEvents
+
+            made = SqliteEvents(self.connection)
+        elif name == "team":
+            from interlock.ledgers.sqlite.team import SqliteTeam
+
+            made = SqliteTeam(self.connection)
+        elif name in ("tasks", "graph", "runs"):
+            from interlock.ledgers.sqlite import tasks
+
+            kinds = {"tasks": tasks.SqliteTasks, "graph": tasks.SqliteGraph, "runs": tasks.SqliteRuns}
+            made = kinds[name](self.connection)
+        elif name in ("questions", "requests"):
+            from interlock.ledgers.sqlite import questions
+
+            made = (questions.SqliteQuestions if name == "questions" else questions.SqliteRequests)(self.connection)
+        else:
+            raise AttributeError(name)
+        setattr(self, name, made)
+        return made
+
+    def team_is_deleted(self) -> bool:
+        """Whether the team's last act was its own deletion."""
+        return bool(self.connection.execute("SELECT status = 'deleted' FROM team").fetchone()[0])
+
+    def insert_team(self, team: Team) -> None:
+        """Store the one row of a new team."""
+        self.connection.execute(
+            "INSERT INTO team (id, name, lead_session_key, status, workdir, created_at, updated_at) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (team.id, team.name, team.lead_session_key, team.status, team.workdir, team.created_at, team.updated_at),
+        )
+        self.team.update(team, settings=team.settings)

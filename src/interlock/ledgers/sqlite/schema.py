@@ -1,0 +1,98 @@
+"""Numbered migrations. A ledger's version is its `user_version`; each migration is one transaction, after a backup."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+
+from interlock.clock import iso
+from interlock.errors import LedgerUnusable
+from interlock.ledgers.sqlite.connection import execute_patiently, translated
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from interlock.clock import Clock
+
+DIRECTORY = os.path.join(os.path.dirname(__file__), "migrations")
+VERSION = 1
+"""The newest of our own migrations; a test holds it against the directory, so that opening need not list it."""
+
+
+def newest(directory: str | None = None) -> int:
+    """The number of the newest migration."""
+    return VERSION if directory is None else max(number for number, _ in migrations(directory))
+
+
+def migrations(directory: str | None = None) -> list[tuple[int, str]]:
+    """(number, path) of every migration, in order."""
+    directory = directory or DIRECTORY
+    found = [name for name in os.listdir(directory) if name.endswith(".sql")]
+    return sorted((int(name.split("_", 1)[0]), os.path.join(directory, name)) for name in found)
+
+
+def create_schema(connection: sqlite3.Connection, directory: str | None = None) -> None:
+    """Bring an empty database to the newest schema."""
+    connection.execute("BEGIN IMMEDIATE")
+    for number, path in migrations(directory):
+        _apply(connection, number, path)
+    connection.execute("COMMIT")
+
+
+def migrate(
+    connection: sqlite3.Connection, path: str, version: int, clock: Clock, patience: float, directory: str | None = None
+) -> None:
+    """Bring an older ledger to the newest schema, one migration at a time, a backup before each.
+
+    Raises:
+        LedgerUnusable: the ledger is newer than this version of Interlock, or not one of its ledgers.
+    """
+    if version > newest(directory):
+        raise LedgerUnusable(
+            f"{path} was written by a newer version of Interlock (schema {version}, this one knows "
+            f"{newest(directory)}). Upgrade Interlock; the ledger was not touched.",
+            path=path,
+            schema=version,
+        )
+    if version == 0:
+        raise LedgerUnusable(
+            f"{path} is not a ledger of Interlock, or was never finished. `interlock doctor` says more.", path=path
+        )
+    for number, file in migrations(directory):
+        if number > version:
+            _back_up(connection, path, number, clock)
+            execute_patiently(connection, "BEGIN IMMEDIATE", clock, patience)
+            try:
+                # Another process may have been first while we waited for the lock.
+                if connection.execute("PRAGMA user_version").fetchone()[0] < number:
+                    _apply(connection, number, file)
+                    connection.execute(
+                        "INSERT INTO events (type, at, actor, payload) VALUES ('ledger.migrated', ?, 'interlock', ?)",
+                        (iso(clock.now()), f'{{"from": {number - 1}, "to": {number}}}'),
+                    )
+                connection.execute("COMMIT")
+            except sqlite3.Error as error:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise translated(error) from error
+
+
+def _back_up(connection: sqlite3.Connection, path: str, number: int, clock: Clock) -> None:
+    from interlock.ledgers.sqlite.store import backup
+
+    directory = os.path.join(os.path.dirname(path), "backups")
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    stamp = iso(clock.now()).replace(":", "").replace(".", "")
+    backup(path, os.path.join(directory, f"ledger-before-{number:03d}-{stamp}-{os.getpid()}.db"))
+
+
+def _apply(connection: sqlite3.Connection, number: int, path: str) -> None:
+    with open(path, encoding="utf-8") as file:
+        script = file.read()
+    # Not executescript: that commits first, and a migration must be one transaction.
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            connection.execute(statement)
+            statement = ""
+    connection.execute(f"PRAGMA user_version={number:d}")

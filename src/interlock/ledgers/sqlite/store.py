@@ -1,0 +1,306 @@
+"""Opening, creating and caching ledgers; transactions and snapshots.
+
+One write connection per process and team behind a mutex, and a handful of read connections that are used again
+(TEAM-pool). A transaction checks that the file it is about to change is still the team's: a team that was deleted
+meanwhile, or made anew under the same name, is another file.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from contextlib import contextmanager
+
+from interlock.errors import LedgerUnusable, StorageError, TeamNotFound
+from interlock.ledgers.sqlite.connection import connect, execute_patiently, translated, unusable
+from interlock.ledgers.sqlite.rows import SqliteRows
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from interlock.clock import Clock
+    from interlock.ledger import Rows
+    from interlock.model.team import Member, Team
+    from interlock.settings import Settings
+
+FILE = "ledger.db"
+IDLE_READERS = 4
+
+
+class SqliteLedger:
+    """One team's ledger file. Safe to share among threads."""
+
+    def __init__(self, path: str, settings: Settings, clock: Clock) -> None:
+        self.path = path
+        self._clock = clock
+        self._patience = float(settings.get("busy_timeout"))
+        self._wal_bytes = int(settings.get("wal_bytes"))
+        self._mutex = threading.Lock()
+        self._writer: SqliteRows | None = None
+        self._readers: list[SqliteRows] = []
+        self._watch: sqlite3.Connection | None = None
+        self._seen_version = -1
+        self._inode = self._file_id()
+
+    def use(self, connection: sqlite3.Connection) -> None:
+        """Take over a connection that is open already, as the one that writes."""
+        self._writer = SqliteRows(connection)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Rows]:
+        """See `ledger.Ledger.transaction`."""
+        with self._mutex:
+            rows = self._writer or self._open_writer()
+            self._check_still_there()
+            execute_patiently(rows.connection, "BEGIN IMMEDIATE", self._clock, self._patience)
+            try:
+                if rows.team_is_deleted():
+                    raise self._gone()
+                yield rows
+            except BaseException as error:
+                self._roll_back(rows.connection)
+                if isinstance(error, sqlite3.Error):
+                    raise translated(error) from error
+                raise
+            try:
+                rows.connection.execute("COMMIT")
+            except sqlite3.Error as error:
+                self._roll_back(rows.connection)
+                raise translated(error) from error
+            self._bound_wal(rows.connection)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Rows]:
+        """See `ledger.Ledger.snapshot`."""
+        self._check_still_there()
+        rows = self._readers.pop() if self._readers else SqliteRows(connect(self.path))
+        try:
+            execute_patiently(rows.connection, "BEGIN", self._clock, self._patience)
+            try:
+                yield rows
+            except sqlite3.Error as error:
+                raise translated(error) from error
+            finally:
+                self._roll_back(rows.connection)
+        except BaseException:
+            rows.connection.close()
+            raise
+        if len(self._readers) < IDLE_READERS:
+            self._readers.append(rows)
+        else:
+            rows.connection.close()
+
+    def changed(self) -> bool:
+        """See `ledger.Ledger.changed`."""
+        with self._mutex:
+            if self._watch is None:
+                self._watch = connect(self.path)
+            cursor = execute_patiently(self._watch, "PRAGMA data_version", self._clock, self._patience)
+            version = int(cursor.fetchone()[0])
+            seen, self._seen_version = self._seen_version, version
+            return version != seen
+
+    def check(self) -> list[str]:
+        """See `ledger.Ledger.check`."""
+        with self.snapshot() as rows:
+            found = rows.connection.execute("PRAGMA integrity_check").fetchall()  # type: ignore[attr-defined]
+        return [line for (line,) in found if line != "ok"]
+
+    def backup(self, path: str) -> None:
+        """See `ledger.Ledger.backup`."""
+        backup(self.path, path)
+
+    def close(self) -> None:
+        """See `ledger.Ledger.close`."""
+        with self._mutex:
+            for rows in [self._writer, *self._readers]:
+                if rows is not None:
+                    rows.connection.close()
+            if self._watch is not None:
+                self._watch.close()
+            self._writer = None
+            self._readers = []
+            self._watch = None
+
+    def _open_writer(self) -> SqliteRows:
+        self._writer = SqliteRows(connect(self.path))
+        return self._writer
+
+    def _roll_back(self, connection: sqlite3.Connection) -> None:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+    def _bound_wal(self, connection: sqlite3.Connection) -> None:
+        # SQLite's own checkpoints reuse the log but never shrink it, and a long reader keeps it growing.
+        try:
+            if os.stat(self.path + "-wal").st_size > self._wal_bytes:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except (OSError, sqlite3.Error):
+            return  # The commit stands; a reader is in the way, and a later commit will try again.
+
+    def _file_id(self) -> tuple[int, int]:
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            raise self._gone() from None
+        except OSError as error:
+            raise unusable(self.path, error) from error
+        return found.st_dev, found.st_ino
+
+    def _check_still_there(self) -> None:
+        if self._file_id() != self._inode:
+            raise self._gone()
+
+    def _gone(self) -> TeamNotFound:
+        name = os.path.basename(os.path.dirname(self.path))
+        return TeamNotFound(
+            f"Team {name!r} not found: it was deleted. `interlock team list` shows the others.", team=name
+        )
+
+
+class SqliteLedgers:
+    """Opens ledgers and keeps them open (`ledger.Ledgers`)."""
+
+    def __init__(self, settings: Settings, clock: Clock, migrations: str | None = None) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._migrations = migrations
+        self._mutex = threading.Lock()
+        self._open: dict[str, SqliteLedger] = {}
+
+    def create(self, directory: str, team: Team, lead: Member, at: str) -> None:
+        """See `ledger.Ledgers.create`."""
+        from interlock.ledgers.sqlite.schema import create_schema
+
+        path = os.path.join(directory, FILE)
+        try:
+            connection = sqlite3.connect(path, timeout=0, isolation_level=None)
+        except sqlite3.Error as error:
+            raise StorageError(f"No ledger could be made in {directory}: {error}.", path=directory) from error
+        try:
+            os.chmod(path, 0o600)
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=FULL")
+            create_schema(connection, self._migrations)
+            rows = SqliteRows(connection)
+            connection.execute("BEGIN IMMEDIATE")
+            rows.insert_team(team)
+            rows.team.add_member(lead)
+            rows.events.append("team.created", lead.name, None, at, {"name": team.name, "lead": team.lead_session_key})
+            rows.events.append(
+                "member.spawned",
+                lead.name,
+                None,
+                at,
+                {"name": lead.name, "session_key": lead.session_key, "agent": None},
+            )
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise translated(error) from error
+        finally:
+            connection.close()
+
+    def open(self, directory: str) -> SqliteLedger:
+        """See `ledger.Ledgers.open`."""
+        with self._mutex:
+            ledger = self._open.get(directory)
+            if ledger is not None:
+                return ledger
+            path = os.path.join(directory, FILE)
+            ledger = SqliteLedger(path, self._settings, self._clock)
+            refuse_network_file_system(path)
+            ledger.use(self._migrated(path))
+            self._open[directory] = ledger
+            return ledger
+
+    def forget(self, directory: str) -> None:
+        """Close the ledger in `directory`, if it is open here."""
+        with self._mutex:
+            ledger = self._open.pop(directory, None)
+        if ledger is not None:
+            ledger.close()
+
+    def close(self) -> None:
+        """See `ledger.Ledgers.close`."""
+        with self._mutex:
+            ledgers, self._open = list(self._open.values()), {}
+        for ledger in ledgers:
+            ledger.close()
+
+    def _migrated(self, path: str) -> sqlite3.Connection:
+        connection = connect(path)
+        try:
+            patience = float(self._settings.get("busy_timeout"))
+            version = int(execute_patiently(connection, "PRAGMA user_version", self._clock, patience).fetchone()[0])
+            if version != _newest(self._migrations):
+                from interlock.ledgers.sqlite.schema import migrate
+
+                migrate(connection, path, version, self._clock, patience, self._migrations)
+        except BaseException as error:
+            connection.close()
+            if isinstance(error, sqlite3.Error):
+                raise unusable(path, error) from error
+            raise
+        return connection
+
+
+def backup(source: str, target: str) -> None:
+    """Copy a ledger with SQLite's own backup, which neither blocks writers nor drops locks."""
+    connection = connect(source)
+    try:
+        copy = sqlite3.connect(target)
+        try:
+            os.chmod(target, 0o600)
+            connection.backup(copy)
+            copy.execute("PRAGMA synchronous=FULL")
+        finally:
+            copy.close()
+    except sqlite3.Error as error:
+        raise StorageError(f"The ledger could not be copied to {target}: {error}.", path=target) from error
+    finally:
+        connection.close()
+
+
+NETWORK_FILE_SYSTEMS = frozenset(
+    "nfs nfs4 cifs smb smb3 smbfs afpfs afs 9p ceph glusterfs lustre fuse.sshfs fuse.s3fs fuse.glusterfs webdav".split()
+)
+
+
+def refuse_network_file_system(path: str) -> None:
+    """SQLite's shared memory and locks do not work across machines.
+
+    Raises:
+        LedgerUnusable: `path` lies on a network file system.
+    """
+    kind = file_system_of(path)
+    if kind in NETWORK_FILE_SYSTEMS:
+        raise LedgerUnusable(
+            f"{path} lies on a network file system ({kind}), where file locks cannot be trusted. "
+            "Set INTERLOCK_HOME to a directory on a local disk.",
+            path=path,
+            file_system=kind,
+        )
+
+
+def file_system_of(path: str) -> str | None:
+    """The type of the file system that holds `path`; null where the machine does not tell."""
+    try:
+        with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
+            mounts = [line.split(" ", 3)[1:3] for line in file]
+    except OSError:
+        return None
+    real = os.path.realpath(path)
+    best, kind = "", None
+    for point, name in mounts:
+        point = point.replace("\\040", " ")
+        if len(point) >= len(best) and (real == point or real.startswith(point.rstrip("/") + "/")):
+            best, kind = point, name
+    return kind
+
+
+def _newest(migrations: str | None) -> int:
+    from interlock.ledgers.sqlite.schema import newest
+
+    return newest(migrations)

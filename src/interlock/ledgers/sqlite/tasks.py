@@ -1,0 +1,256 @@
+"""Tasks, their edges and their runs."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from interlock.ledgers.sqlite.table import Table, assign, marks
+from interlock.model.task import FINAL, PRIORITIES, Run, Task
+
+_TASK = (
+    "n, id, subject, body, state, owner, assignee, reserved, type, priority, review, verify, command, parent_id, "
+    "group_id, project_id, plan_key, plan_digest, run, session, failures, rounds, open_blockers, soft, rank, "
+    "not_before, output, context, findings, evidence, verifying, metadata, created_by, created_at, updated_at, "
+    "claimed_at, completed_at"
+)
+_FIELDS = tuple(_TASK.split(", "))
+_EVIDENCE, _METADATA, _PRIORITY, _SOFT = (_FIELDS.index(f) for f in ("evidence", "metadata", "priority", "soft"))
+_INSERT = f"INSERT INTO tasks ({', '.join(_FIELDS[1:])}) VALUES ({marks(len(_FIELDS) - 1)})"
+_OPEN_STATES = ", ".join(f"'{state}'" for state in sorted(FINAL | {"deadletter"}))
+
+
+class SqliteTasks(Table):
+    """See `ledger.TaskRows`."""
+
+    name = "tasks"
+    key = "n"
+    columns = _FIELDS
+    json_columns = frozenset({"evidence", "verifying", "metadata"})
+
+    def encoded(self, column: str, value: Any) -> Any:
+        return PRIORITIES.index(value) if column == "priority" else super().encoded(column, value)
+
+    def insert(self, task: Task) -> int:
+        values = [self.encoded(column, getattr(task, column)) for column in _FIELDS[1:]]
+        task.n = int(self.connection.execute(_INSERT, values).lastrowid or 0)
+        task.rank = task.n
+        self.connection.execute("UPDATE tasks SET rank=n WHERE n=?", (task.n,))
+        return task.n
+
+    def update(self, task: Task, **changes: Any) -> None:
+        self.write(task.n, changes)
+        assign(task, changes)
+
+    def get(self, task_id: str) -> Task | None:
+        return self._one("id=?", (task_id,))
+
+    def ids_ending(self, suffix: str, limit: int) -> list[str]:
+        pattern = "%-" + suffix.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        found = self.connection.execute(
+            "SELECT id FROM tasks WHERE id LIKE ? ESCAPE '\\' ORDER BY n DESC LIMIT ?", (pattern, limit)
+        )
+        return [row[0] for row in found]
+
+    def by_plan_key(self, key: str) -> Task | None:
+        return self._one("plan_key=? ORDER BY n DESC LIMIT 1", (key,))
+
+    def planned(self) -> list[Task]:
+        found = self._many("plan_key IS NOT NULL ORDER BY n", ())
+        return list({task.plan_key: task for task in found}.values())
+
+    def select(
+        self,
+        *,
+        states: Iterable[str] | None = None,
+        owner: str | None = None,
+        limit: int | None = None,
+        after: int = 0,
+    ) -> list[Task]:
+        where, values = ["n>?"], [after]  # type: list[str], list[Any]
+        if states is None:
+            where.append("state<>'deleted'")
+        else:
+            wanted = sorted(states)
+            where.append(f"state IN ({marks(len(wanted))})")
+            values += wanted
+        if owner is not None:
+            where.append("owner=?")
+            values.append(owner)
+        values.append(-1 if limit is None else limit)
+        return self._many(f"{' AND '.join(where)} ORDER BY n LIMIT ?", tuple(values))
+
+    def next_ready(self, member: str, *, shell: bool | None, now: str) -> Task | None:
+        best: Task | None = None
+        for reserved, values in (("IS NULL", ()), ("= ?", (member,))):  # type: tuple[str, tuple[str, ...]]
+            for without in (0, 1) if shell is None else (0 if shell else 1,):
+                task = self._one(
+                    f"state='ready' AND coalesce(reserved, assignee) {reserved} AND (command IS NULL) = {without} "
+                    "AND (not_before IS NULL OR not_before<=?) ORDER BY priority, n LIMIT 1",
+                    (*values, now),
+                )
+                if task is not None and (best is None or _urgency(task) < _urgency(best)):
+                    best = task
+        return best
+
+    def ready(self, limit: int) -> list[Task]:
+        return self._many("state='ready' ORDER BY priority, n LIMIT ?", (limit,))
+
+    def ready_after(self) -> str | None:
+        found = self.connection.execute(
+            "SELECT min(not_before) FROM tasks WHERE state='ready' AND not_before IS NOT NULL"
+        )
+        return found.fetchone()[0]  # type: ignore[no-any-return]
+
+    def owned(self, member: str) -> list[Task]:
+        return self._many(f"owner=? AND owner IS NOT NULL AND state NOT IN ({_OPEN_STATES}) ORDER BY n", (member,))
+
+    def current(self) -> dict[str, str]:
+        found = self.connection.execute("SELECT owner, id FROM tasks WHERE state='in-progress' ORDER BY claimed_at, n")
+        return dict(found.fetchall())
+
+    def counts(self) -> dict[str, int]:
+        return dict(self.connection.execute("SELECT state, count(*) FROM tasks GROUP BY state").fetchall())
+
+    def add_log(self, task_id: str, at: str, author: str, text: str) -> None:
+        self.connection.execute(
+            "INSERT INTO work_log (task_id, at, author, text) VALUES (?, ?, ?, ?)", (task_id, at, author, text)
+        )
+
+    def log(self, task_id: str) -> list[tuple[str, str, str]]:
+        return self.connection.execute(
+            "SELECT at, author, text FROM work_log WHERE task_id=? ORDER BY n", (task_id,)
+        ).fetchall()
+
+    def _one(self, where: str, values: tuple[Any, ...]) -> Task | None:
+        row = self.connection.execute(f"SELECT {_TASK} FROM tasks WHERE {where}", values).fetchone()
+        return None if row is None else _task(row)
+
+    def _many(self, where: str, values: tuple[Any, ...]) -> list[Task]:
+        return [_task(row) for row in self.connection.execute(f"SELECT {_TASK} FROM tasks WHERE {where}", values)]
+
+
+class SqliteGraph:
+    """See `ledger.GraphRows`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def add(self, blocker: str, blocked: str) -> bool:
+        cursor = self.connection.execute(
+            "INSERT OR IGNORE INTO edges (blocked, blocker) VALUES (?, ?)", (blocked, blocker)
+        )
+        return cursor.rowcount > 0
+
+    def remove(self, blocker: str, blocked: str) -> bool:
+        cursor = self.connection.execute("DELETE FROM edges WHERE blocked=? AND blocker=?", (blocked, blocker))
+        return cursor.rowcount > 0
+
+    def blockers(self, task_id: str) -> list[tuple[str, str]]:
+        return self.connection.execute(
+            "SELECT t.id, t.state FROM edges e JOIN tasks t ON t.id = e.blocker WHERE e.blocked=? ORDER BY t.n",
+            (task_id,),
+        ).fetchall()
+
+    def dependents(self, task_id: str) -> list[str]:
+        found = self.connection.execute("SELECT blocked FROM edges WHERE blocker=?", (task_id,))
+        return [row[0] for row in found]
+
+    def open_dependents(self, task_id: str) -> list[Task]:
+        found = self.connection.execute(
+            f"SELECT {', '.join('t.' + field for field in _FIELDS)} FROM edges e JOIN tasks t ON t.id = e.blocked "
+            "WHERE e.blocker=? AND t.state NOT IN ('done', 'cancelled', 'deleted') ORDER BY t.n",
+            (task_id,),
+        )
+        return [_task(row) for row in found]
+
+    def edges(self) -> list[tuple[str, str]]:
+        return self.connection.execute("SELECT blocker, blocked FROM edges").fetchall()
+
+    def edges_of(self, task_ids: Sequence[str]) -> list[tuple[str, str, str, str]]:
+        found: list[tuple[str, str, str, str]] = []
+        for start in range(0, len(task_ids), 400):
+            some = task_ids[start : start + 400]
+            found += self.connection.execute(
+                "SELECT b.id, b.state, d.id, d.state FROM edges e JOIN tasks b ON b.id = e.blocker "
+                f"JOIN tasks d ON d.id = e.blocked WHERE e.blocked IN ({marks(len(some))}) ORDER BY b.n",
+                tuple(some),
+            ).fetchall()
+            found += self.connection.execute(
+                "SELECT b.id, b.state, d.id, d.state FROM edges e JOIN tasks b ON b.id = e.blocker "
+                f"JOIN tasks d ON d.id = e.blocked WHERE e.blocker IN ({marks(len(some))}) ORDER BY d.n",
+                tuple(some),
+            ).fetchall()
+        return found
+
+    def rank(self, task_id: str) -> int:
+        return int(self.connection.execute("SELECT rank FROM tasks WHERE id=?", (task_id,)).fetchone()[0])
+
+    def set_ranks(self, ranks: Mapping[str, int]) -> None:
+        self.connection.executemany("UPDATE tasks SET rank=? WHERE id=?", [(rank, id) for id, rank in ranks.items()])
+
+
+class SqliteRuns:
+    """See `ledger.RunRows`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def begin(self, run: Run) -> None:
+        self.connection.execute(
+            f"INSERT INTO runs ({_RUN}) VALUES ({marks(len(_RUN_FIELDS))})",
+            tuple(getattr(run, field) for field in _RUN_FIELDS),
+        )
+
+    def update(self, run: Run, **changes: Any) -> None:
+        assignments = ", ".join(f"{name}=?" for name in changes)
+        self.connection.execute(
+            f"UPDATE runs SET {assignments} WHERE task_id=? AND number=?", (*changes.values(), run.task_id, run.number)
+        )
+        assign(run, changes)
+
+    def get(self, task_id: str, number: int) -> Run | None:
+        found = self._select("task_id=? AND number=?", (task_id, number))
+        return found[0] if found else None
+
+    def of_task(self, task_id: str) -> list[Run]:
+        return self._select("task_id=? ORDER BY number", (task_id,))
+
+    def of_session(self, task_id: str, session: str) -> Run | None:
+        found = self._select("task_id=? AND session=? ORDER BY number DESC LIMIT 1", (task_id, session))
+        return found[0] if found else None
+
+    def open(self) -> list[Run]:
+        return self._select("ended_at IS NULL ORDER BY task_id", ())
+
+    def open_count(self) -> int:
+        return int(self.connection.execute("SELECT count(*) FROM runs WHERE ended_at IS NULL").fetchone()[0])
+
+    def _select(self, where: str, values: tuple[Any, ...]) -> list[Run]:
+        return [Run(*row) for row in self.connection.execute(f"SELECT {_RUN} FROM runs WHERE {where}", values)]
+
+
+_RUN = (
+    "task_id, number, member, session, started_at, ended_at, outcome, reason, runner, process, heartbeat_at, "
+    "expires_at, beats"
+)
+_RUN_FIELDS = tuple(_RUN.split(", "))
+
+
+def _urgency(task: Task) -> tuple[int, int]:
+    return PRIORITIES.index(task.priority), task.n
+
+
+def _task(row: tuple[Any, ...]) -> Task:
+    task = Task(*row)
+    task.priority = PRIORITIES[row[_PRIORITY]]
+    task.soft = bool(row[_SOFT])
+    task.metadata = {} if row[_METADATA] == "{}" else json.loads(row[_METADATA])
+    if row[_EVIDENCE] is not None:
+        task.evidence = json.loads(row[_EVIDENCE])
+    verifying: Any = task.verifying
+    if verifying is not None:
+        task.verifying = json.loads(verifying)
+    return task

@@ -1,0 +1,133 @@
+"""The team's row, its members and their sessions."""
+
+from __future__ import annotations
+
+import json
+
+from interlock.ledgers.sqlite.table import Table, assign
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from interlock.model.team import Member, Team
+
+_TEAM = (
+    "id, name, lead_session_key, status, workdir, settings, created_at, updated_at, day, day_count, open_tasks, runner"
+)
+_MEMBER = (
+    "name, session_key, inbox, role, agent, command, type, model, permissions, status, unread, session, "
+    "joined_at, last_active_at"
+)
+
+
+class SqliteTeam(Table):
+    """See `ledger.TeamRows`."""
+
+    name = "members"
+    key = "name"
+    columns = tuple(_MEMBER.split(", "))
+    json_columns = frozenset({"command"})
+
+    def get(self) -> Team:
+        from interlock.model.team import Team
+
+        row = list(self.connection.execute(f"SELECT {_TEAM} FROM team").fetchone())
+        row[5] = json.loads(row[5])
+        return Team(*row)
+
+    def update(self, team: Team, **changes: Any) -> None:
+        encoded = {k: json.dumps(v, ensure_ascii=False) if k == "settings" else v for k, v in changes.items()}
+        assignments = ", ".join(f"{name}=?" for name in encoded)
+        self.connection.execute(f"UPDATE team SET {assignments}", tuple(encoded.values()))
+        assign(team, changes)
+
+    def day_number(self, day: str) -> int:
+        row = self.connection.execute(
+            "UPDATE team SET day_count = CASE day WHEN ?1 THEN day_count + 1 ELSE 1 END, day = ?1 RETURNING day_count",
+            (day,),
+        ).fetchone()
+        return int(row[0])
+
+    def count_open(self, change: int) -> int:
+        row = self.connection.execute(
+            "UPDATE team SET open_tasks = open_tasks + ? RETURNING open_tasks", (change,)
+        ).fetchone()
+        return int(row[0])
+
+    def add_member(self, member: Member) -> None:
+        values = [self.encoded(column, getattr(member, column)) for column in self.columns]
+        self.connection.execute(f"INSERT INTO members ({_MEMBER}) VALUES (?{', ?' * (len(values) - 1)})", values)
+
+    def update_member(self, member: Member, **changes: Any) -> None:
+        self.write(member.name, changes)
+        assign(member, changes)
+
+    def remove_member(self, name: str) -> None:
+        self.connection.execute("DELETE FROM members WHERE name=?", (name,))
+
+    def member(self, name: str) -> Member | None:
+        return self._one("name=?", name)
+
+    def member_by_key(self, session_key: str) -> Member | None:
+        return self._one("session_key=?", session_key)
+
+    def members(self) -> list[Member]:
+        found = self.connection.execute(
+            f"SELECT {_MEMBER} FROM members ORDER BY CASE role WHEN 'lead' THEN 0 WHEN 'member' THEN 1 ELSE 2 END, rowid"
+        )
+        return [_member(row) for row in found]
+
+    def inbox_taken(self, directory: str) -> str | None:
+        row = self.connection.execute("SELECT name FROM members WHERE inbox = ?", (directory,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def session_known(self, member: str, session: str) -> bool:
+        found = self.connection.execute(
+            "SELECT 1 FROM sessions WHERE member=? AND id=? AND ended_at IS NULL", (member, session)
+        )
+        return found.fetchone() is not None
+
+    def begin_session(self, member: str, session: str, at: str, process: str | None) -> None:
+        self.connection.execute(
+            "INSERT INTO sessions (member, id, began_at, process) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT (member, id) DO UPDATE SET ended_at = NULL, process = excluded.process",
+            (member, session, at, process),
+        )
+
+    def end_session(self, member: str, session: str, at: str) -> None:
+        self.connection.execute(
+            "UPDATE sessions SET ended_at=? WHERE member=? AND id=? AND ended_at IS NULL", (at, member, session)
+        )
+
+    def living_sessions(self, member: str) -> list[tuple[str, str | None]]:
+        return self.connection.execute(
+            "SELECT id, process FROM sessions WHERE member=? AND ended_at IS NULL ORDER BY began_at", (member,)
+        ).fetchall()
+
+    def touch(self, member: str, session: str, at: str) -> None:
+        """Note that a member acted."""
+        self.connection.execute("UPDATE members SET last_active_at=?, session=? WHERE name=?", (at, session, member))
+
+    def address(self, name: str) -> tuple[str, str, str, int] | None:
+        """(name, inbox, role, unread) of a member, by name or session key: all that mail needs."""
+        return self.connection.execute(
+            "SELECT name, inbox, role, unread FROM members WHERE name=?1 OR session_key=?1", (name,)
+        ).fetchone()  # type: ignore[no-any-return]
+
+    def names(self) -> list[str]:
+        """The names of all members and people."""
+        return [name for (name,) in self.connection.execute("SELECT name FROM members ORDER BY rowid")]
+
+    def _one(self, where: str, value: str) -> Member | None:
+        row = self.connection.execute(f"SELECT {_MEMBER} FROM members WHERE {where}", (value,)).fetchone()
+        return None if row is None else _member(row)
+
+
+def _member(row: tuple[Any, ...]) -> Member:
+    from interlock.model.team import Member
+
+    fields = list(row)
+    if fields[5] is not None:
+        fields[5] = json.loads(fields[5])
+    return Member(*fields)

@@ -1,0 +1,237 @@
+"""Mail between members: stored in the ledger for good, shown in `inbox/<member>/messages.jsonl` until handed over.
+
+Promises: a message that was sent is in the ledger or the sender has an error; an unknown recipient is an error, never
+a new inbox; what was handed over but maybe not seen is handed over again, marked; nothing is dropped because an inbox
+is full. Handing over takes two commits: *offered* before a byte is printed, *delivered* after the last (decision 5).
+"""
+
+from __future__ import annotations
+
+from interlock.errors import InboxFull, InvalidRequest, MessageTooLarge, RecipientNotFound
+from interlock.model.message import TYPES, UNLIMITED, Message
+from interlock.model.names import HUMAN, check_storable
+from interlock.sessions import acknowledged, add_person
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from interlock.ledger import Rows
+    from interlock.sessions import Act
+
+READ_COUNT = 1000
+READ_BYTES = 4_194_304
+INJECT_COUNT = 100
+INJECT_BYTES = 409_600
+OFFER_LIFE = 60.0
+"""Seconds after which an offer by a process that still lives counts as given up."""
+
+
+def send(
+    act: Act,
+    to: str,
+    content: str,
+    *,
+    type: str = "message",
+    summary: str | None = None,
+    urgent: bool = False,
+    request_id: str | None = None,
+    approve: bool | None = None,
+    reason: str | None = None,
+    metadata: dict[str, Any] | None = None,
+    client_id: str | None = None,
+    notice: bool = False,
+) -> Message:
+    """Store one message. With a `client_id` that this sender used before, answer the first one again.
+
+    `notice`: one of Interlock's own, which reaches a full inbox too.
+
+    Raises:
+        RecipientNotFound: nobody of that name; names the nearest.
+        MessageTooLarge: content above `message_bytes`.
+        InboxFull: the recipient has `inbox_limit` unread messages.
+        InvalidRequest: not text, or an unknown type.
+    """
+    _check(act, content, type, summary, reason)
+    if client_id is not None:
+        before = act.rows.messages.by_client_id(act.name, check_storable(client_id, "client_id"))
+        if before:
+            return before[0]
+    name, unread = recipient(act, to)
+    if not notice and type not in UNLIMITED:
+        limit = act.settings.get("inbox_limit")
+        if unread >= limit:
+            raise _full(name, limit)
+    message = Message(
+        0, act.clock.new_id(), act.name, name, type, content, summary, act.at, "stored", 0, None, request_id, approve,
+        reason, metadata, urgent or type in UNLIMITED,
+    )  # fmt: skip
+    act.rows.messages.insert(message, client_id)
+    act.event("message.sent", id=message.id, n=message.n, to=name, type=type)
+    act.topics.add(f"inbox:{name}")
+    return message
+
+
+def notify(act: Act, to: str | None, content: str, *, type: str = "message", summary: str | None = None) -> None:
+    """One of Interlock's own notices; never to the member whose own act caused it, nor to nobody."""
+    if to is not None and to != act.name and act.rows.team.address(to) is not None:
+        send(act, to, content, type=type, summary=summary, notice=True)
+
+
+def broadcast(
+    act: Act, content: str, *, summary: str | None = None, urgent: bool = False, client_id: str | None = None
+) -> dict[str, Any]:
+    """Send to every member but the sender; people get it only when named. Members without room are listed.
+
+    Returns:
+        `{"delivered": [names], "not_delivered": [{"member", "error", "message"}]}`
+    """
+    _check(act, content, "broadcast", summary, None)
+    delivered: list[str] = []
+    refused: list[dict[str, Any]] = []
+    before = act.rows.messages.by_client_id(act.name, client_id) if client_id is not None else []
+    reached = {message.recipient for message in before}
+    for member in act.rows.team.members():
+        if member.name == act.name or member.role == "person":
+            continue
+        if member.name not in reached:
+            try:
+                send(
+                    act, member.name, content, type="broadcast", summary=summary, urgent=urgent,
+                    metadata=None, client_id=None if client_id is None else client_id,
+                )  # fmt: skip
+            except InboxFull as error:
+                refused.append({"member": member.name, "error": error.code, "message": error.message})
+                continue
+        delivered.append(member.name)
+    return {"delivered": delivered, "not_delivered": refused}
+
+
+def waits(rows: Rows, member: str, now: float, alive: Callable[[str], bool | None], urgent_only: bool = False) -> bool:
+    """Whether that member has mail that may be handed over now."""
+    return bool(_free(rows, member, now, alive, 1, urgent_only))
+
+
+def offer(
+    act: Act, process: str, alive: Callable[[str], bool | None], *, count: int, size: int, urgent_only: bool = False
+) -> list[Message]:
+    """First half of handing mail to the act's session: mark it as offered by `process`. The same act is a turn
+    boundary: what this session was given before has been seen.
+
+    What another living process is handing over just now is left to it; what a dead one began is taken over.
+    """
+    acknowledged(act)
+    chosen: list[Message] = []
+    room = size
+    for message in _free(act.rows, act.name, act.clock.now(), alive, count, urgent_only):
+        room -= len(message.content) + 300
+        if chosen and room < 0:
+            break
+        chosen.append(message)
+    if chosen:
+        act.rows.messages.offer(act.name, [message.n for message in chosen], act.session, process, act.at)
+        for message in chosen:
+            message.stage, message.attempt, message.session = "offered", message.attempt + 1, act.session
+        again = [message.id for message in chosen if message.redelivered]
+        act.event(
+            "message.offered", to=act.name, session=act.session, ids=[message.id for message in chosen], again=again
+        )
+    return chosen
+
+
+def deliver(act: Act, numbers: Sequence[int]) -> None:
+    """Second half: everything was printed."""
+    ids = act.rows.messages.deliver(act.name, numbers, act.session, act.at)
+    if ids:
+        act.event("message.delivered", to=act.name, session=act.session, ids=ids)
+
+
+def give_back(act: Act, numbers: Sequence[int], reason: str) -> None:
+    """The handing over failed (the reader is gone): offer the messages again."""
+    ids = act.rows.messages.requeue(act.name, except_session=None, numbers=numbers)
+    if ids:
+        act.event("message.requeued", to=act.name, ids=ids, reason=reason)
+        act.topics.add(f"inbox:{act.name}")
+
+
+def acknowledge(act: Act, ids: Sequence[str]) -> list[str]:
+    """Mark these messages of the actor as seen; answers those that were delivered and not yet seen."""
+    seen = act.rows.messages.acknowledge_ids(act.name, ids, act.at)
+    if seen:
+        act.event("message.acknowledged", to=act.name, session=act.session, ids=seen)
+    return seen
+
+
+def recipient(act: Act, to: str) -> tuple[str, int]:
+    """(name, unread) of whom `to` names: a member by name or session key, `lead`, `human` or a person.
+
+    Raises:
+        RecipientNotFound: nobody; `suggestion` holds the nearest name.
+    """
+    found = act.rows.team.address(to) if isinstance(to, str) else None
+    if found is None and to == HUMAN:
+        add_person(act, HUMAN)
+        found = act.rows.team.address(HUMAN)
+    if found is None:
+        from difflib import get_close_matches
+
+        names = [*act.rows.team.names(), HUMAN]
+        near = get_close_matches(str(to), names, n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0]}?" if near else f" Members: {', '.join(dict.fromkeys(names))}."
+        raise RecipientNotFound(
+            f"Nobody here is called {str(to)[:80]!r}; nothing was sent.{hint}",
+            recipient=str(to)[:200],
+            suggestion=near[0] if near else None,
+        )
+    return found[0], found[3]
+
+
+def _free(
+    rows: Rows, member: str, now: float, alive: Callable[[str], bool | None], count: int, urgent_only: bool
+) -> list[Message]:
+    from interlock.clock import seconds
+
+    free: list[Message] = []
+    living: dict[str, bool | None] = {}
+    # Urgent mail overtakes, but only mail that is waiting: order within each kind is the order of sending.
+    for message, process, offered_at in rows.messages.offerable(member, count + 50, urgent_only):
+        if message.stage == "offered":
+            if process not in living:
+                living[process] = alive(process)
+            if living[process] is not False and now - seconds(offered_at) < OFFER_LIFE:
+                continue
+        free.append(message)
+    free.sort(key=lambda message: (not message.urgent, message.n))
+    return free[:count]
+
+
+def _check(act: Act, content: str, type: str, summary: str | None, reason: str | None) -> None:
+    if not isinstance(content, str):
+        raise InvalidRequest("content must be text.", field="content")
+    check_storable(content, "content")
+    if type not in TYPES:
+        raise InvalidRequest(f"There is no message type {type!r}. Use one of: {', '.join(TYPES)}.", field="type")
+    size = len(content.encode("utf-8"))
+    limit = act.settings.get("message_bytes")
+    if size > limit:
+        raise MessageTooLarge(
+            f"The message has {size} bytes, over the size limit of {limit}. Put the text into a file and send its path, "
+            "or raise the setting message_bytes.",
+            size=size,
+            limit=limit,
+            setting="message_bytes",
+        )
+    for field, text, longest in (("summary", summary, 500), ("reason", reason, 10_000)):
+        if text is not None and len(check_storable(text, field)) > longest:
+            raise InvalidRequest(f"{field} has {len(text)} characters, {longest} are allowed.", field=field)
+
+
+def _full(name: str, limit: int) -> InboxFull:
+    return InboxFull(
+        f"The inbox of {name} holds {limit} unread messages and takes no more; nothing was sent. Wait until {name} has "
+        "read some, or raise the setting inbox_limit.",
+        member=name,
+        limit=limit,
+        setting="inbox_limit",
+    )

@@ -1,0 +1,83 @@
+"""What the ledger writes down about itself. An event is appended in the transaction that makes the change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+EVENT_TYPES: dict[str, str] = {
+    "team.created": "A team came into being; payload: name, lead.",
+    "team.updated": "Settings, claim policy or working directory of the team changed; payload: the changed values.",
+    "team.shutdown": "The team was shut down; its ledger stays readable.",
+    "member.spawned": "A member was registered; payload: name, session_key, agent.",
+    "member.removed": "A member left the team; payload: name, reason.",
+    "session.began": "A session of a member acted for the first time; payload: member, session, redelivered.",
+    "session.ended": "A session of a member ended; payload: member, session.",
+    "task.created": "A task was created; payload: state, blocked_by.",
+    "task.updated": "Fields of a task changed; payload: fields.",
+    "task.transitioned": "A task changed state, one event per hop; payload: from, to, reason.",
+    "task.claimed": "A run of a task began; payload: owner, run, session, forced.",
+    "task.assigned": "A task was reserved for a member, or freed; payload: assignee.",
+    "task.completed": "A run reported its task as complete; payload: outcome, run, summary.",
+    "task.released": "An owner gave a task back; payload: run.",
+    "task.reclaimed": "A task was taken from a run that is gone; payload: run, reason.",
+    "task.failed": "An attempt failed; payload: run, attempt, reason, retry_at.",
+    "task.retried": "A human or the lead took a task out of deadletter.",
+    "task.rejected": "A review asked for changes; payload: reason.",
+    "task.approved": "A review approved; payload: by.",
+    "task.blocked": "A task stopped for a reason that is not a dependency; payload: reason.",
+    "task.unblocked": "That reason went away.",
+    "task.cancelled": "A task was called off; payload: reason.",
+    "task.deleted": "A task was deleted.",
+    "task.logged": "A line was added to a task's Work Log; payload: text.",
+    "task.warning": "Something about a task needs attention; payload: reason, task.",
+    "dependency.added": "A task now waits for another; payload: on.",
+    "dependency.removed": "A task no longer waits for another; payload: on.",
+    "run.heartbeat": "A run showed that it lives; payload: run, expires_at.",
+    "run.started": "The process of a run exists; payload: run, process.",
+    "verify.started": "Interlock began to run a task's verify command; payload: run, round, command.",
+    "verify.finished": "A verify command ended; payload: run, round, passed, exit_code, seconds.",
+    "message.sent": "A message was stored for a recipient; payload: id, n, to, type.",
+    "message.offered": "Messages are being handed to a session; payload: to, session, ids, attempt.",
+    "message.delivered": "Messages were handed over; payload: to, session, ids.",
+    "message.acknowledged": "A turn boundary showed that messages were seen; payload: to, session, ids.",
+    "message.requeued": "Messages will be offered again; payload: to, ids, reason.",
+    "question.asked": "A human was asked; payload: id, kind, text.",
+    "question.answered": "A question was answered; payload: id, answer, face.",
+    "question.withdrawn": "A question is no longer open; payload: id, reason.",
+    "shutdown.requested": "A member was asked to stop, or asks to; payload: request, subject, to.",
+    "shutdown.answered": "One of those asked answered; payload: request, by, approve, reason.",
+    "shutdown.granted": "Everybody asked agreed; payload: request.",
+    "shutdown.rejected": "Somebody asked refused; payload: request, reason.",
+    "shutdown.expired": "Nobody answered in time; payload: request, waiting_for.",
+    "plan.started": "A plan was begun or continued; payload: path, new, updated.",
+    "runner.started": "A runner drives the team; payload: process.",
+    "runner.stopped": "That runner ended; payload: reason.",
+    "mirror.conflict": "A file that somebody edited was kept aside before it was written again; payload: path, kept.",
+    "mirror.adopted": "An edited file was taken over into the ledger; payload: path.",
+    "ledger.migrated": "The ledger got a newer schema; payload: from, to.",
+}
+"""Every type with what it means and what its payload holds. `docs/reference/events.md` is made from this table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of a team's history. `seq` has no gaps and grows in commit order."""
+
+    seq: int
+    type: str
+    at: str
+    actor: str
+    task_id: str | None
+    payload: dict[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The contract's shape."""
+        return {
+            "seq": self.seq,
+            "type": self.type,
+            "at": self.at,
+            "actor": self.actor,
+            "task_id": self.task_id,
+            "payload": self.payload,
+        }

@@ -1,0 +1,150 @@
+"""A message, its types and the stages of its delivery (decisions 5 and 6).
+
+    stored ──> offered ──> delivered ──> acknowledged
+       ^          │            │
+       └──────────┴────────────┘   the process died, or a new session of the recipient began: offered again, marked
+
+Written without dataclasses: the hook command loads this module at each start.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+TYPES = (
+    "message",
+    "plain",
+    "broadcast",
+    "task_assignment",
+    "shutdown_request",
+    "shutdown_response",
+    "shutdown_approved",
+    "shutdown_rejected",
+    "idle",
+)
+UNLIMITED = frozenset({"shutdown_request", "shutdown_response", "shutdown_approved", "shutdown_rejected"})
+"""Types that reach an inbox however full it is."""
+
+STAGES = ("stored", "offered", "delivered", "acknowledged")
+
+
+class Message:
+    """One message to one recipient. `n` is its place in the team's mail; times are ISO 8601 UTC."""
+
+    __slots__ = (
+        "approve",
+        "attempt",
+        "content",
+        "id",
+        "metadata",
+        "n",
+        "reason",
+        "recipient",
+        "request_id",
+        "sender",
+        "session",
+        "stage",
+        "summary",
+        "timestamp",
+        "type",
+        "urgent",
+    )
+
+    def __init__(
+        self,
+        n: int,
+        id: str,
+        sender: str,
+        recipient: str,
+        type: str,
+        content: str,
+        summary: str | None,
+        timestamp: str,
+        stage: str,
+        attempt: int,
+        session: str | None,
+        request_id: str | None,
+        approve: bool | None,
+        reason: str | None,
+        metadata: dict[str, Any] | None,
+        urgent: bool,
+    ) -> None:
+        self.n = n
+        self.id = id
+        self.sender = sender
+        self.recipient = recipient
+        self.type = type
+        self.content = content
+        self.summary = summary
+        self.timestamp = timestamp
+        self.stage = stage
+        self.attempt = attempt
+        self.session = session
+        self.request_id = request_id
+        self.approve = approve
+        self.reason = reason
+        self.metadata = metadata
+        self.urgent = urgent
+
+    @property
+    def read(self) -> bool:
+        """Whether it was handed over to its recipient (CORE-FR-006)."""
+        return self.stage in ("delivered", "acknowledged")
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether it may have been seen before."""
+        return self.attempt > 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """The contract's shape, the same in `messages.jsonl`."""
+        return {
+            "id": self.id,
+            "sender": self.sender,
+            "to": self.recipient,
+            "type": self.type,
+            "content": self.content,
+            "summary": self.summary,
+            "timestamp": self.timestamp,
+            "read": self.read,
+            "stage": self.stage,
+            "request_id": self.request_id,
+            "approve": self.approve,
+            "reason": self.reason,
+            "metadata": self.metadata or {},
+            "redelivered": self.redelivered,
+        }
+
+
+def as_xml(message: Message) -> str:
+    """The block a hook puts before an agent's prompt (TEAM-3.xml). Everything from the message is escaped, so it can
+    neither close its own tag nor forge another's (decision 9)."""
+    attributes = [("teammate_id", message.sender), ("type", message.type)]
+    if message.summary is not None:
+        attributes.append(("summary", message.summary))
+    if message.request_id is not None:
+        attributes.append(("request_id", message.request_id))
+    if message.approve is not None:
+        attributes.append(("approve", "true" if message.approve else "false"))
+    if message.reason is not None:
+        attributes.append(("reason", message.reason))
+    if message.redelivered:
+        attributes.append(("redelivered", "true"))
+    inside = "".join(f'\n  {name}="{escaped(value)}"' for name, value in attributes)
+    return f"<teammate-message{inside}>\n{escaped(message.content)}\n</teammate-message>\n"
+
+
+def escaped(text: str) -> str:
+    """`text` for XML content and double-quoted attributes; characters XML forbids become U+FFFD."""
+    text = (
+        text.replace("&", "&amp;")
+        .replace("<", "&lt;")
+        .replace(">", "&gt;")
+        .replace('"', "&quot;")
+        .replace("'", "&apos;")
+    )
+    if text.isprintable():
+        return text
+    return "".join(c if c >= " " or c in "\n\t\r" else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -1,0 +1,126 @@
+"""The rules for names, ids and times that come from outside, checked before anything touches the disk."""
+
+from __future__ import annotations
+
+from interlock.errors import InvalidMemberName, InvalidRequest, InvalidTeamName
+
+LEAD = "lead"
+HUMAN = "human"
+SYSTEM = "interlock"
+"""The actor of what Interlock does by itself (runner, scheduler, notices)."""
+
+RESERVED = (LEAD, HUMAN)
+NAME_LIMIT = 50
+SESSION_KEY_LIMIT = 200
+
+_FIRST = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
+_REST = _FIRST | {"-", "_"}
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-")
+
+
+def fits_name_rule(name: object) -> bool:
+    """Whether `name` is 1 to 50 of `a-z 0-9 - _`, starting with a letter or digit (contract, Names)."""
+    return (
+        isinstance(name, str)
+        and 0 < len(name) <= NAME_LIMIT
+        and name[0] in _FIRST
+        and all(character in _REST for character in name)
+    )
+
+
+def check_team_name(name: object) -> str:
+    """`name`, if it may name a team.
+
+    Raises:
+        InvalidTeamName: it may not; nothing was created.
+    """
+    if not fits_name_rule(name):
+        raise InvalidTeamName(
+            f"{_shown(name)} cannot name a team: use 1 to {NAME_LIMIT} lower-case alphanumeric characters, "
+            "hyphens or underscores, starting with a letter or digit.",
+            name=_shown(name),
+        )
+    return str(name)
+
+
+def check_member_name(name: object) -> str:
+    """`name`, if it may name a member.
+
+    Raises:
+        InvalidMemberName: it breaks the rule or is reserved.
+    """
+    if not fits_name_rule(name):
+        raise InvalidMemberName(
+            f"{_shown(name)} cannot name a member: use 1 to {NAME_LIMIT} lower-case alphanumeric characters, "
+            "hyphens or underscores, starting with a letter or digit.",
+            name=_shown(name),
+        )
+    if name in RESERVED:
+        raise InvalidMemberName(f"{name!r} is reserved; choose another alphanumeric name.", name=name)
+    return str(name)
+
+
+def check_session_key(key: object) -> str:
+    """`key`, if it may be a session key: 1 to 200 printable characters without white space.
+
+    Raises:
+        InvalidRequest: it may not.
+    """
+    if (
+        not isinstance(key, str)
+        or not 0 < len(key) <= SESSION_KEY_LIMIT
+        or not key.isprintable()
+        or any(character.isspace() for character in key)
+    ):
+        raise InvalidRequest(
+            f"{_shown(key)} cannot be a session key: use 1 to {SESSION_KEY_LIMIT} printable characters "
+            "without spaces, such as agent:main:main.",
+            field="session_key",
+        )
+    return key
+
+
+def sanitized(session_key: str) -> str:
+    """The directory name of a session key: every character outside `A-Za-z0-9-` becomes `_` (TEAM-5.2)."""
+    return "".join(character if character in _PLAIN else "_" for character in session_key)
+
+
+def check_text(value: object, field: str, *, limit: int, required: bool = False, setting: str | None = None) -> str:
+    """`value` as text of at most `limit` characters, storable as UTF-8.
+
+    Raises:
+        InvalidRequest: not text, empty though required, too long, or with lone surrogates or NUL.
+    """
+    if not isinstance(value, str):
+        raise InvalidRequest(f"{field} must be text, not {type(value).__name__}.", field=field)
+    if required and not value.strip():
+        raise InvalidRequest(f"{field} is required and must not be empty.", field=field)
+    if len(value) > limit:
+        hint = f" The setting {setting} raises the limit." if setting else ""
+        raise InvalidRequest(
+            f"{field} has {len(value)} characters, {limit} are allowed.{hint}",
+            field=field,
+            limit=limit,
+            **({"setting": setting} if setting else {}),
+        )
+    return check_storable(value, field)
+
+
+def check_storable(value: str, field: str) -> str:
+    """`value`, if a file and a database can hold it.
+
+    Raises:
+        InvalidRequest: it holds NUL or half of a surrogate pair.
+    """
+    if "\x00" in value:
+        raise InvalidRequest(f"{field} must not contain NUL characters.", field=field)
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(f"{field} is not valid Unicode text: {error.reason}.", field=field) from None
+    return value
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

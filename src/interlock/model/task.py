@@ -1,0 +1,209 @@
+"""A task, its states and the moves between them: one machine, three vocabularies (contract, Task states)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from interlock.errors import InvalidRequest
+
+MOVES: dict[str, frozenset[str]] = {
+    "backlog": frozenset("ready in-progress awaiting-response blocked cancelled deleted".split()),
+    "ready": frozenset("backlog in-progress awaiting-response blocked deadletter cancelled deleted".split()),
+    "in-progress": frozenset("review awaiting-response blocked ready backlog deadletter cancelled deleted".split()),
+    "awaiting-response": frozenset("in-progress review ready backlog deadletter cancelled deleted".split()),
+    "blocked": frozenset("in-progress awaiting-response review ready backlog deadletter cancelled deleted".split()),
+    "review": frozenset("done in-progress awaiting-response blocked deadletter cancelled deleted".split()),
+    "deadletter": frozenset("ready backlog cancelled deleted".split()),
+    "done": frozenset(),
+    "cancelled": frozenset(),
+    "deleted": frozenset(),
+}
+"""Where a task may go from each state. Everything that changes a state asks this table."""
+
+STATES = tuple(MOVES)
+FINAL = frozenset(state for state, onward in MOVES.items() if not onward)
+HELD = frozenset({"in-progress", "awaiting-response", "blocked", "review"})
+"""States in which a task has an owner."""
+BROKEN = frozenset({"deleted", "cancelled", "deadletter"})
+"""States of a blocker that will not unblock anybody by itself (decision 8)."""
+
+STATUS: dict[str, str] = {
+    "backlog": "pending",
+    "ready": "pending",
+    "in-progress": "in_progress",
+    "awaiting-response": "in_progress",
+    "blocked": "in_progress",
+    "review": "in_progress",
+    "done": "completed",
+    "deadletter": "failed",
+    "cancelled": "cancelled",
+    "deleted": "deleted",
+}
+"""The word team members use for each state."""
+
+PRIORITIES = ("critical", "high", "normal", "low")
+TYPES = ("READ_INFO", "REPORT", "IMPLEMENTATION", "WORKFLOW")
+
+
+def states_named(word: str) -> frozenset[str]:
+    """The states a filter word stands for, in either vocabulary.
+
+    Raises:
+        InvalidRequest: it is neither a state nor a status.
+    """
+    if word in MOVES:
+        return frozenset({word})
+    found = frozenset(state for state, status in STATUS.items() if status == word)
+    if not found:
+        raise InvalidRequest(
+            f"{word!r} is no task status. Use one of: {', '.join(dict.fromkeys(STATUS.values()))}, "
+            f"or a state: {', '.join(STATES)}.",
+            field="status",
+        )
+    return found
+
+
+@dataclass(slots=True)
+class Task:
+    """One task: the row as stored, and, in what verbs answer, its place in the graph.
+
+    Times are ISO 8601 UTC. `run` is the number of the current run (0: never claimed), `session` the session that run
+    belongs to, `failures` the failed attempts since the task was created or retried.
+    """
+
+    n: int
+    id: str
+    subject: str
+    body: str
+    state: str
+    owner: str | None
+    assignee: str | None
+    reserved: str | None
+    type: str | None
+    priority: str
+    review: str | None
+    verify: str | None
+    command: str | None
+    parent_id: str | None
+    group_id: str | None
+    project_id: str | None
+    plan_key: str | None
+    plan_digest: str | None
+    run: int
+    session: str | None
+    failures: int
+    rounds: int
+    open_blockers: int
+    soft: bool
+    rank: int
+    not_before: str | None
+    output: str | None
+    context: str | None
+    findings: str | None
+    evidence: dict[str, Any] | None
+    verifying: dict[str, Any] | None
+    metadata: dict[str, Any]
+    created_by: str
+    created_at: str
+    updated_at: str
+    claimed_at: str | None
+    completed_at: str | None
+    blocked_by: list[str] = field(default_factory=list)
+    blocks: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    question: dict[str, Any] | None = None
+
+    @property
+    def status(self) -> str:
+        """The word team members use for the state."""
+        return STATUS[self.state]
+
+    @property
+    def run_id(self) -> str | None:
+        """The current run's id, `<task id>.<number>`."""
+        return f"{self.id}.{self.run}" if self.run else None
+
+    @property
+    def reserved_for(self) -> str | None:
+        """The only member that may claim it now."""
+        return self.reserved or self.assignee
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is; a run that used up none does not count."""
+        return self.failures + 1 if self.run and self.state in HELD | {"done"} else self.failures
+
+    def as_dict(self) -> dict[str, Any]:
+        """The contract's shape, keys in its order."""
+        return {
+            "id": self.id,
+            "subject": self.subject,
+            "body": self.body,
+            "state": self.state,
+            "status": self.status,
+            "owner": self.owner,
+            "assignee": self.assignee,
+            "type": self.type,
+            "priority": self.priority,
+            "review": self.review,
+            "verify": self.verify,
+            "evidence": self.evidence,
+            "blocked_by": list(self.blocked_by),
+            "blocks": list(self.blocks),
+            "warnings": list(self.warnings),
+            "parent_id": self.parent_id,
+            "group_id": self.group_id,
+            "project_id": self.project_id,
+            "run": self.command,
+            "run_id": self.run_id,
+            "attempt": self.attempt,
+            "metadata": dict(self.metadata),
+            "question": self.question,
+            "output": self.output,
+            "context": self.context,
+            "created_at": self.created_at,
+            "updated_at": self.updated_at,
+            "claimed_at": self.claimed_at,
+            "completed_at": self.completed_at,
+        }
+
+
+@dataclass(slots=True)
+class Run:
+    """One attempt at one task (decision 4). `process` is the runner or agent process it hangs on, as text."""
+
+    task_id: str
+    number: int
+    member: str
+    session: str
+    started_at: str
+    ended_at: str | None
+    outcome: str | None
+    reason: str | None
+    runner: str | None
+    process: str | None
+    heartbeat_at: str | None
+    expires_at: str | None
+    beats: int
+
+    @property
+    def id(self) -> str:
+        """`<task id>.<number>`."""
+        return f"{self.task_id}.{self.number}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """All fields, for the runs of a task."""
+        return {
+            "run_id": self.id,
+            "task_id": self.task_id,
+            "number": self.number,
+            "member": self.member,
+            "session": self.session,
+            "started_at": self.started_at,
+            "ended_at": self.ended_at,
+            "outcome": self.outcome,
+            "reason": self.reason,
+            "heartbeat_at": self.heartbeat_at,
+            "expires_at": self.expires_at,
+        }

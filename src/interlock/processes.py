@@ -1,0 +1,220 @@
+"""Which process is which, whether it still lives, and how to end everything that one of ours has started.
+
+A process id alone names nothing for long: the system hands it out again. An `Identity` adds the start time, the boot
+and the host, so that a record made before a crash can be judged afterwards.
+
+What belongs to a program that we started, and how we know:
+
+* **Its process group and session**, whose ids are the leader's pid, because each program is started in a session of
+  its own. The system never hands out a pid that still names a group or a session. So while the leader is there
+  (running, or ended and not yet waited for) with the start time we know, every member is ours; and once another
+  program has that pid (its start time differs), our group is gone and what bears its number is not ours.
+* **A group whose leader is gone** is nearly always ours, but could belong to a later leader of the same number that
+  is gone, too. Members older than our leader are not ours. Where a token is known, one member has to carry it.
+* **What escaped** by starting a session of its own: every program of ours carries `INTERLOCK_RUN_TOKEN=<random>` in
+  its environment, and so does what it starts, unless that wipes its environment.
+
+Nothing is ever touched on another host, in another boot, or in this very process. Signals go to single processes that
+were checked right before (through a pidfd where there is one), never to a group by number.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from interlock import process_table
+from interlock.errors import InvalidRequest, NotAvailable
+from interlock.process_table import Row
+
+RUN_TOKEN = "INTERLOCK_RUN_TOKEN"
+
+_TOKEN_CHARS = 16
+_KILL_WAIT = 5.0  # seconds the system gets to remove what was killed; more only for a process stuck in the kernel
+
+
+class Identity:
+    """One process, named so that no other process is ever mistaken for it."""
+
+    __slots__ = ("boot", "host", "pid", "started")
+
+    def __init__(self, pid: int, started: str, boot: str, host: str) -> None:
+        self.pid = pid
+        self.started = started
+        self.boot = boot
+        self.host = host
+
+    def as_text(self) -> str:
+        """`host|boot|pid|started`, one line."""
+        return f"{self.host}|{self.boot}|{self.pid}|{self.started}"
+
+    @classmethod
+    def parse(cls, text: str) -> Identity:
+        """The reverse of `as_text`.
+
+        Raises:
+            InvalidRequest: `text` is not of that form.
+        """
+        fields = text.strip().split("|")
+        if len(fields) == 4 and fields[2].isdecimal() and fields[3].isdecimal() and int(fields[2]) > 0:
+            return cls(int(fields[2]), fields[3], fields[1], fields[0])
+        raise InvalidRequest(f"{text!r} names no process: expected `host|boot|pid|started`.", value=text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identity) and self.as_text() == other.as_text()
+
+    def __hash__(self) -> int:
+        return hash(self.as_text())
+
+    def __repr__(self) -> str:
+        return f"Identity({self.as_text()!r})"
+
+
+_current: Identity | None = None
+_boot: str | None = None
+
+
+def current() -> Identity:
+    """This process.
+
+    Raises:
+        NotAvailable: the system has neither `/proc` nor `ps`.
+    """
+    global _current
+    if _current is None or _current.pid != os.getpid():
+        _current = identify(os.getpid())
+        if _current is None:
+            raise NotAvailable("Processes cannot be told apart here: neither /proc nor ps can be read.")
+    return _current
+
+
+def identify(pid: int) -> Identity | None:
+    """The process that has `pid` now (ended but not yet waited for counts), or null."""
+    row = process_table.row(pid)
+    return None if row is None else Identity(pid, str(row.started), _this_boot(), _this_host())
+
+
+def alive(identity: Identity) -> bool | None:
+    """Whether that very process still runs; null on another host, where we cannot know."""
+    if identity.host != _this_host():
+        return None
+    if identity.boot != _this_boot():
+        return False
+    row = process_table.row(identity.pid)
+    return row is not None and row.running and str(row.started) == identity.started
+
+
+def group_members(identity: Identity, *, token: str | None = None) -> list[int]:
+    """The pids of what still runs of the group led by `identity` and, with `token`, of what carries it.
+
+    Empty on another host or after a reboot. This process is never among them.
+    """
+    return sorted(_members(identity, token))
+
+
+def end_group(identity: Identity, *, grace: float, token: str | None = None) -> bool:
+    """End the process group and session led by `identity`, and what carries `token`: TERM, `grace` seconds, KILL.
+
+    Returns true when nothing of it is left (also: nothing was, or this machine was restarted since), false when
+    something withstood (another user's, stuck in the kernel) or when it lives on another host. A process that leads
+    no group of its own is left alone. Blocks for up to `grace` + 5 seconds.
+    """
+    if identity.host != _this_host():
+        return False
+    return _end(identity, token, grace)
+
+
+def end_marked(token: str, grace: float) -> bool:
+    """As `end_group`, for everything on this machine that was started with that run token."""
+    return _end(None, token, grace)
+
+
+def _end(identity: Identity | None, token: str | None, grace: float) -> bool:
+    asked: set[tuple[int, int]] = set()
+    patience = time.monotonic() + max(grace, 0.0)
+    number = signal.SIGTERM
+    pause = 0.005
+    empty = 0
+    while True:
+        members = _members(identity, token)
+        # The table is not read in one instant: a child forked meanwhile can be missed once, not twice.
+        empty = 0 if members else empty + 1
+        if empty == 2 or (empty and not asked):
+            return True
+        now = time.monotonic()
+        if now >= patience:
+            if number == signal.SIGKILL:
+                return False
+            number, patience, pause = signal.SIGKILL, now + _KILL_WAIT, 0.005
+        for row in members.values():
+            if number == signal.SIGKILL:
+                _send(row, signal.SIGKILL)
+            elif (row.pid, row.started) not in asked:
+                _send(row, signal.SIGTERM)
+                _send(row, signal.SIGCONT)  # a stopped process hears TERM only when it goes on
+            asked.add((row.pid, row.started))
+        time.sleep(min(pause, max(patience - now, 0.001)))
+        pause = min(pause * 1.5, 0.1)
+
+
+def _members(identity: Identity | None, token: str | None) -> dict[int, Row]:
+    if token is not None and len(token) < _TOKEN_CHARS:
+        raise InvalidRequest(f"A run token has at least {_TOKEN_CHARS} characters; {token!r} could name a stranger.")
+    if identity is not None and (identity.host != _this_host() or identity.boot != _this_boot()):
+        return {}
+    since = int(identity.started) if identity else 0
+    rows = [row for row in process_table.rows() if row.started >= since]
+    marked = process_table.marked([row.pid for row in rows if row.running], f"{RUN_TOKEN}={token}") if token else set()
+    group: list[Row] = []
+    if identity is not None:
+        group = [row for row in rows if identity.pid in (row.group, row.session)]
+        leader = process_table.row(identity.pid)
+        if leader is None:
+            ours = not token or any(row.pid in marked for row in group)
+        else:
+            ours = leader.started == since
+        group = group if ours else []
+    found = {row.pid: row for row in [*group, *(row for row in rows if row.pid in marked)] if row.running}
+    found.pop(os.getpid(), None)
+    return found
+
+
+def _send(row: Row, number: signal.Signals) -> None:
+    """Signal that very process; one that is gone, or another user's, is left to the next look."""
+    try:
+        handle = os.pidfd_open(row.pid)
+    except (AttributeError, OSError):
+        handle = -1  # not Linux, forbidden in this container, or gone
+    try:
+        now = process_table.row(row.pid)
+        if now is None or now.started != row.started:
+            return
+        if handle >= 0:
+            signal.pidfd_send_signal(handle, number)
+        else:
+            os.kill(row.pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+    finally:
+        if handle >= 0:
+            os.close(handle)
+
+
+def _this_host() -> str:
+    return os.uname().nodename.replace("|", "_")
+
+
+def _this_boot() -> str:
+    global _boot
+    if _boot is None:
+        _boot = process_table.boot().replace("|", "_")
+    return _boot
+
+
+def _forget() -> None:
+    global _current
+    _current = None
+
+
+os.register_at_fork(after_in_child=_forget)

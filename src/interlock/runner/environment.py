@@ -1,0 +1,68 @@
+"""What a program of a member gets to see of the user's environment.
+
+An allow-list: where things are, who the user is, language, time zone, certificates, proxies. Everything else (cloud
+credentials, API keys, `SSH_AUTH_SOCK`) only when the plan names it (`env: [NAMES]`). Variables of Interlock itself
+never pass from outside, above all not `INTERLOCK_TOKEN`; the runner sets those that a run needs.
+
+What counts as a secret, to be blanked in output and logs: the value of any variable beyond the allow-list whose name
+says so (KEY, TOKEN, SECRET, PASSWORD, …), and a password inside a URL, in any variable. Not every named value: with
+`NODE_ENV=production`, blanking "production" would ruin the output. Values below six characters are not blanked, for
+the same reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from interlock.errors import InvalidRequest
+from interlock.processes import RUN_TOKEN
+
+ALLOWED = frozenset(
+    (
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR", "CI"),
+        *("TMPDIR", "TMP", "TEMP", "VIRTUAL_ENV", "__CF_USER_TEXT_ENCODING"),
+        *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
+        *("NIX_SSL_CERT_FILE", "GIT_SSL_CAINFO"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+    )
+)
+ALLOWED_PREFIX = "LC_"
+OURS = "INTERLOCK_"
+SHORTEST_SECRET = 6
+
+_SECRET_WORD = re.compile(
+    r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|(^|_)(PASS|PAT|PWD|AUTH)(_|$)", re.IGNORECASE
+)
+_URL_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s:@]*:([^/\s@]+)@", re.IGNORECASE)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def allowed_environment(
+    base: Mapping[str, str], *, names: Sequence[str] = (), extra: Mapping[str, str] | None = None
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The environment of a member's program, and the values in it that nobody should read.
+
+    `base` is the user's environment, `names` the plan's `env` (one that is not set is left out), `extra` what we set
+    ourselves; it wins.
+
+    Raises:
+        InvalidRequest: a name is not one of a variable, or is one of Interlock's own.
+    """
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise InvalidRequest(
+                f"env: {name!r} is not the name of a variable; write names only, no values.", field="env"
+            )
+        if name.upper().startswith(OURS):
+            raise InvalidRequest(
+                f"env: {name} is Interlock's own and is never passed on; remove it from the list.", field="env"
+            )
+    passed = {name: value for name, value in base.items() if name in ALLOWED or name.startswith(ALLOWED_PREFIX)}
+    added = {name: base[name] for name in names if name in base} | dict(extra or {})
+    environment = {**passed, **added}
+    secrets = {value for name, value in added.items() if _SECRET_WORD.search(name) and name not in {RUN_TOKEN, "PWD"}}
+    for value in environment.values():
+        secrets.update(_URL_PASSWORD.findall(value))
+    return environment, tuple(sorted(secret for secret in secrets if len(secret.strip()) >= SHORTEST_SECRET))

@@ -1,0 +1,127 @@
+"""Runs a task's `verify` command and writes down what it proved.
+
+The command gets a run token of its own, never its caller's: ending what a check left behind must not end the agent
+session whose work it checks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+
+import anyio
+
+from interlock import clock, commands
+from interlock.agent import ignore
+from interlock.errors import AgentError
+from interlock.processes import RUN_TOKEN, Identity
+from interlock.programs import Program
+
+TAIL_CHARS = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a verify command showed: a task's `evidence`.
+
+    `exit_code` is null when the command could not be started, negative for a signal. `seconds` is how long it took,
+    `tail` the end of its output (about 4,000 characters, secrets blanked), `at` when it began, ISO 8601 UTC.
+    """
+
+    command: str
+    exit_code: int | None
+    passed: bool
+    seconds: float
+    tail: str
+    at: str
+    timed_out: bool
+
+    def as_dict(self) -> dict[str, object]:
+        """The same as JSON holds it."""
+        return asdict(self)
+
+
+async def verify_async(
+    command: str,
+    *,
+    workdir: str,
+    environment: Mapping[str, str],
+    timeout: float,
+    output_bytes: int,
+    stop_grace: float,
+    secrets: Sequence[str] = (),
+    log: str | None = None,
+    on_line: Callable[[str], None] = lambda line: None,
+    on_start: Callable[[Identity], None] = ignore,
+) -> Evidence:
+    """Run `command` in `workdir` with exactly `environment`, for at most `timeout` seconds.
+
+    Exit 0 within the time is a pass; anything else, also a program that is missing, is not. Nothing of it is left
+    running. `on_line` hears the output as it comes, `on_start` the process that was started.
+
+    Raises:
+        InvalidRequest: `command` cannot be read as a command.
+        StorageError: `log` cannot be opened.
+    """
+    argv = commands.argv(command)
+    own = {name: value for name, value in environment.items() if name != RUN_TOKEN}
+    program = Program(
+        argv,
+        workdir=workdir,
+        environment=own,
+        log=log,
+        secrets=secrets,
+        output_bytes=output_bytes,
+        stop_grace=stop_grace,
+    )
+    at = clock.iso(time.time())
+    try:
+        identity = program.start()
+    except AgentError as error:
+        return Evidence(command, None, False, 0.0, error.message, at, False)
+    try:
+        on_start(identity)
+        ending = await program.wait(timeout, on_line)
+    finally:
+        await program.close()
+    return Evidence(
+        command,
+        ending.exit_code,
+        ending.stop == "end",
+        round(ending.seconds, 3),
+        ending.output[-TAIL_CHARS:],
+        at,
+        ending.stop == "timeout",
+    )
+
+
+def verify(
+    command: str,
+    *,
+    workdir: str,
+    environment: Mapping[str, str],
+    timeout: float,
+    output_bytes: int,
+    stop_grace: float,
+    secrets: Sequence[str] = (),
+    log: str | None = None,
+    on_line: Callable[[str], None] = lambda line: None,
+    on_start: Callable[[Identity], None] = ignore,
+) -> Evidence:
+    """`verify_async` for a caller without an event loop, such as a command-line process."""
+    run = partial(
+        verify_async,
+        command,
+        workdir=workdir,
+        environment=environment,
+        timeout=timeout,
+        output_bytes=output_bytes,
+        stop_grace=stop_grace,
+        secrets=secrets,
+        log=log,
+        on_line=on_line,
+        on_start=on_start,
+    )
+    return anyio.run(run)

@@ -1,0 +1,177 @@
+"""Who acts: from what a face says about its caller to a member, a session and a moment (decision 4 of the house).
+
+A session is (member, session id). The runner, an MCP connection or a hook names its own; without one it is the lasting
+session `cli:<member>`. The first act of a session is its beginning: what earlier sessions of that member were given
+and never acknowledged is then offered again, marked as redelivered (decision 5).
+"""
+
+from __future__ import annotations
+
+from interlock.clock import iso
+from interlock.errors import MemberNotFound
+from interlock.model.names import HUMAN, LEAD, SYSTEM
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from interlock.clock import Clock
+    from interlock.ledger import Rows
+    from interlock.settings import Settings
+
+
+class Caller:
+    """What a face knows of who is calling. `run` is the number of the run it works on, where it knows one."""
+
+    __slots__ = ("face", "name", "process", "run", "session")
+
+    def __init__(
+        self,
+        name: str = HUMAN,
+        session: str | None = None,
+        run: int | None = None,
+        face: str = "python",
+        process: str | None = None,
+    ) -> None:
+        self.name = name
+        self.session = session
+        self.run = run
+        self.face = face
+        self.process = process
+
+
+class Act:
+    """One verb under way: the rows of its transaction, who acts, and whom to wake after the commit."""
+
+    __slots__ = (
+        "at",
+        "clock",
+        "face",
+        "home",
+        "name",
+        "process",
+        "role",
+        "rows",
+        "run",
+        "session",
+        "topics",
+        "warnings",
+        "_settings",
+    )
+
+    def __init__(self, rows: Rows, caller: Caller, settings: Settings, clock: Clock) -> None:
+        self.rows = rows
+        self.clock = clock
+        self.home = settings
+        self.face = caller.face
+        self.run = caller.run
+        self.process = caller.process
+        self.at = iso(clock.now())
+        self.topics: set[str] = set()
+        self.warnings: list[str] = []
+        self._settings: Settings | None = None
+        self.name = caller.name
+        self.role = SYSTEM
+        self.session = caller.session or ""
+
+    @property
+    def settings(self) -> Settings:
+        """The settings with the team's own laid over."""
+        if self._settings is None:
+            self._settings = self.home.for_team(self.rows.team.get().settings)
+        return self._settings
+
+    @property
+    def lasting(self) -> bool:
+        """Whether this is a session without an id of its own."""
+        return self.session.startswith("cli:")
+
+    @property
+    def leads(self) -> bool:
+        """Whether the actor may do what only the lead may."""
+        return self.role in (LEAD, "person", SYSTEM)
+
+    def event(self, type: str, task_id: str | None = None, **payload: Any) -> int:
+        """Append an event of this verb."""
+        self.topics.add("events")
+        return self.rows.events.append(type, self.name, task_id, self.at, payload)
+
+    def later(self, seconds: float) -> str:
+        """The time `seconds` from now."""
+        return iso(self.clock.now() + seconds)
+
+
+def begin(rows: Rows, caller: Caller, settings: Settings, clock: Clock, *, acknowledge: bool = True) -> Act:
+    """Start a verb: find the member, begin its session where it is new, and, for a verb that is a turn boundary of a
+    session without an id, note that what was delivered to it was seen.
+
+    Raises:
+        MemberNotFound: nobody of that name.
+    """
+    act = Act(rows, caller, settings, clock)
+    if caller.name == SYSTEM:
+        return act
+    found = rows.team.address(caller.name)
+    if found is None and caller.name == HUMAN:
+        add_person(act, HUMAN)
+        found = rows.team.address(HUMAN)
+    if found is None:
+        raise unknown_member(rows, caller.name)
+    act.name, _, act.role, _ = found
+    act.session = caller.session or f"cli:{act.name}"
+    if not rows.team.session_known(act.name, act.session):
+        open_session(act)
+    elif acknowledge and act.lasting:
+        acknowledged(act)
+    rows.team.touch(act.name, act.session, act.at)
+    return act
+
+
+def open_session(act: Act) -> None:
+    """Begin the act's session; unacknowledged mail of earlier ones goes back to the inbox."""
+    act.rows.team.begin_session(act.name, act.session, act.at, act.process)
+    again = act.rows.messages.requeue(act.name, except_session=act.session, numbers=None)
+    act.event("session.began", member=act.name, session=act.session, redelivered=len(again))
+    if again:
+        act.event("message.requeued", to=act.name, ids=again, reason="new_session")
+        act.topics.add(f"inbox:{act.name}")
+
+
+def acknowledged(act: Act) -> None:
+    """A turn boundary of the act's session: what was delivered to it has been seen."""
+    seen = act.rows.messages.acknowledge(act.name, act.session, act.at)
+    if seen:
+        act.event("message.acknowledged", to=act.name, session=act.session, ids=seen)
+
+
+def add_person(act: Act, name: str) -> None:
+    """Give a person a place for mail; people are in the table of members, but are not members."""
+    from interlock.model.team import Member
+
+    person = Member(
+        name=name,
+        session_key=f"person:{name}",
+        inbox=name,
+        role="person",
+        agent=None,
+        command=None,
+        type=None,
+        model=None,
+        permissions=None,
+        status="active",
+        unread=0,
+        session=None,
+        joined_at=act.at,
+        last_active_at=None,
+    )
+    act.rows.team.add_member(person)
+
+
+def unknown_member(rows: Rows, name: str) -> MemberNotFound:
+    """The error for a name nobody has, with the nearest that somebody has."""
+    from difflib import get_close_matches
+
+    names = rows.team.names()
+    near = get_close_matches(name, names, n=1)
+    hint = f" Did you mean {near[0]}?" if near else " `interlock member list` shows who takes part."
+    return MemberNotFound(f"No member {name!r} in this team.{hint}", member=name, suggestion=near[0] if near else None)

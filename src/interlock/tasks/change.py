@@ -1,0 +1,234 @@
+"""Everything else one may do to a task: edit, assign, block, retry, cancel, delete."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from interlock.errors import Forbidden, InvalidRequest, InvalidTransition
+from interlock.mailbox import notify
+from interlock.model.names import check_text
+from interlock.model.task import FINAL, HELD, STATES, Task, states_named
+from interlock.sessions import Act
+from interlock.tasks.claim import claim, must_hold
+from interlock.tasks.create import check_fields, member_named
+from interlock.tasks.finish import check_reason, complete
+from interlock.tasks.transition import end_run, illegal, move, waiting_state
+
+EDITABLE = ("subject", "body", "type", "priority", "review", "verify", "command", "metadata")
+LOG_LIMIT = 10_000
+_ORDER = {"pending": 0, "in_progress": 1, "completed": 2}
+
+
+def update(act: Act, task: Task, *, verifier: str | None = None, **fields: Any) -> Task:
+    """Edit fields; with `status`, take the task forward: `in_progress` claims it, `completed` completes it.
+
+    Raises:
+        InvalidTransition: the status goes backward, or the task is final.
+        Forbidden: the actor neither holds, made nor leads it.
+        InvalidRequest: an unknown field or a bad value.
+    """
+    status = fields.pop("status", None)
+    log = fields.pop("log", None)
+    unknown = sorted(set(fields) - set(EDITABLE) - {"plan_digest"})
+    if unknown:
+        raise InvalidRequest(f"{unknown[0]} cannot be updated; these can: {', '.join(EDITABLE)}.", field=unknown[0])
+    if status is None and not fields and log is None:
+        raise InvalidRequest(f"Say what to update: status, log, {', '.join(EDITABLE)}.", field="status")
+    if fields:
+        _edit(act, task, fields)
+    if log is not None:
+        add_log(act, task, log)
+    return task if status is None else _forward(act, task, status, verifier)
+
+
+def add_log(act: Act, task: Task, text: str) -> Task:
+    """Add a line to the task's Work Log."""
+    check_text(text, "log", limit=LOG_LIMIT, required=True)
+    act.rows.tasks.add_log(task.id, act.at, act.name, text)
+    act.rows.tasks.update(task, updated_at=act.at)
+    act.event("task.logged", task.id, text=text)
+    act.topics.add("tasks")
+    return task
+
+
+def assign(act: Act, task: Task, to: str | None) -> Task:
+    """Reserve the task for one member, or, with null, for nobody. A task somebody else holds is taken from them.
+
+    Raises:
+        Forbidden: the actor is neither lead nor human, and does not hold the task.
+        MemberNotFound: nobody of that name.
+    """
+    if task.state in FINAL:
+        raise illegal(task, "cannot be assigned")
+    _must_lead_or_hold(act, task, "assign")
+    name = None if to is None else member_named(act, to)
+    act.rows.tasks.update(task, assignee=name, reserved=None, updated_at=act.at)
+    act.event("task.assigned", task.id, assignee=name)
+    act.topics.add("tasks")
+    if task.owner is not None and task.owner != name and task.state in HELD:
+        owner, number = task.owner, task.run
+        end_run(act, task, "reclaimed", f"assigned to {name}")
+        if task.state == "review":
+            move(act, task, "in-progress", reason=f"assigned to {name or 'nobody'}", verifying=None)
+        move(act, task, waiting_state(task), reason=f"assigned to {name or 'nobody'}", verifying=None)
+        act.event("task.reclaimed", task.id, run=number, reason=f"assigned to {name or 'nobody'}")
+        notify(act, owner, f"{task.id} was taken from you and assigned to {name or 'nobody'}.", summary="reassigned")
+    if name is not None:
+        notify(act, name, f"{task.id} is yours: {task.subject}", type="task_assignment", summary=task.subject)
+    return task
+
+
+def block(act: Act, task: Task, reason: str) -> Task:
+    """Stop for a reason that is not a dependency. Repeated it changes nothing."""
+    check_reason(reason, "block")
+    if task.state == "blocked" and task.output == reason:
+        return task
+    if task.state in HELD:
+        must_hold(act, task)
+    else:
+        _must_lead_or_hold(act, task, "block")
+    move(act, task, "blocked", reason=reason, output=reason)
+    act.event("task.blocked", task.id, reason=reason)
+    return task
+
+
+def unblock(act: Act, task: Task) -> Task:
+    """The reason is gone. The owner goes on with its run; anybody else puts the task back into the queue."""
+    if task.state != "blocked":
+        raise illegal(task, "is not blocked")
+    if task.owner == act.name:
+        must_hold(act, task)
+        move(act, task, "in-progress", reason="unblocked")
+    else:
+        _must_lead_or_hold(act, task, "unblock")
+        owner = task.owner
+        end_run(act, task, "blocked")
+        move(act, task, waiting_state(task), reason="unblocked")
+        notify(act, owner, f"{task.id} is no longer blocked and back in the queue.", summary="unblocked")
+    act.event("task.unblocked", task.id)
+    return task
+
+
+def retry(act: Act, task: Task) -> Task:
+    """Give a task in deadletter another chance, with its count of failures at zero."""
+    if task.state != "deadletter":
+        raise illegal(task, "is not in deadletter")
+    if not act.leads:
+        raise Forbidden("Only the lead or a human may retry a task in deadletter.", task_id=task.id)
+    act.event("task.retried", task.id)
+    move(act, task, waiting_state(task), reason="retried", failures=0, rounds=0, not_before=None)
+    return task
+
+
+def redo(act: Act, task: Task, digest: str | None = None) -> Task:
+    """Forget how far a held task has come (a plan says `--redo`): back to the queue in a new run."""
+    if task.state == "deadletter":
+        return retry(act, task)
+    if task.state in HELD:
+        end_run(act, task, "superseded", "redo")
+        if task.state == "review":
+            move(act, task, "in-progress", reason="redo", verifying=None)
+        move(act, task, waiting_state(task), reason="redo", verifying=None)
+    act.rows.tasks.update(task, failures=0, rounds=0, not_before=None, evidence=None, findings=None, updated_at=act.at)
+    return task
+
+
+def cancel(act: Act, task: Task, *, reason: str | None = None, cascade: bool = False) -> list[Task]:
+    """Call a task off; with `cascade` also everything that waits for it. Dependents are warned otherwise.
+
+    Returns:
+        The tasks that were cancelled, this one first.
+    """
+    if task.state == "cancelled" and not cascade:
+        return [task]
+    _must_lead_or_hold(act, task, "cancel")
+    chosen, waiting = [], [task]
+    seen = {task.id}
+    while waiting:
+        here = waiting.pop(0)
+        if here.state not in FINAL:
+            chosen.append(here)
+        if cascade:
+            for dependent in act.rows.graph.open_dependents(here.id):
+                if dependent.id not in seen:
+                    seen.add(dependent.id)
+                    waiting.append(dependent)
+    if not chosen:
+        raise illegal(task, "cannot be cancelled")
+    # Leaves first: nobody is then warned about a blocker that goes in the same breath.
+    for here in reversed(chosen):
+        _drop(act, here, "cancelled", reason or (f"{task.id} was cancelled" if here is not task else "cancelled"))
+        act.event("task.cancelled", here.id, reason=reason)
+    return chosen
+
+
+def delete(act: Act, task: Task) -> Task:
+    """Delete a task that is not final; it stays in the ledger and out of sight. Repeated it changes nothing."""
+    if task.state == "deleted":
+        return task
+    _must_lead_or_hold(act, task, "delete")
+    if task.state in FINAL:
+        raise illegal(task, "cannot be deleted")
+    _drop(act, task, "deleted", "deleted")
+    act.event("task.deleted", task.id)
+    return task
+
+
+def _drop(act: Act, task: Task, state: str, reason: str) -> None:
+    owner = task.owner if task.state in HELD else None
+    end_run(act, task, state, reason)
+    move(act, task, state, reason=reason, verifying=None, soft=False)
+    notify(act, owner, f"{task.id} ({task.subject}) was {state}; stop working on it.", summary=state)
+
+
+def _edit(act: Act, task: Task, fields: dict[str, Any]) -> None:
+    if task.state in FINAL:
+        raise illegal(task, "cannot be edited")
+    if not act.leads and act.name not in (task.owner, task.created_by):
+        raise Forbidden(
+            f"Only its owner, its maker, the lead or a human may edit {task.id}.", task_id=task.id, owner=task.owner
+        )
+    checked = check_fields(act, **{name: value for name, value in fields.items() if name != "plan_digest"})
+    act.rows.tasks.update(task, updated_at=act.at, **{**fields, **checked})
+    act.event("task.updated", task.id, fields=sorted(fields))
+    act.topics.add("tasks")
+
+
+def _forward(act: Act, task: Task, status: str, verifier: str | None) -> Task:
+    """A member's status update goes forward only (CORE-FR-011)."""
+    targets = {STATUS for STATUS in states_named(status)}
+    here = _ORDER.get(task.status)
+    if task.state in targets:
+        return task
+    wanted = next((word for word in _ORDER if states_named(word) >= targets), None)
+    if (
+        wanted is None
+        or here is None
+        or _ORDER[wanted] < here
+        or (status in STATES and status not in ("in-progress", "done"))
+    ):
+        raise InvalidTransition(
+            f"{task.id} cannot go from {task.status} to {status}: a status update goes forward only (pending, "
+            "in_progress, completed). Use `task release`, `retry`, `cancel`, `block` or `delete` for the rest.",
+            task_id=task.id,
+            state=task.state,
+            status=task.status,
+        )
+    if wanted == "in_progress":
+        return claim(act, task)
+    if wanted == "completed":
+        if here == 0:
+            raise illegal(task, "cannot be completed before it is claimed")
+        return complete(act, task, verifier=verifier)
+    return task
+
+
+def _must_lead_or_hold(act: Act, task: Task, verb: str) -> None:
+    if act.leads or act.name == task.created_by:
+        return
+    if task.owner == act.name:
+        must_hold(act, task)
+        return
+    raise Forbidden(
+        f"Only its owner, its maker, the lead or a human may {verb} {task.id}.", task_id=task.id, owner=task.owner
+    )

@@ -1,0 +1,217 @@
+"""Taking a task, giving it back, and showing that one still works on it.
+
+Two claims never both win: the claim is one transaction of the team's only writer. A claim begins a run, which belongs
+to one session; whatever another session, or an older run, then says about the task is refused.
+"""
+
+from __future__ import annotations
+
+from interlock.errors import Forbidden, RunLimit, StaleRun, TaskAlreadyClaimed, UnmetDependencies
+from interlock.model.names import SYSTEM
+from interlock.model.task import HELD, Run, Task
+from interlock.sessions import Act
+from interlock.tasks.transition import end_run, illegal, move, waiting_state
+
+
+def claim(act: Act, task: Task, *, force: bool = False, take_over: bool = False, runner: str | None = None) -> Task:
+    """Give `task` to the actor and begin a run. Repeated by the same session it changes nothing.
+
+    `force` goes past open blockers, as the policy `soft` does, with a warning that stays on the task; `take_over`
+    moves the run of another session of the same member here. `runner` is the process that drives the run.
+
+    Raises:
+        TaskAlreadyClaimed: somebody else, or another session of the actor, holds it.
+        UnmetDependencies: a blocker is open (strict policy); `blocked_by` lists them.
+        Forbidden: it is assigned to somebody else.
+        InvalidTransition: it is finished or in deadletter.
+    """
+    if task.state in HELD and task.owner is not None:
+        if task.owner != act.name:
+            raise _taken(task, "Task already claimed by another agent")
+        if task.session == act.session:
+            return task
+        if not take_over:
+            raise _taken(task, "Task already claimed by another agent: another session of yours", take_over=True)
+        return _take_over(act, task, runner)
+    if task.state not in ("ready", "backlog"):
+        raise illegal(task, "cannot be claimed")
+    if task.reserved_for not in (None, act.name):
+        raise Forbidden(
+            f"{task.id} is reserved for {task.reserved_for}. `interlock task assign {task.id} --to {act.name}` "
+            "changes that.",
+            task_id=task.id,
+            assignee=task.reserved_for,
+        )
+    blocked_by = [id for id, state in act.rows.graph.blockers(task.id) if state != "done"] if task.open_blockers else []
+    if blocked_by and not force and act.settings.get("claim_policy") == "strict":
+        raise UnmetDependencies(
+            f"Task has unmet dependencies: {task.id} waits for {', '.join(blocked_by)}. "
+            "Finish those first, or claim it with --force.",
+            task_id=task.id,
+            blocked_by=blocked_by,
+        )
+    _begin(
+        act, task, runner, reason="claimed with unmet dependencies" if blocked_by else "claimed", soft=bool(blocked_by)
+    )
+    return task
+
+
+def claim_next(act: Act, *, shell: bool | None, runner: str | None = None, parallel: int | None = None) -> Task | None:
+    """Claim the ready task the actor should take, most urgent first, then oldest; null where there is none.
+
+    `shell`: only tasks with a command of their own (true) or without (false); `parallel`: the most runs the team may
+    have open.
+
+    Raises:
+        RunLimit: that many runs are open.
+    """
+    if parallel is not None and act.rows.runs.open_count() >= parallel:
+        raise RunLimit(
+            f"{parallel} runs are open, which is the limit; wait for one to end, or raise the setting parallel.",
+            limit=parallel,
+            setting="parallel",
+        )
+    task = act.rows.tasks.next_ready(act.name, shell=shell, now=act.at)
+    if task is not None:
+        _begin(act, task, runner, reason="claimed", soft=False)
+    return task
+
+
+def release(act: Act, task: Task, reason: str | None = None) -> Task:
+    """Give a task back, for anybody (or its assignee) to take. Repeated by the same session it changes nothing.
+
+    Raises:
+        Forbidden: the actor does not hold it.
+        StaleRun: another session of the actor has taken it over.
+    """
+    last = act.rows.runs.get(task.id, task.run) if task.run else None
+    if (
+        task.state in ("ready", "backlog")
+        and last is not None
+        and last.outcome == "released"
+        and last.member == act.name
+    ):
+        return task
+    must_hold(act, task)
+    if task.state == "review":
+        raise illegal(task, "is in review and cannot be released")
+    number = task.run
+    end_run(act, task, "released", reason)
+    move(act, task, waiting_state(task), reason=reason or "released")
+    act.event("task.released", task.id, run=number)
+    return task
+
+
+def heartbeat(act: Act, task: Task) -> Run:
+    """Show that the run lives: it may now stay silent for `heartbeat_ttl` seconds.
+
+    Raises:
+        StaleRun: the run was superseded or has ended.
+        Forbidden: the actor does not hold the task.
+    """
+    must_hold(act, task)
+    run = act.rows.runs.get(task.id, task.run)
+    if run is None or run.ended_at is not None:
+        raise StaleRun(f"The run of {task.id} has ended; claim the task again.", task_id=task.id)
+    expires = act.later(act.settings.get("heartbeat_ttl"))
+    act.rows.runs.update(run, heartbeat_at=act.at, expires_at=expires, beats=run.beats + 1)
+    act.event("run.heartbeat", task.id, run=run.id, expires_at=expires)
+    return run
+
+
+def must_hold(act: Act, task: Task) -> None:
+    """The actor may go on with the task's current run.
+
+    The lead and people may act on any held task, since somebody must when its owner is gone; they name no run.
+
+    Raises:
+        StaleRun: the actor's run, or session, was superseded.
+        TaskAlreadyClaimed: another session of the actor holds the task.
+        Forbidden: another member holds it.
+        InvalidTransition: nobody holds it.
+    """
+    if act.run is not None and act.run != task.run:
+        raise _stale(task, act.run)
+    if task.owner is None or task.state not in HELD:
+        older = act.rows.runs.of_session(task.id, act.session) if task.run else None
+        if older is not None and older.number < task.run:
+            raise _stale(task, older.number)
+        raise illegal(task, "is held by nobody")
+    if task.owner == act.name:
+        if task.session == act.session:
+            return
+        older = act.rows.runs.of_session(task.id, act.session)
+        if older is not None:
+            raise _stale(task, older.number)
+        raise _taken(task, "Task already claimed by another agent: another session of yours", take_over=True)
+    older = act.rows.runs.of_session(task.id, act.session) if act.role != SYSTEM else None
+    if older is not None:
+        raise _stale(task, older.number)
+    if not act.leads:
+        raise Forbidden(
+            f"{task.id} is held by {task.owner}; only {task.owner}, the lead or a human may do that.",
+            task_id=task.id,
+            owner=task.owner,
+        )
+
+
+def _begin(act: Act, task: Task, runner: str | None, *, reason: str, soft: bool) -> None:
+    number = task.run + 1
+    move(
+        act, task, "in-progress", reason=reason, owner=act.name, session=act.session, run=number, soft=soft,
+        claimed_at=act.at, not_before=None, reserved=None, verifying=None,
+    )  # fmt: skip
+    open_run(act, task, runner)
+    act.event("task.claimed", task.id, owner=act.name, run=task.run_id, session=act.session, forced=soft)
+
+
+def _take_over(act: Act, task: Task, runner: str | None) -> Task:
+    end_run(act, task, "superseded", f"taken over by session {act.session}")
+    act.rows.tasks.update(task, run=task.run + 1, session=act.session, claimed_at=act.at, updated_at=act.at)
+    open_run(act, task, runner)
+    act.event(
+        "task.claimed", task.id, owner=act.name, run=task.run_id, session=act.session, forced=False, took_over=True
+    )
+    act.topics.add("tasks")
+    return task
+
+
+def open_run(act: Act, task: Task, runner: str | None) -> None:
+    """Begin the run that `task.run` now numbers, for its present owner and session."""
+    ttl = act.settings.get("claim_ttl")
+    act.rows.runs.begin(
+        Run(
+            task_id=task.id,
+            number=task.run,
+            member=task.owner or act.name,
+            session=task.session or act.session,
+            started_at=act.at,
+            ended_at=None,
+            outcome=None,
+            reason=None,
+            runner=runner,
+            process=None,
+            heartbeat_at=None,
+            expires_at=act.later(ttl) if ttl else None,
+            beats=0,
+        )
+    )
+
+
+def _taken(task: Task, message: str, *, take_over: bool = False) -> TaskAlreadyClaimed:
+    hint = (
+        f"`interlock task claim {task.id} --take-over` moves it here."
+        if take_over
+        else "`interlock task next` finds another."
+    )
+    return TaskAlreadyClaimed(f"{message} ({task.owner} holds {task.id}). {hint}", task_id=task.id, owner=task.owner)
+
+
+def _stale(task: Task, number: int) -> StaleRun:
+    return StaleRun(
+        f"Run {number} of {task.id} was superseded by run {task.run} ({task.owner or 'nobody'} holds the task now); what "
+        "it reports no longer counts. Claim the task again to go on.",
+        task_id=task.id,
+        run=number,
+        current_run=task.run,
+    )

@@ -1,0 +1,178 @@
+"""Creating tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from interlock.errors import InvalidRequest, MemberNotFound, TaskLimit
+from interlock.model.names import HUMAN, check_text
+from interlock.model.task import PRIORITIES, TYPES, Task
+from interlock.mailbox import notify
+from interlock.sessions import Act, unknown_member
+from interlock.tasks.find import find
+
+COMMAND_LIMIT = 10_000
+METADATA_LIMIT = 65_536
+BLOCKER_LIMIT = 1000
+
+
+def create(
+    act: Act,
+    subject: str,
+    *,
+    body: str = "",
+    type: str | None = None,
+    priority: str = "normal",
+    assignee: str | None = None,
+    blocked_by: Sequence[str] = (),
+    review: str | None = None,
+    verify: str | None = None,
+    command: str | None = None,
+    parent_id: str | None = None,
+    group_id: str | None = None,
+    project_id: str | None = None,
+    metadata: dict[str, Any] | None = None,
+    plan_key: str | None = None,
+    plan_digest: str | None = None,
+) -> Task:
+    """Create a task: `ready` when nothing blocks it, else `backlog`.
+
+    `blocked_by` names tasks by id, suffix or plan key; `review` is null, `none`, `human` or a member; `command` is what
+    a shell member runs.
+
+    Raises:
+        InvalidRequest: a field is of the wrong type, too long or names a choice that does not exist.
+        TaskNotFound: a blocker or parent does not exist.
+        MemberNotFound: the assignee or reviewer does not exist.
+        TaskLimit: `task_limit` tasks are open.
+    """
+    fields = check_fields(
+        act, subject=subject, body=body, type=type, priority=priority, review=review, verify=verify, command=command,
+        metadata=metadata or {},
+    )  # fmt: skip
+    blockers = _blockers(act, blocked_by)
+    limit = act.settings.get("task_limit")
+    if act.rows.team.count_open(1) > limit:
+        raise TaskLimit(
+            f"{limit} tasks are open, which is the limit. Finish, cancel or delete some, or raise the setting task_limit.",
+            limit=limit,
+            setting="task_limit",
+        )
+    open_blockers = sum(1 for blocker in blockers if blocker.state != "done")
+    day = act.at[:10]
+    task = Task(
+        n=0,
+        id=f"TASK-{day}-{act.rows.team.day_number(day):03d}",
+        state="backlog" if open_blockers else "ready",
+        owner=None,
+        assignee=None if assignee is None else member_named(act, assignee),
+        reserved=None,
+        parent_id=None if parent_id is None else find(act.rows, parent_id).id,
+        group_id=group_id,
+        project_id=project_id,
+        plan_key=plan_key,
+        plan_digest=plan_digest,
+        run=0,
+        session=None,
+        failures=0,
+        rounds=0,
+        open_blockers=open_blockers,
+        soft=False,
+        rank=0,
+        not_before=None,
+        output=None,
+        context=None,
+        findings=None,
+        evidence=None,
+        verifying=None,
+        created_by=act.name,
+        created_at=act.at,
+        updated_at=act.at,
+        claimed_at=None,
+        completed_at=None,
+        **fields,
+    )
+    act.rows.tasks.insert(task)
+    for blocker in blockers:
+        act.rows.graph.add(blocker.id, task.id)
+    act.event("task.created", task.id, state=task.state, blocked_by=[blocker.id for blocker in blockers])
+    act.topics.add("tasks")
+    if task.assignee is not None:
+        notify(act, task.assignee, f"{task.id} is yours: {task.subject}", type="task_assignment", summary=task.subject)
+    return task
+
+
+def check_fields(act: Act, **fields: Any) -> dict[str, Any]:
+    """Those of a task's editable fields that are given, checked.
+
+    Raises:
+        InvalidRequest, MemberNotFound: as `create`.
+    """
+    checked = dict(fields)
+    if "subject" in fields:
+        limit = act.settings.get("subject_chars")
+        checked["subject"] = check_text(
+            fields["subject"], "subject", limit=limit, required=True, setting="subject_chars"
+        )
+        if "\n" in checked["subject"]:
+            raise InvalidRequest("subject must be one line; put the rest into the body.", field="subject")
+    if "body" in fields:
+        limit = act.settings.get("body_chars")
+        checked["body"] = check_text(fields["body"], "body", limit=limit, setting="body_chars")
+    for name in ("verify", "command"):
+        if fields.get(name) is not None:
+            checked[name] = check_text(fields[name], name, limit=COMMAND_LIMIT, required=True)
+    _choice(fields, "type", TYPES)
+    if "priority" in fields:
+        if fields["priority"] is None:
+            checked["priority"] = "normal"
+        else:
+            _choice(fields, "priority", PRIORITIES)
+    if fields.get("review") not in (None, "none", HUMAN):
+        checked["review"] = member_named(act, fields["review"])
+    if "metadata" in fields:
+        checked["metadata"] = _metadata(fields["metadata"])
+    return checked
+
+
+def member_named(act: Act, name: str) -> str:
+    """The name of a member, or `human`.
+
+    Raises:
+        MemberNotFound: nobody of that name.
+    """
+    if name == HUMAN:
+        return HUMAN
+    found = act.rows.team.address(name) if isinstance(name, str) else None
+    if found is None:
+        error: MemberNotFound = unknown_member(act.rows, str(name)[:100])
+        raise error
+    return found[0]
+
+
+def _blockers(act: Act, references: Sequence[str]) -> list[Task]:
+    if isinstance(references, str) or len(references) > BLOCKER_LIMIT:
+        raise InvalidRequest(f"blocked_by must be a list of at most {BLOCKER_LIMIT} task ids.", field="blocked_by")
+    found = {task.id: task for task in (find(act.rows, reference) for reference in references)}
+    for task in found.values():
+        if task.state == "deleted":
+            raise InvalidRequest(f"{task.id} was deleted and would block for ever.", field="blocked_by")
+    return list(found.values())
+
+
+def _choice(fields: dict[str, Any], name: str, choices: tuple[str, ...]) -> None:
+    if fields.get(name) is not None and fields[name] not in choices:
+        raise InvalidRequest(f"{name} must be one of: {', '.join(choices)}.", field=name)
+
+
+def _metadata(value: Any) -> dict[str, Any]:
+    try:
+        if not isinstance(value, dict) or len(json.dumps(value, allow_nan=False)) > METADATA_LIMIT:
+            raise TypeError
+    except (TypeError, ValueError):
+        raise InvalidRequest(
+            f"metadata must be a JSON object of at most {METADATA_LIMIT} characters.", field="metadata"
+        ) from None
+    return value

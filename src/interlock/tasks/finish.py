@@ -1,0 +1,270 @@
+"""Finishing a task: complete, verify, review, fail.
+
+    in-progress ──complete──> review ──(verify passes)──> done, or on to its reviewer ──approve──> done
+         ^                      │                                     │
+         └──(verify fails)──────┘<───────────── reject ───────────────┘
+
+A task with `verify` is done only when Interlock itself has run that command and it succeeded. Every stay in review
+has somebody: the verify under way, the member named by `review`, or a human with a question.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from interlock.errors import Forbidden, InvalidRequest
+from interlock.mailbox import notify
+from interlock.model.names import HUMAN, check_text
+from interlock.model.question import Question
+from interlock.model.task import Task
+from interlock.sessions import Act
+from interlock.tasks.claim import must_hold, open_run
+from interlock.tasks.transition import end_run, illegal, move, waiting_state
+
+SUMMARY_LIMIT = 10_000
+
+
+def complete(act: Act, task: Task, *, summary: str | None = None, verifier: str | None = None) -> Task:
+    """Report a task as finished. On a task in review, by somebody else than its author: approve it.
+
+    With `verify` the task goes to review, `verifying` is set and names `verifier`, the process that must now run the
+    command and call `verified`. Repeated by the same session it changes nothing.
+
+    Raises:
+        Forbidden, StaleRun, TaskAlreadyClaimed, InvalidTransition: see `claim.must_hold`.
+    """
+    if summary is not None:
+        check_text(summary, "summary", limit=SUMMARY_LIMIT)
+    if _repeated(act, task):
+        return task
+    if task.state == "review" and act.name != task.owner:
+        return approve(act, task, summary)
+    must_hold(act, task)
+    if task.state == "review":
+        raise illegal(task, "is in review already")
+    act.event("task.completed", task.id, outcome="done", run=task.run_id, summary=summary)
+    if summary:
+        _log(act, task, summary)
+    changes: dict[str, Any] = {} if summary is None else {"output": summary}
+    if task.verify is not None:
+        round_ = task.rounds + 1
+        state = {"run": task.run, "round": round_, "process": verifier, "at": act.at}
+        move(act, task, "review", reason="verifying", verifying=state, **changes)
+        act.event("verify.started", task.id, run=task.run_id, round=round_, command=task.verify)
+        return task
+    return _settle(act, task, changes)
+
+
+def take_up_verify(act: Act, task: Task, verifier: str) -> Task:
+    """Take over a verify whose process is gone, so that somebody runs it."""
+    if task.state != "review" or task.verifying is None:
+        raise illegal(task, "has no verify under way")
+    act.rows.tasks.update(task, verifying={**task.verifying, "process": verifier, "at": act.at})
+    act.event(
+        "verify.started", task.id, run=task.run_id, round=task.verifying["round"], command=task.verify, again=True
+    )
+    return task
+
+
+def verified(act: Act, task: Task, evidence: dict[str, Any], *, run: int) -> Task:
+    """Take in how the verify of that run ended. A failure goes back to the author with the output as findings, three
+    rounds without delay, then to deadletter.
+
+    A result that comes late (the run was superseded, or the verify was taken over and decided) changes nothing.
+    """
+    state = task.verifying
+    if task.state != "review" or state is None or task.run != run:
+        return task
+    passed = bool(evidence.get("passed"))
+    act.event(
+        "verify.finished", task.id, run=task.run_id, round=state["round"], passed=passed,
+        exit_code=evidence.get("exit_code"), seconds=evidence.get("seconds"),
+    )  # fmt: skip
+    if passed:
+        return _settle(act, task, {"evidence": evidence, "verifying": None, "findings": None})
+    rounds = task.rounds + 1
+    findings = _findings(evidence)
+    changes = {"evidence": evidence, "verifying": None, "findings": findings, "rounds": rounds}
+    limit = act.settings.get("verify_rounds")
+    if rounds >= limit:
+        end_run(act, task, "failed", "verify failed")
+        reason = f"verify failed {rounds} times"
+        move(act, task, "deadletter", reason=reason, owner=None, output=f"{reason}\n\n{findings}", **changes)
+        _tell_lead(act, task, reason)
+    else:
+        move(act, task, "in-progress", reason=f"verify failed, round {rounds} of {limit}", **changes)
+        notify(act, task.owner, f"{task.id} is yours again, its verify failed.\n\n{findings}", summary="verify failed")
+    return task
+
+
+def approve(act: Act, task: Task, summary: str | None = None) -> Task:
+    """A reviewer's yes: the task is done.
+
+    Raises:
+        InvalidTransition: it is not in review, or its verify is still running.
+        Forbidden: the actor is the author, or the review is somebody else's.
+    """
+    _must_review(act, task)
+    answer_review(act, task, summary or "approve")
+    act.event("task.approved", task.id, by=act.name)
+    _done(act, task, f"approved by {act.name}", {})
+    return task
+
+
+def reject(act: Act, task: Task, reason: str, *, author_lives: bool) -> Task:
+    """A reviewer's no: the task goes back to its author in a new run, with `reason` as findings; where the author has
+    no living session, on to the queue, reserved for the author.
+
+    Raises:
+        as `approve`; InvalidRequest without a reason.
+    """
+    check_text(reason, "reason", limit=SUMMARY_LIMIT, required=True)
+    _must_review(act, task)
+    answer_review(act, task, f"changes: {reason}")
+    act.event("task.rejected", task.id, reason=reason)
+    _log(act, task, f"Changes requested: {reason}")
+    author, session = task.owner, task.session
+    end_run(act, task, "rejected", reason)
+    move(
+        act, task, "in-progress", reason=f"changes requested by {act.name}", run=task.run + 1, findings=reason, rounds=0
+    )
+    open_run(act, task, None)
+    act.event("task.claimed", task.id, owner=author, run=task.run_id, session=session, forced=False)
+    if not author_lives:
+        end_run(act, task, "released", "no session of the author lives")
+        move(act, task, waiting_state(task), reason=f"waits for {author}", reserved=author)
+    notify(act, author, f"Changes are asked for on {task.id}: {reason}", summary="changes requested")
+    return task
+
+
+def fail(act: Act, task: Task, reason: str, *, counts: bool = True, output: str | None = None) -> Task:
+    """The run of the task ended without a result. The task is tried again after a growing delay; after `retries`
+    failed attempts it goes to deadletter with the cause on it. `counts` false: the run used up no attempt.
+
+    Raises:
+        as `claim.must_hold`.
+    """
+    must_hold(act, task)
+    failures = task.failures + (1 if counts else 0)
+    limit = int(task.metadata.get("retries", act.settings.get("retries")))
+    end_run(act, task, "failed" if counts else "reclaimed", reason)
+    if counts and failures > limit:
+        act.event("task.failed", task.id, run=task.run_id, attempt=failures, reason=reason, retry_at=None)
+        text = f"{reason}\n\n{output}" if output else reason
+        move(act, task, "deadletter", reason=reason, owner=None, failures=failures, output=text, verifying=None)
+        _tell_lead(act, task, reason)
+        return task
+    retry_at = None
+    if counts:
+        retry_at = act.later(act.settings.get("retry_delay") * 2 ** (failures - 1))
+        act.event("task.failed", task.id, run=task.run_id, attempt=failures, reason=reason, retry_at=retry_at)
+    else:
+        act.event("task.reclaimed", task.id, run=task.run_id, reason=reason)
+    move(act, task, waiting_state(task), reason=reason, failures=failures, not_before=retry_at, verifying=None)
+    return task
+
+
+def answer_review(act: Act, task: Task, answer: str) -> None:
+    """Close the task's review question with this answer."""
+    for question in act.rows.questions.open(task.id):
+        if question.kind == "review":
+            act.rows.questions.update(
+                question, state="answered", answer=answer, answered_by=act.name, answered_at=act.at
+            )
+            act.event("question.answered", task.id, id=question.id, answer=answer, face=act.face)
+            act.topics.add("questions")
+
+
+def _settle(act: Act, task: Task, changes: dict[str, Any]) -> Task:
+    """What follows once the work is reported and verified: done, or on to whoever reviews."""
+    if task.review in (None, "none"):
+        _done(act, task, "completed", changes)
+        return task
+    end_run(act, task, "done")
+    if task.state != "review":
+        move(act, task, "review", reason=f"review by {task.review}", **changes)
+    else:
+        act.rows.tasks.update(task, updated_at=act.at, **changes)
+        act.topics.add("tasks")
+    if task.review == HUMAN or task.review == task.owner or act.rows.team.member(str(task.review)) is None:
+        _ask_human(act, task)
+    else:
+        notify(
+            act, task.review, f"Please review {task.id}: {task.subject}\n\n{task.output or ''}".rstrip(),
+            type="task_assignment", summary=f"review {task.id}",
+        )  # fmt: skip
+    return task
+
+
+def _done(act: Act, task: Task, reason: str, changes: dict[str, Any]) -> None:
+    end_run(act, task, "done")
+    path = ("done",) if task.state == "review" else ("review", "done")
+    move(act, task, *path, reason=reason, completed_at=act.at, soft=False, **changes)
+
+
+def _ask_human(act: Act, task: Task) -> None:
+    question = Question(
+        id=f"Q-{act.clock.new_id()[:8]}",
+        task_id=task.id,
+        kind="review",
+        text=f"Is {task.id} ({task.subject}) good as it is?",
+        options=["approve", "changes: …"],
+        default=None,
+        context=task.output,
+        asked_at=act.at,
+        asked_by=act.name,
+        held=False,
+        state="open",
+        answer=None,
+        answered_by=None,
+        answered_at=None,
+    )
+    act.rows.questions.insert(question)
+    act.event("question.asked", task.id, id=question.id, kind=question.kind, text=question.text)
+    act.topics.add("questions")
+
+
+def _must_review(act: Act, task: Task) -> None:
+    if task.state != "review":
+        raise illegal(task, "is not in review")
+    if task.verifying is not None:
+        raise illegal(task, "is being verified; wait for the result")
+    if act.name == task.owner:
+        raise Forbidden(f"{act.name} did {task.id} and cannot review it too.", task_id=task.id)
+    named = task.review if task.review not in (None, "none", HUMAN) else None
+    if act.name == named or act.role == "person" or (named is not None and act.leads):
+        return
+    raise Forbidden(f"{task.id} is for {named or 'a human'} to review.", task_id=task.id, reviewer=named or HUMAN)
+
+
+def _repeated(act: Act, task: Task) -> bool:
+    """Whether this is the completion that the same session reported before (the answer may have been lost)."""
+    if task.state not in ("done", "review") or not task.run:
+        return False
+    run = act.rows.runs.get(task.id, task.run)
+    return run is not None and run.member == act.name and run.session == act.session
+
+
+def _findings(evidence: dict[str, Any]) -> str:
+    ended = "took too long" if evidence.get("timed_out") else f"ended with exit code {evidence.get('exit_code')}"
+    return f"`{evidence.get('command')}` {ended}:\n\n{evidence.get('tail') or '(no output)'}"
+
+
+def _log(act: Act, task: Task, text: str) -> None:
+    act.rows.tasks.add_log(task.id, act.at, act.name, text)
+    act.event("task.logged", task.id, text=text)
+
+
+def _tell_lead(act: Act, task: Task, reason: str) -> None:
+    notify(act, "lead", f"{task.id} ({task.subject}) went to deadletter: {reason}", summary="task failed")
+
+
+def check_reason(reason: str | None, verb: str) -> str:
+    """A reason that a verb requires.
+
+    Raises:
+        InvalidRequest: there is none.
+    """
+    if reason is None:
+        raise InvalidRequest(f"{verb} needs a reason.", field="reason")
+    return check_text(reason, "reason", limit=SUMMARY_LIMIT, required=True)

@@ -1,0 +1,195 @@
+"""Members of a team: spawn, remove, settings, and the state of the team in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from interlock.errors import (
+    InvalidMemberName,
+    InvalidRequest,
+    MemberExists,
+    MemberLimit,
+    MemberNotFound,
+    MembersRunning,
+)
+from interlock.model.message import escaped
+from interlock.model.names import LEAD, check_member_name, check_session_key, check_text, sanitized
+from interlock.model.task import HELD, STATUS
+from interlock.model.team import Member
+from interlock.sessions import Act, unknown_member
+from interlock.settings import known
+from interlock.tasks.transition import end_run, move, waiting_state
+
+PERMISSIONS = ("ask", "workspace", "read-only", "unattended")
+
+
+def spawn(
+    act: Act,
+    name: str,
+    *,
+    agent: str | None = None,
+    command: list[str] | None = None,
+    agent_id: str | None = None,
+    type: str | None = None,
+    model: str | None = None,
+    permissions: str | None = None,
+) -> Member:
+    """Register a member with the session key `agent:<agent id, default its name>:teammate:<uuid4>`.
+
+    Raises:
+        InvalidMemberName: the name breaks the rule, is reserved, or collides with another's inbox directory.
+        MemberExists: there is a member of that name.
+        MemberLimit: the team has `member_limit` members.
+    """
+    check_member_name(name)
+    if act.rows.team.member(name) is not None:
+        raise MemberExists(f"There is a member {name!r} already. `interlock member list` shows all.", member=name)
+    key = check_session_key(f"agent:{agent_id or name}:teammate:{act.clock.new_id()}")
+    for directory in (name, sanitized(key)):
+        other = act.rows.team.inbox_taken(directory)
+        if other is not None:
+            raise InvalidMemberName(
+                f"{name!r} collides with the inbox of {other}; choose another alphanumeric name.", name=name
+            )
+    limit = act.settings.get("member_limit")
+    if sum(member.role != "person" for member in act.rows.team.members()) >= limit:
+        raise MemberLimit(
+            f"The team has {limit} members, the lead included, which is the limit. Remove one, or raise the setting "
+            "member_limit.",
+            limit=limit,
+            setting="member_limit",
+        )
+    if permissions is not None and permissions not in PERMISSIONS:
+        raise InvalidRequest(f"permissions must be one of: {', '.join(PERMISSIONS)}.", field="permissions")
+    for field, value in (("agent", agent), ("type", type), ("model", model)):
+        if value is not None:
+            check_text(value, field, limit=100, required=True)
+    member = Member(
+        name=name,
+        session_key=key,
+        inbox=name,
+        role="member",
+        agent=agent,
+        command=command,
+        type=type,
+        model=model,
+        permissions=permissions,
+        status="active",
+        unread=0,
+        session=None,
+        joined_at=act.at,
+        last_active_at=None,
+    )
+    act.rows.team.add_member(member)
+    act.event("member.spawned", name=name, session_key=key, agent=agent)
+    act.topics.add("members")
+    return member
+
+
+def remove(act: Act, name: str, *, running: bool, reason: str = "removed") -> list[str]:
+    """Take a member out of the team; its tasks go back to the queue.
+
+    Args:
+        running: whether a program of that member is at work now; it must be stopped first.
+
+    Returns:
+        The ids of the tasks it gave back.
+
+    Raises:
+        MemberNotFound, MembersRunning; InvalidRequest for the lead.
+    """
+    member = act.rows.team.member(name)
+    if member is None or member.role == "person":
+        raise unknown_member(act.rows, name)
+    if member.role == LEAD:
+        raise InvalidRequest("The lead cannot be removed; delete the team instead.", field="member")
+    if running:
+        raise MembersRunning(
+            f"{name} is at work. Ask it first: `interlock shutdown request {name}`, or end it: "
+            f"`interlock stop --now --member {name}`.",
+            members=[name],
+        )
+    given_back = []
+    for task in act.rows.tasks.owned(name):
+        if task.state in HELD:
+            number = task.run
+            end_run(act, task, "reclaimed", f"{name} was removed")
+            if task.state == "review":
+                continue  # Its work is done; the review goes on without it.
+            move(act, task, waiting_state(task), reason=f"{name} was removed")
+            act.event("task.reclaimed", task.id, run=number, reason=f"{name} was removed")
+            given_back.append(task.id)
+    for task in act.rows.tasks.select(states=("ready", "backlog", "deadletter")):
+        if name in (task.assignee, task.reserved):
+            act.rows.tasks.update(task, assignee=None, reserved=None, updated_at=act.at)
+            act.event("task.assigned", task.id, assignee=None)
+    act.rows.team.remove_member(name)
+    act.event("member.removed", name=name, reason=reason)
+    act.topics.add("members")
+    return given_back
+
+
+def members(act_or_rows: Any) -> list[Member]:
+    """All members, the lead first, each with what it works on. People are not members."""
+    rows = getattr(act_or_rows, "rows", act_or_rows)
+    current = rows.tasks.current()
+    found = [member for member in rows.team.members() if member.role != "person"]
+    for member in found:
+        member.current_task = current.get(member.name)
+        if member.status == "active":
+            member.status = "working" if member.current_task else "idle"
+    return found
+
+
+def configure(act: Act, changes: dict[str, Any]) -> dict[str, Any]:
+    """Set, or with null unset, settings of the team.
+
+    Raises:
+        InvalidRequest: an unknown setting, one that is not the team's, or a bad value.
+    """
+    team = act.rows.team.get()
+    settings = dict(team.settings)
+    for name, value in changes.items():
+        setting = known(name)
+        if not setting.team:
+            raise InvalidRequest(f"{name} belongs to the home, not to a team; set it without --team.", field=name)
+        if value is None:
+            settings.pop(name, None)
+        else:
+            settings[name] = setting.parse(value, "team setting")
+    act.rows.team.update(team, settings=settings, updated_at=act.at)
+    act.event("team.updated", **changes)
+    act.topics.add("members")
+    return settings
+
+
+def state_block(act: Act) -> str:
+    """What the lead's hook shows of the team (TEAM-state): members and status, task counts, open questions."""
+    team = act.rows.team.get()
+    counts: dict[str, int] = {}
+    for state, count in act.rows.tasks.counts().items():
+        counts[STATUS[state]] = counts.get(STATUS[state], 0) + count
+    counts.pop("deleted", None)
+    lines = [f"=== TEAM STATE ===", f"Team: {team.name}", f"Status: {team.status}", "Members:"]
+    for member in members(act):
+        work = f", on {member.current_task}" if member.current_task else ""
+        lines.append(f"- {member.name} ({'Lead' if member.role == LEAD else 'Member'}): {member.status}{work}")
+    shown = ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "none"
+    lines.append(f"Task counts: {shown}")
+    questions = act.rows.questions.open()
+    lines.append(f"Open questions: {len(questions)}")
+    lines += [f"- {question.task_id}: {question.text}" for question in questions[:10]]
+    return escaped("\n".join(lines)) + "\n"
+
+
+def member_named(act: Act, name: str) -> Member:
+    """That member.
+
+    Raises:
+        MemberNotFound: there is none.
+    """
+    found = act.rows.team.member(name)
+    if found is None:
+        error: MemberNotFound = unknown_member(act.rows, name)
+        raise error
+    return found
