@@ -14,12 +14,13 @@ LIGHT = (
     "interlock.errors",
     "interlock.settings",
     "interlock.clock",
-    "interlock.ledger",
     "interlock.ledgers.sqlite",
     "interlock.notifier",
     "interlock.notifiers.socket",
     "interlock.mirror",
     "interlock.mailbox",
+    "interlock.sessions",
+    "interlock.workspace",
     "interlock.model.message",
 )
 
