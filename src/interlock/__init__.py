@@ -1,0 +1,34 @@
+"""Interlock lets a team of coding agents share one workspace safely, and drives them through real multi-step work.
+
+import interlock
+
+home = interlock.connect()
+team = home.create_team("alpha-squad", lead="agent:main:main")
+team.spawn("researcher")
+first = team.create_task("Write the parser")
+team.claim(first.id, by="researcher")
+team.complete(first.id, by="researcher")
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from interlock.app import connect
+    from interlock.errors import InterlockError
+
+__version__ = "0.1.0"
+__all__ = ["InterlockError", "__version__", "connect"]
+
+
+def __getattr__(name: str) -> object:
+    # Lazily: a hook that only asks for mail must not pay for the whole package.
+    if name == "connect":
+        from interlock.app import connect
+
+        return connect
+    if name == "InterlockError":
+        from interlock.errors import InterlockError
+
+        return InterlockError
+    raise AttributeError(f"module 'interlock' has no attribute {name!r}")

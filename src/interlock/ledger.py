@@ -13,7 +13,7 @@ every backend to this page. Code imports this module for types only: hooks do no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -317,8 +317,8 @@ class Ledger(Protocol):
     def snapshot(self) -> AbstractContextManager[Rows]:
         """One consistent moment, read only."""
 
-    def changed(self) -> bool:
-        """Whether another connection has committed since the last call: cheap enough to ask twice a second."""
+    def watch(self) -> Callable[[], bool]:
+        """A cheap function that says whether another connection has committed since its last call."""
 
     def check(self) -> list[str]:
         """Faults the store itself finds; empty when sound."""

@@ -91,7 +91,7 @@ class Act:
         """Whether the actor may do what only the lead may."""
         return self.role in (LEAD, "person", SYSTEM)
 
-    def event(self, type: str, task_id: str | None = None, **payload: Any) -> int:
+    def event(self, type: str, task_id: str | None = None, /, **payload: Any) -> int:
         """Append an event of this verb."""
         self.topics.add("events")
         return self.rows.events.append(type, self.name, task_id, self.at, payload)

@@ -33,6 +33,7 @@ EVENT_TYPES: dict[str, str] = {
     "task.warning": "Something about a task needs attention; payload: reason, task.",
     "dependency.added": "A task now waits for another; payload: on.",
     "dependency.removed": "A task no longer waits for another; payload: on.",
+    "dependency.met": "A task that this one waited for is done; payload: on.",
     "run.heartbeat": "A run showed that it lives; payload: run, expires_at.",
     "run.started": "The process of a run exists; payload: run, process.",
     "verify.started": "Interlock began to run a task's verify command; payload: run, round, command.",

@@ -93,6 +93,7 @@ def _unblock_dependents(act: Act, task: Task) -> None:
     for dependent in act.rows.graph.open_dependents(task.id):
         left = max(0, dependent.open_blockers - 1)
         act.rows.tasks.update(dependent, open_blockers=left, updated_at=act.at)
+        act.event("dependency.met", dependent.id, on=task.id)
         if left == 0:
             settle_queue(act, dependent, f"{task.id} is done")
 

@@ -18,7 +18,7 @@ from interlock.ledgers.sqlite.rows import SqliteRows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from interlock.clock import Clock
     from interlock.ledger import Rows
@@ -41,7 +41,6 @@ class SqliteLedger:
         self._writer: SqliteRows | None = None
         self._readers: list[SqliteRows] = []
         self._watch: sqlite3.Connection | None = None
-        self._seen_version = -1
         self._inode = self._file_id()
 
     def use(self, connection: sqlite3.Connection) -> None:
@@ -92,15 +91,23 @@ class SqliteLedger:
         else:
             rows.connection.close()
 
-    def changed(self) -> bool:
-        """See `ledger.Ledger.changed`."""
+    def watch(self) -> Callable[[], bool]:
+        """See `ledger.Ledger.watch`."""
+        seen = self._version()
+
+        def changed() -> bool:
+            nonlocal seen
+            before, seen = seen, self._version()
+            return seen != before
+
+        return changed
+
+    def _version(self) -> int:
         with self._mutex:
             if self._watch is None:
                 self._watch = connect(self.path)
             cursor = execute_patiently(self._watch, "PRAGMA data_version", self._clock, self._patience)
-            version = int(cursor.fetchone()[0])
-            seen, self._seen_version = self._seen_version, version
-            return version != seen
+            return int(cursor.fetchone()[0])
 
     def check(self) -> list[str]:
         """See `ledger.Ledger.check`."""

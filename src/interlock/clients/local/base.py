@@ -1,0 +1,64 @@
+"""What every part of a local team shares: its workspace and its caller."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from interlock.errors import Forbidden
+from interlock.sessions import Caller
+from interlock.workspace import Workspace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from interlock.model.task import Task
+    from interlock.sessions import Act
+
+
+class LocalBase:
+    """One team, seen by one caller."""
+
+    def __init__(self, workspace: Workspace, caller: Caller) -> None:
+        self._workspace = workspace
+        self._caller = caller
+
+    @property
+    def name(self) -> str:
+        """The team's name."""
+        return self._workspace.name
+
+    @property
+    def directory(self) -> str:
+        """Where the team's files lie."""
+        return self._workspace.directory
+
+    def _as(self, by: str | None) -> Caller:
+        caller = self._caller
+        if by is None or by == caller.name:
+            return caller
+        if caller.session is not None:
+            raise Forbidden(
+                f"This session belongs to {caller.name} and cannot act as {by}. Leave INTERLOCK_SESSION and "
+                "INTERLOCK_MEMBER unset to act as somebody else.",
+                member=by,
+            )
+        return Caller(by, face=caller.face, process=caller.process)
+
+    @contextmanager
+    def _act(self, by: str | None = None, *, acknowledge: bool = True) -> Iterator[Act]:
+        with self._workspace.act(self._as(by), acknowledge=acknowledge) as act:
+            yield act
+
+
+def whole(act: Act, task: Task) -> Task:
+    """`task` as verbs answer it."""
+    from interlock.views import show
+
+    return show(act.rows, task)
+
+
+def warned(act: Act, task: Task) -> Task:
+    """`task` with what the mirror still owes, once the transaction is over."""
+    task.warnings = [*task.warnings, *act.warnings]
+    return task

@@ -1,0 +1,236 @@
+"""A home on this machine: a directory with one directory per team."""
+
+from __future__ import annotations
+
+import os
+
+from interlock import settings as settings_module
+from interlock.clients.local.team import LocalTeam
+from interlock.errors import MembersRunning, StorageError, TeamExists, TeamLimit, TeamNotFound
+from interlock.model.names import HUMAN, LEAD, check_session_key, check_team_name, sanitized
+from interlock.sessions import Caller
+from interlock.workspace import Workspace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from interlock.clock import Clock
+    from interlock.ledger import Ledgers
+    from interlock.notifier import Notifier
+    from interlock.settings import Settings
+
+SETTINGS_FILE = "settings.json"
+CREATING = ".creating-"
+DELETING = ".deleting-"
+
+
+class LocalHome:
+    """See `client.Home`."""
+
+    def __init__(self, path: str, settings: Settings, clock: Clock, ledgers: Ledgers, notifier: Notifier) -> None:
+        self.path = path
+        self._settings = settings
+        self._clock = clock
+        self._ledgers = ledgers
+        self._notifier = notifier
+        self._workspaces: dict[str, Workspace] = {}
+
+    def create_team(
+        self,
+        name: str,
+        lead: str = "agent:main:main",
+        *,
+        claim_policy: str | None = None,
+        workdir: str | None = None,
+    ) -> LocalTeam:
+        check_team_name(name)
+        check_session_key(lead)
+        values: dict[str, Any] = {}
+        if claim_policy is not None:
+            values["claim_policy"] = settings_module.known("claim_policy").parse(claim_policy, "team create")
+        existing = self.teams()
+        if name in existing:
+            raise TeamExists(f"Team {name!r} exists already. Choose another name, or delete it first.", team=name)
+        limit = self._settings.get("team_limit")
+        if len(existing) >= limit:
+            raise TeamLimit(
+                f"This home has {limit} teams, which is the limit. Delete one, or raise the setting team_limit.",
+                limit=limit,
+                setting="team_limit",
+            )
+        directory = os.path.join(self._teams, name)
+        unfinished = os.path.join(self._teams, f"{CREATING}{name}-{self._clock.new_id()}")
+        try:
+            os.makedirs(unfinished, mode=0o700)
+            self._fill(unfinished, name, lead, os.path.abspath(workdir) if workdir is not None else None, values)
+            # A team appears whole or not at all: a rename onto another's directory is refused by the system.
+            os.rename(unfinished, directory)
+        except OSError as error:
+            _remove_tree(unfinished)
+            if os.path.isdir(directory):
+                raise TeamExists(f"Team {name!r} exists already. Choose another name.", team=name) from None
+            raise StorageError(f"No team could be made in {self._teams}: {error}.", path=self._teams) from error
+        except BaseException:
+            _remove_tree(unfinished)
+            raise
+        team = self.team(name)
+        team._workspace.settle()
+        return team
+
+    def team(self, name: str) -> LocalTeam:
+        return LocalTeam(self._workspace(name), Caller(HUMAN))
+
+    def teams(self) -> list[str]:
+        try:
+            names = os.listdir(self._teams)
+        except FileNotFoundError:
+            return []
+        return sorted(name for name in names if not name.startswith(".") and self._is_team(name))
+
+    def delete_team(self, name: str, *, force: bool = False) -> None:
+        from interlock.clients.local.ending import ask_running, end_running
+
+        workspace = self._workspace(name)
+        if force:
+            end_running(workspace)
+        else:
+            running = ask_running(workspace)
+            if running:
+                raise MembersRunning(
+                    f"{', '.join(running)} {'is' if len(running) == 1 else 'are'} at work in {name!r} and got a shutdown "
+                    "request. Delete the team once they have stopped, or use --force to end them.",
+                    members=running,
+                )
+        with workspace.act(Caller(HUMAN)) as act:
+            act.rows.team.update(act.rows.team.get(), status="deleted", updated_at=act.at)
+            act.event("team.updated", status="deleted")
+        doomed = os.path.join(self._teams, f"{DELETING}{name}-{self._clock.new_id()}")
+        os.rename(workspace.directory, doomed)
+        self._workspaces.pop(name, None)
+        self._ledgers.forget(workspace.directory)
+        _remove_tree(doomed)
+
+    def settings(self) -> list[dict[str, Any]]:
+        found = []
+        for setting in settings_module.SETTINGS:
+            value, source = self._settings.look_up(setting.name)
+            found.append(
+                {
+                    "name": setting.name,
+                    "value": value,
+                    "source": source,
+                    "default": setting.default,
+                    "variable": setting.variable,
+                    "scope": "team" if setting.team else "home",
+                    "help": setting.help,
+                }
+            )
+        return found
+
+    def configure(self, changes: Mapping[str, Any]) -> None:
+        import fcntl
+        import json
+
+        from interlock.mirror import files
+
+        path = os.path.join(self.path, SETTINGS_FILE)
+        parsed = {
+            name: None if value is None else settings_module.known(name).parse(value, "config set")
+            for name, value in changes.items()
+        }
+        try:
+            os.makedirs(self.path, mode=0o700, exist_ok=True)
+            lock = os.open(os.path.join(self.path, ".settings.lock"), os.O_WRONLY | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                values = {**settings_module.read_file(path), **parsed}
+                kept = {name: value for name, value in sorted(values.items()) if value is not None}
+                files.replace(path, (json.dumps(kept, indent=2) + "\n").encode())
+            finally:
+                os.close(lock)
+        except OSError as error:
+            raise StorageError(f"The settings could not be written: {error}.", path=path) from error
+        self._settings = settings_module.Settings(kept)
+
+    def close(self) -> None:
+        self._ledgers.close()
+        self._workspaces.clear()
+
+    @property
+    def _teams(self) -> str:
+        return os.path.join(self.path, "teams")
+
+    def _is_team(self, name: str) -> bool:
+        return os.path.exists(os.path.join(self._teams, name, "ledger.db"))
+
+    def _workspace(self, name: str) -> Workspace:
+        check_team_name(name)
+        directory = os.path.join(self._teams, name)
+        known = self._workspaces.get(name)
+        if not self._is_team(name):
+            self._workspaces.pop(name, None)
+            self._ledgers.forget(directory)
+            raise self._not_found(name)
+        ledger = self._ledgers.open(directory)
+        if known is None or known.ledger is not ledger:
+            known = Workspace(name, directory, ledger, self._notifier, self._settings, self._clock)
+            self._workspaces[name] = known
+        return known
+
+    def _not_found(self, name: str) -> TeamNotFound:
+        from difflib import get_close_matches
+
+        names = self.teams()
+        near = get_close_matches(name, names, n=1)
+        if near:
+            hint = f"Did you mean {near[0]}?"
+        elif names:
+            hint = f"Teams here: {', '.join(names[:10])}."
+        else:
+            hint = f"Create it first: `interlock team create {name}`."
+        return TeamNotFound(f"Team {name!r} not found. {hint}", team=name)
+
+    def _fill(self, directory: str, name: str, lead: str, workdir: str | None, values: dict[str, Any]) -> None:
+        from interlock.clock import iso
+        from interlock.model.team import Member, Team
+
+        at = iso(self._clock.now())
+        team = Team(
+            id=self._clock.new_id(),
+            name=name,
+            lead_session_key=lead,
+            status="active",
+            workdir=workdir,
+            settings=values,
+            created_at=at,
+            updated_at=at,
+            day="",
+            day_count=0,
+            open_tasks=0,
+            runner=None,
+        )
+        member = Member(
+            name=LEAD,
+            session_key=lead,
+            inbox=sanitized(lead),
+            role=LEAD,
+            agent=None,
+            command=None,
+            type=None,
+            model=None,
+            permissions=None,
+            status="active",
+            unread=0,
+            session=None,
+            joined_at=at,
+            last_active_at=None,
+        )
+        self._ledgers.create(directory, team, member, at)
+
+
+def _remove_tree(path: str) -> None:
+    import shutil
+
+    shutil.rmtree(path, ignore_errors=True)

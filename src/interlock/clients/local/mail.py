@@ -1,0 +1,178 @@
+"""Mail of a local team. Loaded by the hook command: only what handing over needs is imported here."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from interlock import mailbox, processes
+from interlock.clients.local.base import LocalBase
+from interlock.clock import iso
+from interlock.model.message import as_xml
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from interlock.model.message import Message
+
+
+class LocalMail:
+    """See `client.Mail`."""
+
+    __slots__ = ("_state", "messages", "timed_out")
+
+    def __init__(self, messages: list[Message], timed_out: bool, state: str) -> None:
+        self.messages = messages
+        self.timed_out = timed_out
+        self._state = state
+
+    def as_xml(self) -> str:
+        """See `client.Mail.as_xml`."""
+        return self._state + "".join(as_xml(message) for message in self.messages)
+
+
+class LocalMailing(LocalBase):
+    """See `client.Mailing`."""
+
+    def send(
+        self,
+        sender: str | None = None,
+        *,
+        to: str,
+        content: str,
+        type: str = "message",
+        summary: str | None = None,
+        urgent: bool = False,
+        request_id: str | None = None,
+        approve: bool | None = None,
+        reason: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        client_id: str | None = None,
+    ) -> Message:
+        with self._act(sender) as act:
+            message = mailbox.send(
+                act, to, content, type=type, summary=summary, urgent=urgent, request_id=request_id, approve=approve,
+                reason=reason, metadata=dict(metadata) if metadata else None, client_id=client_id,
+            )  # fmt: skip
+            if type.startswith("shutdown_"):
+                from interlock.shutdown import closed_by_message
+
+                closed_by_message(act, type, request_id, reason)
+        return message
+
+    def broadcast(
+        self, sender: str | None = None, *, content: str, summary: str | None = None, client_id: str | None = None
+    ) -> dict[str, Any]:
+        with self._act(sender) as act:
+            return mailbox.broadcast(act, content, summary=summary, client_id=client_id)
+
+    @contextmanager
+    def mail(
+        self, *, wait: float | None = None, urgent_only: bool = False, inject: bool = False, by: str | None = None
+    ) -> Iterator[LocalMail]:
+        messages, state = ([], "") if wait is not None and self._has_begun(by) else self._offer(by, urgent_only, inject)
+        timed_out = False
+        if wait is not None and not messages:
+            timed_out = not self._wait(by, wait, urgent_only)
+            messages, state = self._offer(by, urgent_only, inject)
+        numbers = [message.n for message in messages]
+        try:
+            yield LocalMail(messages, timed_out and not messages, state)
+        except BaseException:
+            if numbers:
+                with self._act(by, acknowledge=False) as act:
+                    mailbox.give_back(act, numbers, "not_handed_over")
+            raise
+        if numbers:
+            with self._act(by, acknowledge=False) as act:
+                mailbox.deliver(act, numbers)
+
+    def read(self, by: str | None = None) -> list[Message]:
+        with self.mail(by=by) as mail:
+            return mail.messages
+
+    def acknowledge(self, ids: Sequence[str], *, by: str | None = None) -> list[str]:
+        with self._act(by, acknowledge=False) as act:
+            return mailbox.acknowledge(act, ids)
+
+    def history(self, *, member: str | None = None, limit: int = 100, before: int | None = None) -> list[Message]:
+        with self._workspace.look() as rows:
+            name = member
+            if member is not None:
+                found = rows.team.address(member)
+                if found is None:
+                    from interlock.sessions import unknown_member
+
+                    raise unknown_member(rows, member)
+                name = found[0]
+            return rows.messages.history(member=name, limit=max(0, limit), before=before)
+
+    def request_shutdown(
+        self, member: str | None = None, *, reason: str | None = None, by: str | None = None
+    ) -> dict[str, Any]:
+        from interlock import shutdown
+
+        with self._act(by) as act:
+            return shutdown.request(act, member, reason=reason)
+
+    def answer_shutdown(
+        self, request: str | None = None, *, approve: bool, reason: str | None = None, by: str | None = None
+    ) -> dict[str, Any]:
+        from interlock import shutdown
+
+        with self._act(by) as act:
+            return shutdown.answer(act, request, approve=approve, reason=reason)
+
+    def shutdown_requests(self) -> list[dict[str, Any]]:
+        with self._workspace.look() as rows:
+            now = iso(self._workspace.clock.now())
+            return [found for found in rows.requests.open() if found["expires_at"] > now]
+
+    def _offer(self, by: str | None, urgent_only: bool, inject: bool) -> tuple[list[Message], str]:
+        state = ""
+        with self._act(by, acknowledge=False) as act:
+            messages = mailbox.offer(
+                act, processes.current().as_text(), _lives, urgent_only=urgent_only,
+                count=mailbox.INJECT_COUNT if inject else mailbox.READ_COUNT,
+                size=mailbox.INJECT_BYTES if inject else mailbox.READ_BYTES,
+            )  # fmt: skip
+            if inject and act.role == "lead":
+                from interlock.teams import state_block
+
+                state = state_block(act)
+        return messages, state
+
+    def _has_begun(self, by: str | None) -> bool:
+        """Whether the caller's session has acted before, so that looking without a transaction misses nothing."""
+        caller = self._as(by)
+        with self._workspace.look() as rows:
+            found = rows.team.address(caller.name)
+            return found is not None and rows.team.session_known(found[0], caller.session or f"cli:{found[0]}")
+
+    def _wait(self, by: str | None, seconds: float, urgent_only: bool) -> bool:
+        """Sleep until the caller has mail; false when the time is up.
+
+        Register, look again, then sleep: a message sent between looking and sleeping wakes us all the same.
+        """
+        workspace = self._workspace
+        with workspace.ledger.snapshot() as rows:
+            found = rows.team.address(self._as(by).name)
+        name = found[0] if found is not None else self._as(by).name
+        deadline = workspace.clock.monotonic() + max(0.0, seconds)
+        with workspace.notifier.waiter(workspace.name, [f"inbox:{name}"], workspace.ledger.watch()) as waiter:
+            while True:
+                with workspace.ledger.snapshot() as rows:
+                    if mailbox.waits(rows, name, workspace.clock.now(), _lives, urgent_only):
+                        return True
+                left = deadline - workspace.clock.monotonic()
+                if left <= 0:
+                    return False
+                waiter.wait(left)
+
+
+def _lives(text: str) -> bool | None:
+    try:
+        return processes.alive(processes.Identity.parse(text))
+    except ValueError:
+        return False

@@ -1,0 +1,223 @@
+"""The task ledger of a local team."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from interlock import processes
+from interlock.clients.local.base import LocalBase, warned, whole
+from interlock.errors import RunNotFound
+from interlock.model.names import HUMAN
+from interlock.model.task import Run, Task, states_named
+from interlock.sessions import Act
+from interlock.tasks import change, claim, create, depend, finish
+from interlock.tasks.find import find
+from interlock.views import complete as completed
+from interlock.views import show
+
+
+class LocalTasks(LocalBase):
+    """See `client.Tasks`."""
+
+    def create_task(
+        self,
+        subject: str,
+        *,
+        body: str = "",
+        type: str | None = None,
+        priority: str = "normal",
+        assignee: str | None = None,
+        blocked_by: Sequence[str] = (),
+        review: str | None = None,
+        verify: str | None = None,
+        run: str | None = None,
+        parent_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        by: str | None = None,
+    ) -> Task:
+        with self._act(by) as act:
+            task = create.create(
+                act, subject, body=body, type=type, priority=priority, assignee=assignee, blocked_by=blocked_by,
+                review=review, verify=verify, command=run, parent_id=parent_id, metadata=dict(metadata or {}),
+            )  # fmt: skip
+            whole(act, task)
+        return warned(act, task)
+
+    def task(self, task: str) -> Task:
+        with self._workspace.look() as rows:
+            return show(rows, find(rows, task))
+
+    def tasks(
+        self, *, status: str | None = None, owner: str | None = None, ready: bool = False, limit: int | None = None
+    ) -> list[Task]:
+        with self._workspace.look() as rows:
+            if ready:
+                found = [task for task in rows.tasks.ready(limit or 1_000_000) if owner in (None, task.reserved_for)]
+            else:
+                found = rows.tasks.select(states=states_named(status) if status else None, owner=owner, limit=limit)
+            return completed(rows, found)
+
+    def graph(self) -> tuple[list[Task], list[tuple[str, str]]]:
+        with self._workspace.look() as rows:
+            found = completed(rows, rows.tasks.select())
+            shown = {task.id for task in found}
+            return found, [edge for edge in rows.graph.edges() if shown.issuperset(edge)]
+
+    def claim(self, task: str, *, force: bool = False, take_over: bool = False, by: str | None = None) -> Task:
+        return self._on(task, by, lambda act, found: claim.claim(act, found, force=force, take_over=take_over))
+
+    def next_task(self, *, by: str | None = None) -> Task | None:
+        with self._act(by) as act:
+            member = act.rows.team.member(act.name)
+            task = claim.claim_next(act, shell=member is not None and member.agent == "shell")
+            if task is not None:
+                whole(act, task)
+        return None if task is None else warned(act, task)
+
+    def update(self, task: str, *, by: str | None = None, **fields: Any) -> Task:
+        token = _token()
+        updated = self._on(task, by, lambda act, found: change.update(act, found, verifier=token, **fields))
+        return self._verify(updated, token, by)
+
+    def depend(self, task: str, *, on: str, remove: bool = False, by: str | None = None) -> Task:
+        verb = depend.independ if remove else depend.depend
+        return self._on(task, by, lambda act, found: verb(act, found, find(act.rows, on)))
+
+    def release(self, task: str, *, reason: str | None = None, by: str | None = None) -> Task:
+        return self._on(task, by, lambda act, found: claim.release(act, found, reason))
+
+    def complete(self, task: str, *, summary: str | None = None, by: str | None = None) -> Task:
+        token = _token()
+        reported = self._on(task, by, lambda act, found: finish.complete(act, found, summary=summary, verifier=token))
+        return self._verify(reported, token, by)
+
+    def delete(self, task: str, *, by: str | None = None) -> Task:
+        return self._on(task, by, change.delete)
+
+    def approve(self, task: str, *, summary: str | None = None, by: str | None = None) -> Task:
+        return self._on(task, by, lambda act, found: finish.approve(act, found, summary))
+
+    def reject(self, task: str, *, reason: str, by: str | None = None) -> Task:
+        return self._on(
+            task, by, lambda act, found: finish.reject(act, found, reason, author_lives=author_lives(act, found))
+        )
+
+    def retry(self, task: str, *, by: str | None = None) -> Task:
+        return self._on(task, by, change.retry)
+
+    def cancel(
+        self, task: str, *, reason: str | None = None, cascade: bool = False, by: str | None = None
+    ) -> list[Task]:
+        with self._act(by) as act:
+            cancelled = change.cancel(act, find(act.rows, task), reason=reason, cascade=cascade)
+            completed(act.rows, cancelled)
+        return [warned(act, here) for here in cancelled]
+
+    def block(self, task: str, *, reason: str, by: str | None = None) -> Task:
+        return self._on(task, by, lambda act, found: change.block(act, found, reason))
+
+    def unblock(self, task: str, *, by: str | None = None) -> Task:
+        return self._on(task, by, change.unblock)
+
+    def assign(self, task: str, *, to: str | None, by: str | None = None) -> Task:
+        return self._on(task, by, lambda act, found: change.assign(act, found, to))
+
+    def heartbeat(self, task: str, *, by: str | None = None) -> Run:
+        with self._act(by, acknowledge=False) as act:
+            return claim.heartbeat(act, find(act.rows, task))
+
+    def runs(self, task: str) -> list[Run]:
+        with self._workspace.look() as rows:
+            return rows.runs.of_task(find(rows, task).id)
+
+    def work_log(self, task: str) -> list[tuple[str, str, str]]:
+        with self._workspace.look() as rows:
+            return rows.tasks.log(find(rows, task).id)
+
+    def output(self, task: str, run: int | None = None) -> tuple[str, int]:
+        with self._workspace.look() as rows:
+            found = find(rows, task)
+            numbers = [attempt.number for attempt in rows.runs.of_task(found.id)]
+        for number in [run] if run is not None else reversed(numbers):
+            path = log_path(self.directory, found.id, number)
+            if number in numbers and os.path.exists(path):
+                return path, number
+        what = f"run {run}" if run is not None else "run"
+        raise RunNotFound(f"{found.id} has no {what} with output. `interlock task show {found.id}` lists its runs.")
+
+    def verify_pending(self) -> list[Task]:
+        with self._workspace.look() as rows:
+            waiting = [task for task in rows.tasks.select(states=["review"]) if verifier_is_gone(task)]
+        decided = []
+        for task in waiting:
+            token = _token()
+            with self._act(HUMAN, acknowledge=False) as act:
+                found = find(act.rows, task.id)
+                if verifier_is_gone(found):
+                    finish.take_up_verify(act, found, token)
+                whole(act, found)
+            decided.append(self._verify(found, token, HUMAN))
+        return decided
+
+    def _on(self, reference: str, by: str | None, verb: Callable[[Act, Task], Task]) -> Task:
+        with self._act(by) as act:
+            task = verb(act, find(act.rows, reference))
+            whole(act, task)
+        return warned(act, task)
+
+    def _verify(self, task: Task, token: str, by: str | None) -> Task:
+        """Run the task's verify, if this call is the one that has to."""
+        if task.state != "review" or task.verifying is None or task.verifying["process"] != token:
+            return task
+        from interlock.runner.environment import allowed_environment
+        from interlock.runner.verification import verify
+
+        with self._workspace.look() as rows:
+            workdir = rows.team.get().workdir or os.getcwd()
+            settings = self._workspace.settings(rows)
+        environment, secrets = allowed_environment(os.environ, names=task.metadata.get("env", ()))
+        evidence = verify(
+            str(task.verify), workdir=workdir, environment=environment, secrets=secrets,
+            timeout=settings.get("verify_timeout"), output_bytes=settings.get("output_bytes"),
+            stop_grace=settings.get("stop_grace"),
+        )  # fmt: skip
+        with self._act(by, acknowledge=False) as act:
+            found = find(act.rows, task.id)
+            finish.verified(act, found, evidence.as_dict(), run=task.run)
+            whole(act, found)
+        return warned(act, found)
+
+
+def log_path(directory: str, task_id: str, run: int) -> str:
+    """Where the output of a run is kept."""
+    return os.path.join(directory, "runs", task_id, f"output.{run}.log")
+
+
+def verifier_is_gone(task: Task) -> bool:
+    """Whether a verify is under way whose process has died."""
+    if task.verifying is None:
+        return False
+    process = str(task.verifying.get("process") or "").partition("#")[0]
+    return not process or process_lives(process) is False
+
+
+def process_lives(text: str) -> bool | None:
+    """Whether the process that was written down as `text` lives; null when it is another machine's."""
+    try:
+        return processes.alive(processes.Identity.parse(text))
+    except ValueError:
+        return False
+
+
+def author_lives(act: Act, task: Task) -> bool:
+    """Whether the session that did the task still has a living process."""
+    return any(
+        session == task.session and process is not None and process_lives(process) is not False
+        for session, process in act.rows.team.living_sessions(str(task.owner))
+    )
+
+
+def _token() -> str:
+    return f"{processes.current().as_text()}#{os.urandom(6).hex()}"

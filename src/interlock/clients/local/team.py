@@ -1,0 +1,154 @@
+"""One team on this machine."""
+
+from __future__ import annotations
+
+from interlock.clients.local.mail import LocalMailing
+from interlock.clients.local.tasks import LocalTasks, log_path
+from interlock.sessions import Caller
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from interlock.model.event import Event
+    from interlock.model.question import Question
+    from interlock.model.task import Task
+    from interlock.model.team import Member
+
+FOLLOW_AT_ONCE = 1000
+
+
+class LocalTeam(LocalTasks, LocalMailing):
+    """See `client.Team`."""
+
+    def acting(
+        self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python"
+    ) -> LocalTeam:
+        process = None
+        if session is not None:
+            from interlock import processes
+
+            process = processes.current().as_text()
+        return LocalTeam(self._workspace, Caller(name, session, run, face, process))
+
+    def end_session(self) -> None:
+        """The caller's session is over; what it was given and never acknowledged will be offered to the next."""
+        caller = self._caller
+        if caller.session is not None:
+            with self._act(acknowledge=False) as act:
+                act.rows.team.end_session(act.name, act.session, act.at)
+                act.event("session.ended", member=act.name, session=act.session)
+
+    def describe(self) -> dict[str, Any]:
+        from interlock import teams
+
+        with self._workspace.look() as rows:
+            shown = rows.team.get().as_dict([member.as_dict() for member in teams.members(rows)])
+            shown["task_counts"] = rows.tasks.counts()
+            return shown
+
+    def members(self) -> list[Member]:
+        from interlock import teams
+
+        with self._workspace.look() as rows:
+            return teams.members(rows)
+
+    def spawn(
+        self,
+        name: str,
+        *,
+        agent: str | None = None,
+        command: Sequence[str] | None = None,
+        agent_id: str | None = None,
+        type: str | None = None,
+        model: str | None = None,
+        permissions: str | None = None,
+        by: str | None = None,
+    ) -> Member:
+        from interlock import teams
+
+        with self._act(by) as act:
+            member = teams.spawn(
+                act, name, agent=agent, command=list(command) if command else None, agent_id=agent_id, type=type,
+                model=model, permissions=permissions,
+            )  # fmt: skip
+        member.status = "idle"
+        return member
+
+    def remove(self, name: str, *, by: str | None = None) -> list[str]:
+        from interlock import teams
+        from interlock.clients.local.tasks import process_lives
+
+        with self._act(by) as act:
+            running = any(
+                run.member == name and run.runner is not None and process_lives(run.runner)
+                for run in act.rows.runs.open()
+            )
+            return teams.remove(act, name, running=running)
+
+    def configure(self, changes: Mapping[str, Any], *, by: str | None = None) -> dict[str, Any]:
+        from interlock import teams
+
+        with self._act(by) as act:
+            return teams.configure(act, dict(changes))
+
+    def setting(self, name: str) -> tuple[Any, str]:
+        with self._workspace.look() as rows:
+            return self._workspace.settings(rows).look_up(name)
+
+    def questions(self) -> list[Question]:
+        with self._workspace.look() as rows:
+            return rows.questions.open()
+
+    def reply(self, task: str, text: str, *, question: str | None = None, by: str | None = None) -> Task:
+        from interlock import questions
+        from interlock.clients.local.base import warned, whole
+        from interlock.clients.local.tasks import author_lives
+        from interlock.tasks import finish
+        from interlock.tasks.find import find
+
+        with self._act(by) as act:
+            found = find(act.rows, task)
+            questions.question_of(act.rows, found, question)
+            approved, findings = questions.review_answer(text)
+            if approved:
+                finish.approve(act, found)
+            else:
+                finish.reject(act, found, findings, author_lives=author_lives(act, found))
+            whole(act, found)
+        return warned(act, found)
+
+    def events(self, since: int = 0, *, limit: int | None = None) -> tuple[list[Event], int]:
+        with self._workspace.look() as rows:
+            found = rows.events.since(since, limit)
+            return found, found[-1].seq if found else max(since, 0)
+
+    def follow(self, since: int = 0) -> Iterator[Event]:
+        workspace = self._workspace
+        with workspace.notifier.waiter(workspace.name, [], workspace.ledger.watch()) as waiter:
+            while True:
+                with workspace.ledger.snapshot() as rows:
+                    found = rows.events.since(since, FOLLOW_AT_ONCE)
+                for event in found:
+                    since = event.seq
+                    yield event
+                if not found:
+                    waiter.wait(60.0)
+
+    def status(self) -> dict[str, Any]:
+        from interlock.reports import status
+
+        with self._workspace.look() as rows:
+            return status(rows, self.name, lambda task, run: log_path(self.directory, task, run))
+
+    def report(self, since: str | None = None) -> dict[str, Any]:
+        from interlock.reports import report
+
+        with self._workspace.look() as rows:
+            return report(rows, self.name, since)
+
+    def doctor(self, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
+        from interlock.doctor import examine
+
+        return examine(self._workspace, repair=repair, adopt=adopt)
