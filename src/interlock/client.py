@@ -20,7 +20,7 @@ from interlock.model.message import Message
 from interlock.model.question import Question
 from interlock.model.task import Run, Task
 from interlock.model.team import Member
-from interlock.plan.comparing import Changes
+from interlock.runner.staging import Staged
 from interlock.runner.stop import Stop
 
 
@@ -283,10 +283,8 @@ class Home(Protocol):
             MembersRunning: somebody is at work; `force` ends them.
         """
 
-    def stage(
-        self, plan: str, *, redo: Collection[str] = (), new: bool = False, dry_run: bool = False
-    ) -> tuple[str, Changes]:
-        """Bring a team up to a plan file: members, tasks, dependencies, all or nothing; (team, what changed).
+    def stage(self, plan: str, *, redo: Collection[str] = (), new: bool = False, dry_run: bool = False) -> Staged:
+        """Bring a team up to a plan file: members, tasks, dependencies, all or nothing.
 
         Raises:
             PlanError: the plan cannot be run as it stands; `errors` lists every fault with its line.
@@ -313,6 +311,12 @@ class Home(Protocol):
         Raises:
             RunnerAlive: another living process drives this team.
         """
+
+    def driven(self, team: str) -> bool:
+        """Whether a living process drives the team."""
+
+    def stop(self, team: str, *, member: str | None = None, now: bool = False) -> dict[str, Any]:
+        """Ask a team's runner (or one member) to stop, or end it: `{"team", "asked", "ended", "gone"}`."""
 
     def settings(self) -> list[dict[str, Any]]:
         """Every setting with its value, source, default and help."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from interlock.ledger import Ledgers
     from interlock.model.team import Member
     from interlock.notifier import Notifier
-    from interlock.plan.comparing import Changes
+    from interlock.runner.staging import Staged
     from interlock.runner.stop import Stop
     from interlock.settings import Settings
 
@@ -104,11 +104,11 @@ class LocalHome:
         return sorted(name for name in names if not name.startswith(".") and self._is_team(name))
 
     def delete_team(self, name: str, *, force: bool = False) -> None:
-        from interlock.clients.local.ending import ask_running, end_running
+        from interlock.clients.local.ending import ask_running, stop_runner
 
         workspace = self._workspace(name)
         if force:
-            end_running(workspace)
+            stop_runner(workspace, now=True)
         else:
             running = ask_running(workspace)
             if running:
@@ -126,31 +126,21 @@ class LocalHome:
         self._ledgers.forget(workspace.directory)
         _remove_tree(doomed)
 
-    def stage(
-        self, plan: str, *, redo: Collection[str] = (), new: bool = False, dry_run: bool = False
-    ) -> tuple[str, Changes]:
-        from interlock.errors import AgentError
+    def stage(self, plan: str, *, redo: Collection[str] = (), new: bool = False, dry_run: bool = False) -> Staged:
         from interlock.plan.comparing import compare
         from interlock.plan.reading import load
         from interlock.runner import staging
 
         found = load(plan)
-        for member in found.members.values():
-            if member.agent not in ("shell", "command"):
-                raise AgentError(
-                    f"{member.name} is a {member.agent!r} agent, which this version cannot run yet. Use `agent: shell`, or "
-                    "any program: `agent: {command: [PROGRAM, ARGUMENT, …]}`.",
-                    member=member.name,
-                    agent=member.agent,
-                )
+        for planned in found.members.values():
+            self._executor_for(staging.as_member(planned))
         if found.team not in self.teams():
             if dry_run:
-                return found.team, compare(found, {}, redo)
+                return staging.staged(found, compare(found, {}, redo))
             self.create_team(found.team, workdir=found.workdir)
         workspace = self._workspace(found.team)
-        if dry_run:
-            return found.team, staging.preview(workspace, found, redo=redo, new=new)
-        return found.team, staging.stage(workspace, found, redo=redo, new=new)
+        verb = staging.preview if dry_run else staging.stage
+        return staging.staged(found, verb(workspace, found, redo=redo, new=new))
 
     def drive(
         self,
@@ -170,6 +160,21 @@ class LocalHome:
             on_update=on_update,
         )  # fmt: skip
         return anyio.run(crew.work)
+
+    def driven(self, team: str) -> bool:
+        from interlock.runner import recovery
+
+        with self._workspace(team).look() as rows:
+            runner = rows.team.get().runner
+        return runner is not None and recovery.lives(runner) is not False
+
+    def stop(self, team: str, *, member: str | None = None, now: bool = False) -> dict[str, Any]:
+        from interlock.clients.local import ending
+
+        workspace = self._workspace(team)
+        if member is not None:
+            return ending.stop_member(workspace, member, now=now)
+        return ending.stop_runner(workspace, now=now)
 
     def settings(self) -> list[dict[str, Any]]:
         found = []
