@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.client import Home, Team
 from interlock.errors import InterlockError
 from interlock.surfaces.cli.caller import Identity, identify, open_team
+
+if TYPE_CHECKING:
+    from interlock.client import Home, Team
 
 
 class Call:

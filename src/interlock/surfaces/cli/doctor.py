@@ -12,7 +12,8 @@ from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
 
-@verb("doctor", example="$ interlock doctor --repair")
+
+@verb("doctor", example="interlock doctor --repair")
 @click.option("--repair", is_flag=True, help="Mend what can be mended without losing anything.")
 @click.option("--adopt", is_flag=True, help="Take over subject and body from task files that were edited by hand.")
 def doctor(call: Call, repair: bool, adopt: bool) -> int:

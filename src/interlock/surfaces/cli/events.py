@@ -18,7 +18,7 @@ from interlock.surfaces.cli.command import verb
 PAYLOAD_CHARS = 200
 
 
-@verb("events", example="$ interlock events --follow --json | jq .type")
+@verb("events", example="interlock events --follow --json | jq .type")
 @click.option("--since", metavar="SEQ", type=click.IntRange(min=0), default=0, help="Only events after this number.")
 @click.option("--follow", is_flag=True, help="Then go on with new ones, until interrupted.")
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), help="At most so many.")
@@ -39,7 +39,9 @@ def events(call: Call, since: int, follow: bool, limit: int | None) -> None:
 def event_line(event: Event) -> str:
     """An event for people."""
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds(event.at)))
-    payload = " ".join(f"{name}={words.clean(value)}" for name, value in event.payload.items() if value not in (None, []))
+    payload = " ".join(
+        f"{name}={words.clean(value)}" for name, value in event.payload.items() if value not in (None, [])
+    )
     shown = payload if len(payload) <= PAYLOAD_CHARS else payload[: PAYLOAD_CHARS - 1] + "…"
     who = words.clean(event.actor).ljust(12)
     return (

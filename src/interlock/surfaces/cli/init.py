@@ -12,7 +12,7 @@ from interlock.surfaces.cli.command import verb
 from interlock.surfaces.cli.table import fields
 
 
-@verb("init", example="$ interlock init && interlock run plan.yaml")
+@verb("init", example="interlock init && interlock run plan.yaml")
 @click.argument("directory", type=click.Path(), default=".")
 def init(call: Call, directory: str) -> None:
     """Find agents, git and the test command, and write interlock.toml and a plan that runs as it stands.

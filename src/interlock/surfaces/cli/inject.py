@@ -1,8 +1,8 @@
 """`interlock inject`: the caller's pending mail as XML on stdout, for hooks that put it before an agent's prompt.
 
 It runs at every turn of every agent, so it is parsed by hand and imports neither click nor anything else that costs.
-It fails open: where no mail can be had (no team, a busy ledger, an unknown member), nothing is printed on stdout and the exit
-code is 0, since a hook that fails would stop the agent. Only wrong usage is exit 2.
+It fails open: where no mail can be had (no team, a busy ledger, an unknown member), nothing is printed on stdout and
+the exit code is 0, since a hook that fails would stop the agent. Only wrong usage is exit 2.
 
 Mail counts as delivered once it is written and flushed; a reader that is gone gives it back.
 """

@@ -6,21 +6,23 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import click
 
-from interlock.client import Team
 from interlock.errors import RunNotFound, StorageError, TaskNotFound
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
+
+if TYPE_CHECKING:
+    from interlock.client import Team
 
 CHUNK = 65_536
 LOOK_EVERY = 0.2
 """Seconds between two looks at a file that grows: there is nobody who could wake us."""
 
 
-@verb("logs", example="$ interlock logs researcher --follow")
+@verb("logs", example="interlock logs researcher --follow")
 @click.argument("what", metavar="TASK|MEMBER")
 @click.option("--follow", is_flag=True, help="Go on until the run ends.")
 @click.option("--run", "number", metavar="N", type=click.IntRange(min=1), help="Which run [default: the newest].")
@@ -66,7 +68,9 @@ def task_meant(team: Team, what: str) -> str:
         return member.current_task
     mine = [task for task in team.tasks(owner=what) if task.claimed_at]
     if not mine:
-        raise RunNotFound(f"{what} has not worked on anything yet. `interlock task list` shows who did what.", member=what)
+        raise RunNotFound(
+            f"{what} has not worked on anything yet. `interlock task list` shows who did what.", member=what
+        )
     return max(mine, key=lambda task: str(task.claimed_at)).id
 
 
@@ -107,7 +111,9 @@ def _raw(data: bytes) -> None:
     if sys.stdout.isatty():
         import re
 
-        text = re.sub(r"\x1b\[[0-9;]*m|\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)", _colours, _text(data))
+        text = re.sub(
+            r"\x1b\[[0-9;]*m|\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)", _colours, _text(data)
+        )
         sys.stdout.write("".join(c if c.isprintable() or c in "\n\t\r" or c == "\x1b" else "" for c in text))
         sys.stdout.flush()
     else:

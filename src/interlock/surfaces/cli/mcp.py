@@ -6,7 +6,7 @@ from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
 
 
-@verb("mcp", example="$ interlock mcp --team alpha-squad --as researcher")
+@verb("mcp", example="interlock mcp --team alpha-squad --as researcher")
 def mcp(call: Call) -> None:
     """MCP over stdio for one member: what an agent program starts to take part in a team."""
     from interlock.surfaces.mcp import serve

@@ -12,7 +12,7 @@ from interlock.surfaces.cli.command import verb
 from interlock.surfaces.cli.table import table
 
 
-@verb("spawn", example="$ interlock member spawn researcher --agent claude")
+@verb("spawn", example="interlock member spawn researcher --agent claude")
 @click.argument("name")
 @click.option("--agent", metavar="A", help="The agent program; without one, a program or person fills the seat.")
 @click.option("--agent-id", metavar="ID", help="What the session key names as the agent [default: the name].")
@@ -35,14 +35,14 @@ def spawn(
     call.answer(member.as_dict(), f"{words.strong(name)} joined as {member.session_key}")
 
 
-@verb("list", example="$ interlock member list")
+@verb("list", example="interlock member list")
 def list_(call: Call) -> None:
     """Who takes part, and on what."""
     found = [member.as_dict() for member in call.team().members()]
     call.answer({"members": found}, "" if call.json else listed(found))
 
 
-@verb("remove", example="$ interlock member remove researcher")
+@verb("remove", example="interlock member remove researcher")
 @click.argument("name")
 def remove(call: Call, name: str) -> None:
     """Take a member out of the team; its tasks go back to the queue."""

@@ -10,7 +10,7 @@ from interlock.surfaces.cli.command import verb
 from interlock.surfaces.cli.later import instead
 
 
-@verb("plan", example="$ interlock plan --schema > plan.schema.json")
+@verb("plan", example="interlock plan --schema > plan.schema.json")
 @click.argument("goal", required=False)
 @click.option("-o", "--output", metavar="PLAN.yaml", type=click.Path(), help="Where to write the plan.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of plans.")

@@ -11,7 +11,7 @@ from interlock.surfaces.cli.task_words import line, question
 from interlock.surfaces.cli.text import TEXT
 
 
-@verb("list", example="$ interlock question list")
+@verb("list", example="interlock question list")
 def list_(call: Call) -> None:
     """What waits for a human, oldest first."""
     found = [one.as_dict() for one in call.team().questions()]
@@ -22,7 +22,7 @@ def list_(call: Call) -> None:
     call.answer({"questions": found}, lines or "Nothing waits for you.")
 
 
-@verb("reply", example='$ interlock question reply 003 "use the staging database"')
+@verb("reply", example='interlock question reply 003 "use the staging database"')
 @click.argument("task")
 @click.argument("text", type=TEXT)
 @click.option("--question", "question_id", metavar="Q", help="The question's id [default: the one now shown].")

@@ -14,20 +14,19 @@ from interlock.surfaces.cli.command import verb
 UNITS = {"m": 60, "h": 3_600, "d": 86_400}
 
 
-@verb("report", example="$ interlock report --since 12h --format md > report.md")
+@verb("report", example="interlock report --since 12h --format md > report.md")
 @click.option("--since", metavar="T", help="Only what was finished since: 12h, 2d, or an ISO 8601 time.")
 @click.option("--format", "form", type=click.Choice(["text", "md", "html"]), default="text", show_default=True)
 def report(call: Call, since: str | None, form: str) -> None:
     """What needs you, what is done with its evidence, what failed and why, what is left."""
-    from interlock.surfaces.cli import report_words
+    from interlock import report_text
 
     found = call.team().report(None if since is None else moment(since))
     if call.json:
         call.document(found)
         return
-    sections = report_words.sections(found)
-    write = {"text": report_words.as_text, "md": report_words.as_markdown, "html": report_words.as_html}[form]
-    call.say(write(found, sections))
+    write = {"text": report_text.as_text, "md": report_text.as_markdown, "html": report_text.as_html}[form]
+    call.say(write(found))
 
 
 def moment(text: str) -> str:

@@ -12,7 +12,7 @@ from interlock.surfaces.cli.command import verb
 from interlock.surfaces.cli.text import TEXT
 
 
-@verb("request", example='$ interlock shutdown request researcher --reason "work is done"')
+@verb("request", example='interlock shutdown request researcher --reason "work is done"')
 @click.argument("member", required=False)
 @click.option("--reason", type=TEXT, help="Why.")
 def request(call: Call, member: str | None, reason: str | None) -> None:
@@ -21,7 +21,7 @@ def request(call: Call, member: str | None, reason: str | None) -> None:
     call.answer(made, _line(made))
 
 
-@verb("approve", example="$ interlock shutdown approve --as researcher")
+@verb("approve", example="interlock shutdown approve --as researcher")
 @click.argument("request", required=False)
 @click.option("--reason", type=TEXT, help="A word on it.")
 def approve(call: Call, request: str | None, reason: str | None) -> None:
@@ -30,7 +30,7 @@ def approve(call: Call, request: str | None, reason: str | None) -> None:
     call.answer(answered, _line(answered))
 
 
-@verb("reject", example='$ interlock shutdown reject --reason "tests are still running" --as researcher')
+@verb("reject", example='interlock shutdown reject --reason "tests are still running" --as researcher')
 @click.argument("request", required=False)
 @click.option("--reason", type=TEXT, required=True, help="Why not; - reads it from stdin.")
 def reject(call: Call, request: str | None, reason: str) -> None:

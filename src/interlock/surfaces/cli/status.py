@@ -13,7 +13,7 @@ from interlock.surfaces.cli.command import verb
 from interlock.surfaces.cli.table import cut, terminal_width
 
 
-@verb("status", example="$ interlock status --all")
+@verb("status", example="interlock status --all")
 @click.option("--all", "everything", is_flag=True, help="All teams of this home.")
 def status(call: Call, everything: bool) -> None:
     """What needs me, what is running since when with its last words, what is next."""
@@ -43,7 +43,9 @@ def shown(found: dict[str, Any]) -> list[str]:
         for run in found["running"]:
             since = f"  {words.faint('since ' + words.ago(run['since']))}" if run["since"] else ""
             who = words.clean(run["member"] or "")
-            lines.append(f"  {run['task_id']}  {words.state(run['state'])}  {who}  {words.clean(run['subject'])}{since}")
+            lines.append(
+                f"  {run['task_id']}  {words.state(run['state'])}  {who}  {words.clean(run['subject'])}{since}"
+            )
             if run["last_words"]:
                 lines.append(words.faint(_cut(f"      {words.clean(run['last_words'])}")))
     if found["next"]:

@@ -11,7 +11,7 @@ from interlock.surfaces.cli.command import verb
 from interlock.surfaces.cli.task_words import listed, whole
 
 
-@verb("list", example="$ interlock task list --status pending")
+@verb("list", example="interlock task list --status pending")
 @click.option("--status", metavar="S", help="Only tasks of this status or state, such as pending, in_progress, review.")
 @click.option("--owner", metavar="M", help="Only tasks that this member holds.")
 @click.option("--ready", is_flag=True, help="Only what may be claimed now, in the order of the queue.")
@@ -19,10 +19,12 @@ from interlock.surfaces.cli.task_words import listed, whole
 def list_(call: Call, status: str | None, owner: str | None, ready: bool, limit: int | None) -> None:
     """The tasks, all or those asked for. Deleted ones are shown with --status deleted only."""
     found = call.team().tasks(status=status, owner=owner, ready=ready, limit=limit)
-    call.answer({"tasks": [task.as_dict() for task in found]} if call.json else None, _shown(found, status, owner, ready))
+    call.answer(
+        {"tasks": [task.as_dict() for task in found]} if call.json else None, _shown(found, status, owner, ready)
+    )
 
 
-@verb("show", example="$ interlock task show 003")
+@verb("show", example="interlock task show 003")
 @click.argument("task")
 def show(call: Call, task: str) -> None:
     """One task, whole: its state, text, evidence, runs and Work Log."""
@@ -35,7 +37,7 @@ def show(call: Call, task: str) -> None:
         call.warn(found.warnings)
 
 
-@verb("graph", example="$ interlock task graph --format mermaid > tasks.mmd")
+@verb("graph", example="interlock task graph --format mermaid > tasks.mmd")
 @click.option("--format", "form", type=click.Choice(["text", "mermaid"]), default="text", show_default=True)
 def graph(call: Call, form: str) -> None:
     """What waits for what, blockers first."""
@@ -92,10 +94,12 @@ def tree(tasks: list[Task], edges: list[tuple[str, str]]) -> list[str]:
     while waiting:
         here, depth = waiting.pop()
         task = by_id[here]
-        also = [one for one in blockers.get(here, ())[1:]]
+        also = blockers.get(here, [])[1:]
         note = words.faint(f"  (also waits for {words.ids(also)})") if also else ""
         lead = "   " * (depth - 1) + "└─ " if depth else ""
-        lines.append(f"{words.faint(lead)}{words.strong(here)}  {words.state(task.state)}  {words.clean(task.subject)}{note}")
+        lines.append(
+            f"{words.faint(lead)}{words.strong(here)}  {words.state(task.state)}  {words.clean(task.subject)}{note}"
+        )
         waiting += [(one, depth + 1) for one in reversed(blocked.get(here, ())) if blockers[one][0] == here]
     return lines
 

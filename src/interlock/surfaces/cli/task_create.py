@@ -11,7 +11,7 @@ from interlock.surfaces.cli.task_words import line
 from interlock.surfaces.cli.text import TEXT
 
 
-@verb("create", example='$ interlock task create "Test the parser" --blocked-by 001 --verify "pytest -q"')
+@verb("create", example='interlock task create "Test the parser" --blocked-by 001 --verify "pytest -q"')
 @click.argument("subject", type=TEXT)
 @click.argument("more", nargs=-1, metavar="")
 @click.option("--body", type=TEXT, default="", help="What is to be done; - reads it from stdin.")

@@ -11,7 +11,7 @@ from interlock.surfaces.cli.task_words import line
 from interlock.surfaces.cli.text import TEXT
 
 
-@verb("approve", example="$ interlock task approve 003")
+@verb("approve", example="interlock task approve 003")
 @click.argument("task")
 @click.option("--summary", type=TEXT, help="What the review found; - reads it from stdin.")
 def approve(call: Call, task: str, summary: str | None) -> None:
@@ -21,7 +21,7 @@ def approve(call: Call, task: str, summary: str | None) -> None:
     call.warn(found.warnings)
 
 
-@verb("reject", example='$ interlock task reject 003 --reason "no test for empty input"')
+@verb("reject", example='interlock task reject 003 --reason "no test for empty input"')
 @click.argument("task")
 @click.option("--reason", type=TEXT, required=True, help="What is to change; - reads it from stdin.")
 def reject(call: Call, task: str, reason: str) -> None:
@@ -32,7 +32,7 @@ def reject(call: Call, task: str, reason: str) -> None:
     call.warn(found.warnings)
 
 
-@verb("retry", example="$ interlock task retry 003")
+@verb("retry", example="interlock task retry 003")
 @click.argument("task")
 def retry(call: Call, task: str) -> None:
     """Another chance for a task in deadletter; its failures no longer count."""
@@ -41,7 +41,7 @@ def retry(call: Call, task: str) -> None:
     call.warn(found.warnings)
 
 
-@verb("cancel", example='$ interlock task cancel 003 --reason "no longer needed" --cascade')
+@verb("cancel", example='interlock task cancel 003 --reason "no longer needed" --cascade')
 @click.argument("task")
 @click.option("--reason", type=TEXT, help="Why.")
 @click.option("--cascade", is_flag=True, help="Also everything that waits for it.")
@@ -58,7 +58,7 @@ def cancel(call: Call, task: str, reason: str | None, cascade: bool) -> None:
     call.warn(found.warnings)
 
 
-@verb("delete", example="$ interlock task delete 003")
+@verb("delete", example="interlock task delete 003")
 @click.argument("task")
 def delete(call: Call, task: str) -> None:
     """Delete a task that is not finished. What waits for it says so until somebody removes the dependency."""

@@ -14,7 +14,7 @@ from interlock.surfaces.cli.task_words import line
 from interlock.surfaces.cli.text import TEXT
 
 
-@verb("update", example='$ interlock task update 003 --log "half of the cases pass"')
+@verb("update", example='interlock task update 003 --log "half of the cases pass"')
 @click.argument("task")
 @click.option("--status", metavar="S", help="Go forward: in_progress claims it, completed completes it.")
 @click.option("--log", type=TEXT, help="Add a line to its Work Log; - reads it from stdin.")
@@ -48,7 +48,7 @@ def update(call: Call, task: str, **given: Any) -> int:
     return 0
 
 
-@verb("depend", example="$ interlock task depend 003 --on 001")
+@verb("depend", example="interlock task depend 003 --on 001")
 @click.argument("task")
 @click.option("--on", metavar="ID", required=True, help="What it waits for.")
 @click.option("--remove", is_flag=True, help="It no longer waits for that.")
@@ -60,7 +60,7 @@ def depend(call: Call, task: str, on: str, remove: bool) -> None:
     call.warn(found.warnings)
 
 
-@verb("assign", example="$ interlock task assign 003 --to researcher")
+@verb("assign", example="interlock task assign 003 --to researcher")
 @click.argument("task")
 @click.option("--to", metavar="M", help="The only member that may claim it.")
 @click.option("--free", is_flag=True, help="Anybody may claim it again.")

@@ -12,7 +12,7 @@ from interlock.surfaces.cli.task_words import evidence, line
 from interlock.surfaces.cli.text import TEXT
 
 
-@verb("claim", example="$ interlock task claim 003 --as researcher")
+@verb("claim", example="interlock task claim 003 --as researcher")
 @click.argument("task")
 @click.option("--force", is_flag=True, help="Also with open blockers; a warning stays on the task.")
 @click.option("--take-over", is_flag=True, help="Also when another session of mine holds it; that one is then stale.")
@@ -21,7 +21,7 @@ def claim(call: Call, task: str, force: bool, take_over: bool) -> None:
     _claimed(call, call.team().claim(task, force=force, take_over=take_over))
 
 
-@verb("next", example="$ interlock task next --as researcher")
+@verb("next", example="interlock task next --as researcher")
 def next_(call: Call) -> None:
     """Take the most urgent, oldest ready task that I may have.
 
@@ -34,7 +34,7 @@ def next_(call: Call) -> None:
         _claimed(call, task)
 
 
-@verb("release", example='$ interlock task release 003 --reason "needs a Mac"')
+@verb("release", example='interlock task release 003 --reason "needs a Mac"')
 @click.argument("task")
 @click.option("--reason", type=TEXT, help="Why.")
 def release(call: Call, task: str, reason: str | None) -> None:
@@ -44,7 +44,7 @@ def release(call: Call, task: str, reason: str | None) -> None:
     call.warn(found.warnings)
 
 
-@verb("complete", example='$ interlock task complete 003 --summary "parser done, 12 tests"')
+@verb("complete", example='interlock task complete 003 --summary "parser done, 12 tests"')
 @click.argument("task")
 @click.option("--summary", type=TEXT, help="What was done; - reads it from stdin.")
 def complete(call: Call, task: str, summary: str | None) -> int:
@@ -56,7 +56,7 @@ def complete(call: Call, task: str, summary: str | None) -> int:
     return completed(call, call.team().complete(task, summary=summary))
 
 
-@verb("block", example='$ interlock task block 003 --reason "the staging server is down"')
+@verb("block", example='interlock task block 003 --reason "the staging server is down"')
 @click.argument("task")
 @click.option("--reason", type=TEXT, required=True, help="What is in the way; - reads it from stdin.")
 def block(call: Call, task: str, reason: str) -> None:
@@ -66,7 +66,7 @@ def block(call: Call, task: str, reason: str) -> None:
     call.warn(found.warnings)
 
 
-@verb("unblock", example="$ interlock task unblock 003")
+@verb("unblock", example="interlock task unblock 003")
 @click.argument("task")
 def unblock(call: Call, task: str) -> None:
     """The reason is gone: its owner goes on; by anybody else the task goes back to the queue."""
@@ -75,7 +75,7 @@ def unblock(call: Call, task: str) -> None:
     call.warn(found.warnings)
 
 
-@verb("heartbeat", example="$ interlock task heartbeat 003")
+@verb("heartbeat", example="interlock task heartbeat 003")
 @click.argument("task")
 def heartbeat(call: Call, task: str) -> None:
     """Show that work on a task goes on. From the first one on, a silent run counts as dead after `heartbeat_ttl`."""

@@ -15,7 +15,7 @@ from interlock.surfaces.cli.command import verb
 from interlock.surfaces.cli.table import fields, table
 
 
-@verb("create", example="$ interlock team create alpha-squad --workdir .")
+@verb("create", example="interlock team create alpha-squad --workdir .")
 @click.argument("name")
 @click.option("--lead", metavar="KEY", default="agent:main:main", show_default=True, help="Session key of the lead.")
 @click.option(
@@ -40,14 +40,14 @@ def create(call: Call, name: str, lead: str, claim_policy: str | None, workdir: 
     )
 
 
-@verb("list", example="$ interlock team list")
+@verb("list", example="interlock team list")
 def list_(call: Call) -> None:
     """All teams of this home."""
     found = [_described(call, name) for name in call.home.teams()]
     call.answer({"teams": found}, "" if call.json else _listed(call, found))
 
 
-@verb("show", example="$ interlock team show alpha-squad")
+@verb("show", example="interlock team show alpha-squad")
 @click.argument("name", required=False)
 def show(call: Call, name: str | None) -> None:
     """One team with its members; without a name the team that is meant."""
@@ -56,7 +56,7 @@ def show(call: Call, name: str | None) -> None:
     call.answer(found, "" if call.json else _shown(found, team.directory))
 
 
-@verb("delete", example="$ interlock team delete alpha-squad --yes")
+@verb("delete", example="interlock team delete alpha-squad --yes")
 @click.argument("name")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--force", is_flag=True, help="Do not ask, and end members that are at work.")

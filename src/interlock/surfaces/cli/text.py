@@ -33,7 +33,8 @@ def read_stdin() -> str:
     data = sys.stdin.buffer.read(STDIN_BYTES + 1)
     if len(data) > STDIN_BYTES:
         raise InvalidRequest(
-            f"More than {STDIN_BYTES} bytes came on stdin, over the size limit. Put the text into a file and give its path.",
+            f"More than {STDIN_BYTES} bytes came on stdin, over the size limit. Put the text into a file and give its "
+            "path.",
             limit=STDIN_BYTES,
         )
     try:

@@ -97,7 +97,10 @@ BRANCHES: dict[str, tuple[str, str]] = {
         "The settings. The strongest first: INTERLOCK_<NAME> in the environment, the team's own value, the home's, the "
         "default.",
     ),
-    "team": ("create, list, show, delete", "Teams: their members, tasks, messages and history live in one ledger each."),
+    "team": (
+        "create, list, show, delete",
+        "Teams: their members, tasks, messages and history live in one ledger each.",
+    ),
     "member": ("spawn, list, remove", "Who takes part in a team: the lead, and members at work."),
     "task": (
         "create, list, show, claim, complete, and everything else on tasks",

@@ -1,12 +1,15 @@
-"""A report as text, Markdown or a page of HTML that needs nothing else."""
+"""What `reports.report` found, as text, Markdown or a page of HTML that needs nothing else."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from interlock.surfaces.cli import words
+from interlock import words
 
 TAIL_LINES = 12
+
+BOLD, DIM = "1", "2"
+COLOURS = {"+": "32", "!": "1;31", "?": "35"}
 
 Item = tuple[str, str, list[str], str]
 """(mark, headline, further lines, text kept as it is)"""
@@ -39,24 +42,22 @@ def headline(found: dict[str, Any]) -> str:
     return f"{', '.join(parts)}{since}"
 
 
-def as_text(found: dict[str, Any], parts: list[tuple[str, list[Item]]]) -> list[str]:
-    """For a terminal."""
-    lines = [f"{words.strong(found['team'])}  {headline(found)}"]
-    style = {"+": "done", "!": "deadletter", "?": "review"}
-    for title, items in parts:
-        lines += ["", words.strong(title)]
+def as_text(found: dict[str, Any]) -> list[str]:
+    """For a terminal, with colours; `click.echo` takes them out where there is none."""
+    lines = [f"{_painted(found['team'], BOLD)}  {headline(found)}"]
+    for title, items in sections(found):
+        lines += ["", _painted(title, BOLD)]
         for mark, head, more, kept in items:
-            shown = words.state(style[mark]).replace(style[mark], mark) if mark in style else mark
-            lines.append(f"  {shown} {words.clean(head)}")
-            lines += [f"      {words.faint(words.clean(line))}" for line in more]
+            lines.append(f"  {_painted(mark, COLOURS.get(mark, DIM))} {words.clean(head)}")
+            lines += [f"      {_painted(words.clean(line), DIM)}" for line in more]
             lines += words.block(kept, "        ")
     return lines
 
 
-def as_markdown(found: dict[str, Any], parts: list[tuple[str, list[Item]]]) -> list[str]:
+def as_markdown(found: dict[str, Any]) -> list[str]:
     """For a pull request or a mail."""
     lines = [f"# {_plain(found['team'])}", "", f"{headline(found)}."]
-    for title, items in parts:
+    for title, items in sections(found):
         lines += ["", f"## {title}", ""]
         for mark, head, more, kept in items:
             box = "- [x] " if mark == "+" else "- "
@@ -68,7 +69,7 @@ def as_markdown(found: dict[str, Any], parts: list[tuple[str, list[Item]]]) -> l
     return lines
 
 
-def as_html(found: dict[str, Any], parts: list[tuple[str, list[Item]]]) -> list[str]:
+def as_html(found: dict[str, Any]) -> list[str]:
     """One file, without scripts, to open or send."""
     from html import escape
 
@@ -80,7 +81,7 @@ def as_html(found: dict[str, Any], parts: list[tuple[str, list[Item]]]) -> list[
         f"<h1>{team}</h1>",
         f"<p>{escape(headline(found))}</p>",
     ]
-    for title, items in parts:
+    for title, items in sections(found):
         lines += [f"<h2>{escape(title)}</h2>", "<ul>"]
         for mark, head, more, kept in items:
             kind = {"+": "done", "!": "failed", "?": "open"}.get(mark, "other")
@@ -93,11 +94,16 @@ def as_html(found: dict[str, Any], parts: list[tuple[str, list[Item]]]) -> list[
 
 
 CSS = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}"
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}"
+    "body{color:#222;background:#fff}"
     "li{margin:.5rem 0}.done::marker{content:'✓ '}.failed::marker{content:'✗ '}.open::marker{content:'? '}"
     "small{color:#555}pre{background:#f5f5f5;padding:.5rem;overflow:auto}"
     "@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}small{color:#aaa}pre{background:#252525}}"
 )
+
+
+def _painted(text: str, code: str) -> str:
+    return f"\x1b[{code}m{text}\x1b[0m"
 
 
 def _done(task: dict[str, Any]) -> Item:
