@@ -54,9 +54,7 @@ def stage(workspace: Workspace, plan: Plan, *, redo: Collection[str] = (), new: 
         for changed in changes.updated:
             _update(act, changed, plan)
         for gone in changes.removed_open:
-            task = act.rows.tasks.get(gone.task_id)
-            if task is not None:
-                change.cancel(act, task, reason="no longer in the plan")
+            change.cancel(act, _by_id(act, gone.task_id), reason="no longer in the plan")
         act.event(
             "plan.started", path=plan.path, new=[task.key for task in changes.new],
             updated=[changed.task.key for changed in changes.updated],
