@@ -117,7 +117,7 @@ def _done(task: dict[str, Any]) -> Item:
     tries = f"{task['runs']} runs" if task["runs"] > 1 else ""
     more = [", ".join(part for part in (proof, by, tries) if part)]
     if task["output"]:
-        more.append(str(task["output"]).strip().splitlines()[0] if str(task["output"]).strip() else "")
+        more.append(str(task["output"]).strip().splitlines()[-1] if str(task["output"]).strip() else "")
     return ("+", _named(task), [line for line in more if line], "")
 
 

@@ -113,8 +113,8 @@ class LocalHome:
             running = ask_running(workspace)
             if running:
                 raise MembersRunning(
-                    f"{', '.join(running)} {'is' if len(running) == 1 else 'are'} at work in {name!r} and got a shutdown "
-                    "request. Delete the team once they have stopped, or use --force to end them.",
+                    f"{', '.join(running)} {'is' if len(running) == 1 else 'are'} at work in {name!r} and got a "
+                    "shutdown request. Delete the team once they have stopped, or use --force to end them.",
                     members=running,
                 )
         with workspace.act(Caller(HUMAN)) as act:
