@@ -59,7 +59,7 @@ def interlock(here: Path) -> Interlock:
             except SystemExit as ended:
                 code = int(ended.code or 0)
             out, err = streams[0].getvalue(), streams[1].getvalue()
-        return Answer(code, out.decode(), err.decode())
+        return Answer(code, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
 
     return call
 

@@ -119,9 +119,7 @@ def test_a_team_that_does_not_exist_is_an_error_that_names_the_nearest(interlock
         "--team far --json task list --team near",
     ],
 )
-def test_shared_options_may_stand_anywhere_and_the_last_one_wins(
-    interlock: Interlock, teams: Path, line: str
-) -> None:
+def test_shared_options_may_stand_anywhere_and_the_last_one_wins(interlock: Interlock, teams: Path, line: str) -> None:
     interlock("--team", "near", "task", "create", "of near")
     answer = interlock(*line.split())
     assert [task["subject"] for task in answer.json["tasks"]] == ["of near"]
@@ -142,7 +140,10 @@ def test_the_actor_is_the_option_or_the_environments_member(
 ) -> None:
     monkeypatch.setenv("INTERLOCK_MEMBER", "tester")
     assert interlock("--json", "message", "send", "--to", "lead", "hi").json["sender"] == "tester"
-    assert interlock("--json", "message", "send", "--to", "lead", "hi", "--as", "researcher").json["sender"] == "researcher"
+    assert (
+        interlock("--json", "message", "send", "--to", "lead", "hi", "--as", "researcher").json["sender"]
+        == "researcher"
+    )
 
 
 def test_an_actor_that_nobody_is_is_an_error(interlock: Interlock, team: str) -> None:

@@ -153,7 +153,9 @@ def test_a_status_goes_forward_only(interlock: Interlock, task: Create) -> None:
     assert forward.json["owner"] == "tester"
     back = interlock("--json", "task", "update", "001", "--status", "pending", "--as", "tester")
     assert back.error["error"] == "invalid_transition"
-    assert interlock("--json", "task", "update", "001", "--status", "completed", "--as", "tester").json["state"] == "done"
+    assert (
+        interlock("--json", "task", "update", "001", "--status", "completed", "--as", "tester").json["state"] == "done"
+    )
 
 
 def test_next_takes_the_most_urgent_and_says_null_when_there_is_none(interlock: Interlock, task: Create) -> None:
@@ -208,7 +210,9 @@ def test_release_assign_block_unblock_and_heartbeat(interlock: Interlock, task: 
     interlock("task", "claim", "001", "--as", "tester")
     beat = interlock("--json", "task", "heartbeat", "001", "--as", "tester").json
     assert (beat["number"], beat["member"]) == (1, "tester")
-    assert interlock("--json", "task", "block", "001", "--reason", "no disk", "--as", "tester").json["state"] == "blocked"
+    assert (
+        interlock("--json", "task", "block", "001", "--reason", "no disk", "--as", "tester").json["state"] == "blocked"
+    )
     assert interlock("--json", "task", "unblock", "001", "--as", "tester").json["state"] == "in-progress"
     assert interlock("--json", "task", "release", "001", "--as", "tester").json["state"] == "ready"
     assert interlock("--json", "task", "assign", "001", "--to", "researcher").json["assignee"] == "researcher"

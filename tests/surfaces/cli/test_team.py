@@ -49,7 +49,9 @@ def test_a_second_team_of_that_name_is_refused(interlock: Interlock, team: str) 
 
 @pytest.mark.req("TEAM-1.4")
 def test_a_spawned_member_gets_a_session_key_and_may_use_the_ledger(interlock: Interlock, team: str) -> None:
-    answer = interlock("--json", "member", "spawn", "writer", "--agent", "claude", "--model", "sonnet", "--type", "author")
+    answer = interlock(
+        "--json", "member", "spawn", "writer", "--agent", "claude", "--model", "sonnet", "--type", "author"
+    )
     kind, agent, role, unique = answer.json["session_key"].split(":")
     assert (kind, agent, role, len(unique)) == ("agent", "writer", "teammate", 36)
     assert set(answer.json) == {
