@@ -116,7 +116,7 @@ def test_events_are_numbered_without_gaps_and_go_on_where_one_stopped(interlock:
 def test_following_events_gives_one_document_a_line(interlock: Interlock, task: Create) -> None:
     last = interlock("--json", "events").json["next"]
     following = subprocess.Popen(
-        [sys.executable, "-m", "interlock.surfaces.cli", "--json", "events", "--follow", "--since", str(last), "--limit", "1"],
+        [sys.executable, "-m", "interlock.surfaces.cli", *f"--json events --follow --since {last} --limit 1".split()],
         stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     task("news")
