@@ -101,6 +101,8 @@ class LocalHome:
             names = os.listdir(self._teams)
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise StorageError(f"{self._teams} cannot be read: {error}.", path=self._teams) from error
         return sorted(name for name in names if not name.startswith(".") and self._is_team(name))
 
     def delete_team(self, name: str, *, force: bool = False) -> None:
@@ -117,11 +119,24 @@ class LocalHome:
                     "shutdown request. Delete the team once they have stopped, or use --force to end them.",
                     members=running,
                 )
-        with workspace.act(Caller(HUMAN)) as act:
-            act.rows.team.update(act.rows.team.get(), status="deleted", updated_at=act.at)
-            act.event("team.updated", status="deleted")
+        try:
+            with workspace.act(Caller(HUMAN)) as act:
+                act.rows.team.update(act.rows.team.get(), status="deleted", updated_at=act.at)
+                act.event("team.updated", status="deleted")
+        except TeamNotFound:
+            # Marked as deleted, and then something came in between: what is left is only to remove its directory.
+            if not self._is_team(name):
+                raise
         doomed = os.path.join(self._teams, f"{DELETING}{name}-{self._clock.new_id()}")
-        os.rename(workspace.directory, doomed)
+        try:
+            os.rename(workspace.directory, doomed)
+        except FileNotFoundError:
+            raise self._not_found(name) from None  # Somebody else deleted it at the same moment.
+        except OSError as error:
+            raise StorageError(
+                f"The directory of team {name!r} could not be removed: {error}. Mend that, then delete the team again.",
+                path=workspace.directory,
+            ) from error
         self._workspaces.pop(name, None)
         self._ledgers.forget(workspace.directory)
         _remove_tree(doomed)
@@ -216,7 +231,9 @@ class LocalHome:
                 os.close(lock)
         except OSError as error:
             raise StorageError(f"The settings could not be written: {error}.", path=path) from error
-        self._settings = settings_module.Settings(kept)
+        self._settings = self._settings.for_home(kept)
+        for workspace in self._workspaces.values():
+            workspace.home_settings = self._settings
 
     def close(self) -> None:
         self._ledgers.close()

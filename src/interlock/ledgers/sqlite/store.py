@@ -51,8 +51,8 @@ class SqliteLedger:
     def transaction(self) -> Iterator[Rows]:
         """See `ledger.Ledger.transaction`."""
         with self._mutex:
-            rows = self._writer or self._open_writer()
             self._check_still_there()
+            rows = self._writer or self._open_writer()
             execute_patiently(rows.connection, "BEGIN IMMEDIATE", self._clock, self._patience)
             try:
                 if rows.team_is_deleted():
@@ -74,7 +74,7 @@ class SqliteLedger:
     def snapshot(self) -> Iterator[Rows]:
         """See `ledger.Ledger.snapshot`."""
         self._check_still_there()
-        rows = self._readers.pop() if self._readers else SqliteRows(connect(self.path))
+        rows = self._idle_reader() or SqliteRows(connect(self.path))
         try:
             execute_patiently(rows.connection, "BEGIN", self._clock, self._patience)
             try:
@@ -130,6 +130,19 @@ class SqliteLedger:
             self._writer = None
             self._readers = []
             self._watch = None
+
+    def is_current(self) -> bool:
+        """Whether the file at its path is still the one that was opened."""
+        try:
+            return self._file_id() == self._inode
+        except TeamNotFound:
+            return False
+
+    def _idle_reader(self) -> SqliteRows | None:
+        try:
+            return self._readers.pop()
+        except IndexError:
+            return None
 
     def _open_writer(self) -> SqliteRows:
         self._writer = SqliteRows(connect(self.path))
@@ -213,8 +226,11 @@ class SqliteLedgers:
         """See `ledger.Ledgers.open`."""
         with self._mutex:
             ledger = self._open.get(directory)
-            if ledger is not None:
+            if ledger is not None and ledger.is_current():
                 return ledger
+            if ledger is not None:
+                # The team was deleted and made anew, perhaps by another process: what we have open is the old one.
+                self._open.pop(directory).close()
             path = os.path.join(directory, FILE)
             ledger = SqliteLedger(path, self._settings, self._clock)
             refuse_network_file_system(path)

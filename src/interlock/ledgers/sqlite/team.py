@@ -43,8 +43,11 @@ class SqliteTeam(Table):
         assign(team, changes)
 
     def day_number(self, day: str) -> int:
+        # On another day than last time, what is there already counts: a clock that was set back comes to a day again.
         row = self.connection.execute(
-            "UPDATE team SET day_count = CASE day WHEN ?1 THEN day_count + 1 ELSE 1 END, day = ?1 RETURNING day_count",
+            "UPDATE team SET day_count = 1 + CASE day WHEN ?1 THEN day_count ELSE "
+            "(SELECT count(*) FROM tasks WHERE id >= 'TASK-' || ?1 || '-' AND id < 'TASK-' || ?1 || '.') END, "
+            "day = ?1 RETURNING day_count",
             (day,),
         ).fetchone()
         return int(row[0])
