@@ -22,13 +22,13 @@ from interlock.model.team import Member
 
 
 class Mail(Protocol):
-    """Messages being handed over. Leaving the `with` block normally marks them delivered; an exception gives them back."""
+    """Messages being handed over. Leaving the `with` block marks them delivered; an exception gives them back."""
 
     messages: list[Message]
     timed_out: bool
 
     def as_xml(self) -> str:
-        """The messages as `<teammate-message>` blocks, for the lead after a block with the team's state; empty if none."""
+        """The messages as `<teammate-message>` blocks, for the lead after one with the team's state; empty if none."""
 
 
 class Tasks(Protocol):
@@ -141,7 +141,7 @@ class Mailing(Protocol):
     def broadcast(
         self, sender: str | None = None, *, content: str, summary: str | None = None, client_id: str | None = None
     ) -> dict[str, Any]:
-        """Send to all members but the sender: `{"delivered": […], "not_delivered": [{"member", "error", "message"}]}`."""
+        """Send to all members but the sender: `{"delivered": […], "not_delivered": [{member, error, message}]}`."""
 
     def mail(
         self, *, wait: float | None = None, urgent_only: bool = False, inject: bool = False, by: str | None = None

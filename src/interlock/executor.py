@@ -20,8 +20,8 @@ class Job:
     """One run of one task, with everything an executor may know of it.
 
     `prompt` is the text an agent gets (subject, body, findings of an earlier round, how to report); `command` is the
-    task's `run`, for `shell`. `environment` is complete; with an `INTERLOCK_RUN_TOKEN` of this run's own in it, what the
-    run starts can be ended by another process, after a crash of this one. Times are seconds, sizes bytes.
+    task's `run`, for `shell`. `environment` is complete; with an `INTERLOCK_RUN_TOKEN` of this run's own in it, what
+    the run starts can be ended by another process, after a crash of this one. Times are seconds, sizes bytes.
     """
 
     team: str

@@ -216,8 +216,8 @@ def _check(act: Act, content: str, type: str, summary: str | None, reason: str |
     limit = act.settings.get("message_bytes")
     if size > limit:
         raise MessageTooLarge(
-            f"The message has {size} bytes, over the size limit of {limit}. Put the text into a file and send its path, "
-            "or raise the setting message_bytes.",
+            f"The message has {size} bytes, over the size limit of {limit}. Put the text into a file and send "
+            "its path, or raise the setting message_bytes.",
             size=size,
             limit=limit,
             setting="message_bytes",

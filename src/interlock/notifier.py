@@ -67,8 +67,8 @@ if TYPE_CHECKING:
             """Register for `topics`; an empty collection stands for every topic of the team.
 
             `changed` is the safety net: a cheap function, True when the team's ledger changed since it was last
-            called. Each waiter needs one of its own. It is called in the thread that waits. Without it every
-            interval counts as a change, so the caller reads the state again each time.
+            called. Each waiter needs one of its own, or one would see a change and the others not. It may be called
+            from any thread. Without it every interval counts as a change, so the caller reads the state again.
             """
 
 
@@ -86,12 +86,16 @@ async def woken(waiter: Waiter, timeout: float) -> bool:
     while True:
         left = deadline - monotonic()
         descriptor = waiter.fileno()
-        with anyio.move_on_after(max(0.0, min(left, INTERVAL))):
+        with anyio.move_on_after(max(0.0, min(left, INTERVAL))) as pause:
             if descriptor is None:
                 await anyio.sleep_forever()
             else:
                 await anyio.wait_readable(descriptor)
-        if waiter.drain():
+        if not pause.cancelled_caught:
+            waiter.drain()
+            return True
+        # In a worker thread, since `changed` may have to wait for a busy ledger.
+        if await anyio.to_thread.run_sync(waiter.drain):
             return True
         if monotonic() >= deadline:
             return False

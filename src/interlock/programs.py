@@ -277,8 +277,8 @@ def _why_not(argv: Sequence[str], workdir: str, error: OSError | ValueError) -> 
         return f"The working directory {workdir} does not exist: make it, or correct `workdir`."
     if number == errno.ENOENT:
         return (
-            f"The program {program!r} was not found (or the interpreter its first line names): install it, or check its "
-            "spelling and PATH."
+            f"The program {program!r} was not found (or the interpreter its first line names): install it, or check "
+            "its spelling and PATH."
         )
     if number == errno.EACCES:
         return f"The program {program!r} may not be executed: check its permissions (chmod +x) and its directory's."

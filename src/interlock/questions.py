@@ -36,7 +36,8 @@ def question_of(rows: Rows, task: Task, question_id: str | None) -> Question:
     if question_id is not None or not waiting:
         current = waiting[0].as_dict() if waiting else None
         raise NotAwaitingResponse(
-            f"{task.id} waits for no such answer now; nothing was changed. `interlock question list` shows what is open.",
+            f"{task.id} waits for no such answer now; nothing was changed. "
+            "`interlock question list` shows what is open.",
             task_id=task.id,
             current=current,
         )

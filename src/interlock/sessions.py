@@ -44,6 +44,7 @@ class Act:
     """One verb under way: the rows of its transaction, who acts, and whom to wake after the commit."""
 
     __slots__ = (
+        "_settings",
         "at",
         "clock",
         "face",
@@ -56,7 +57,6 @@ class Act:
         "session",
         "topics",
         "warnings",
-        "_settings",
     )
 
     def __init__(self, rows: Rows, caller: Caller, settings: Settings, clock: Clock) -> None:

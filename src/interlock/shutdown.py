@@ -93,7 +93,9 @@ def answer(
     if announce and found["asked_by"] != act.name:
         word = "agrees to" if approve else "rejects"
         send(
-            act, found["asked_by"], f"{act.name} {word} the shutdown of {found['subject']}.{f' {reason}' if reason else ''}",
+            act,
+            found["asked_by"],
+            f"{act.name} {word} the shutdown of {found['subject']}.{f' {reason}' if reason else ''}",
             type="shutdown_response", request_id=found["id"], approve=approve, reason=reason,
         )  # fmt: skip
     return {**found, "answers": answers, "state": state}

@@ -170,7 +170,7 @@ def state_block(act: Act) -> str:
     for state, count in act.rows.tasks.counts().items():
         counts[STATUS[state]] = counts.get(STATUS[state], 0) + count
     counts.pop("deleted", None)
-    lines = [f"=== TEAM STATE ===", f"Team: {team.name}", f"Status: {team.status}", "Members:"]
+    lines = ["=== TEAM STATE ===", f"Team: {team.name}", f"Status: {team.status}", "Members:"]
     for member in members(act):
         work = f", on {member.current_task}" if member.current_task else ""
         lines.append(f"- {member.name} ({'Lead' if member.role == LEAD else 'Member'}): {member.status}{work}")

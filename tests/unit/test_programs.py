@@ -379,7 +379,10 @@ async def test_a_script_answers_successive_prompts(opening: Opening) -> None:
 
     session = await ScriptedAgent("s", [first, second]).open(replace(opening, secrets=("hunter22",)))
     assert session.identity is None and session.lasting
-    on_update = lambda update: heard.append(update.text)
+
+    def on_update(update: Update) -> None:
+        heard.append(update.text)
+
     assert await session.prompt("a", on_update) == Turn("end", "ada heard a\nsecret ***\n")
     assert await session.prompt("b", on_update) == Turn("capacity", "later\n", detail="usage limit")
     assert (await session.prompt("c", on_update)).stop == "failed"

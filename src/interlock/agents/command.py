@@ -49,8 +49,8 @@ class CommandAgent:
         where = os.path.join(opening.workdir, program) if "/" in program else program
         if shutil.which(where, path=opening.environment.get("PATH", os.defpath)) is None:
             raise AgentError(
-                f"The program {program!r} of agent {self.name!r} was not found or is not executable: install it, or check "
-                "its spelling and PATH.",
+                f"The program {program!r} of agent {self.name!r} was not found or is not executable: install it, or "
+                "check its spelling and PATH.",
                 agent=self.name,
                 program=program,
             )

@@ -107,7 +107,7 @@ class ScriptedSession:
         with self._turn, anyio.move_on_after(self._opening.time_limit) as limit:
             try:
                 answer = await script(text, say, self._opening)
-            except Exception as error:  # noqa: BLE001  it stands for a foreign program: all it does ends its turn
+            except Exception as error:  # boundary: it stands for a foreign program, all it does ends its turn
                 return Turn("failed", detail=f"{type(error).__name__}: {error}")
             turn = answer if isinstance(answer, Turn) else Turn("end", answer)
             if turn.output:

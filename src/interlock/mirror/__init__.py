@@ -115,7 +115,7 @@ class Mirror:
 
 
 class Work:
-    """What has to be written: which tasks (with the states their files may lie in), inboxes, and whether config.json."""
+    """What has to be written: which tasks (with the states their files may lie in), inboxes, whether config.json."""
 
     __slots__ = ("config", "fresh", "head", "inboxes", "runs", "tasks")
 

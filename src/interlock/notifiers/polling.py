@@ -40,6 +40,9 @@ class PollingWaiter:
 
     def wait(self, timeout: float) -> bool:
         deadline = time.monotonic() + timeout
+        # Not `always`: a caller without a probe would go round and round without a pause.
+        if self._changed is not always and self._changed():
+            return True
         while True:
             left = deadline - time.monotonic()
             if left > 0:

@@ -196,7 +196,7 @@ def _edit(act: Act, task: Task, fields: dict[str, Any]) -> None:
 
 def _forward(act: Act, task: Task, status: str, verifier: str | None) -> Task:
     """A member's status update goes forward only (CORE-FR-011)."""
-    targets = {STATUS for STATUS in states_named(status)}
+    targets = set(states_named(status))
     here = _ORDER.get(task.status)
     if task.state in targets:
         return task

@@ -209,8 +209,8 @@ def _taken(task: Task, message: str, *, take_over: bool = False) -> TaskAlreadyC
 
 def _stale(task: Task, number: int) -> StaleRun:
     return StaleRun(
-        f"Run {number} of {task.id} was superseded by run {task.run} ({task.owner or 'nobody'} holds the task now); what "
-        "it reports no longer counts. Claim the task again to go on.",
+        f"Run {number} of {task.id} was superseded by run {task.run} ({task.owner or 'nobody'} holds the task now); "
+        "what it reports no longer counts. Claim the task again to go on.",
         task_id=task.id,
         run=number,
         current_run=task.run,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from interlock.errors import InvalidRequest, MemberNotFound, TaskLimit
+from interlock.mailbox import notify
 from interlock.model.names import HUMAN, check_text
 from interlock.model.task import PRIORITIES, TYPES, Task
-from interlock.mailbox import notify
 from interlock.sessions import Act, unknown_member
 from interlock.tasks.find import find
 
@@ -56,7 +56,8 @@ def create(
     limit = act.settings.get("task_limit")
     if act.rows.team.count_open(1) > limit:
         raise TaskLimit(
-            f"{limit} tasks are open, which is the limit. Finish, cancel or delete some, or raise the setting task_limit.",
+            f"{limit} tasks are open, which is the limit. Finish, cancel or delete some, "
+            "or raise the setting task_limit.",
             limit=limit,
             setting="task_limit",
         )

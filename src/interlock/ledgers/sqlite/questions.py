@@ -9,7 +9,10 @@ from typing import Any
 from interlock.ledgers.sqlite.table import Table, assign
 from interlock.model.question import Question
 
-_QUESTION = 'id, task_id, kind, text, options, "default", context, asked_at, asked_by, held, state, answer, answered_by, answered_at'
+_QUESTION = (
+    'id, task_id, kind, text, options, "default", context, asked_at, asked_by, held, state, '
+    "answer, answered_by, answered_at"
+)
 _REQUEST = "id, subject, asked_by, asked, answers, reason, state, at, expires_at"
 
 

@@ -74,7 +74,8 @@ class SqliteTeam(Table):
 
     def members(self) -> list[Member]:
         found = self.connection.execute(
-            f"SELECT {_MEMBER} FROM members ORDER BY CASE role WHEN 'lead' THEN 0 WHEN 'member' THEN 1 ELSE 2 END, rowid"
+            f"SELECT {_MEMBER} FROM members "
+            "ORDER BY CASE role WHEN 'lead' THEN 0 WHEN 'member' THEN 1 ELSE 2 END, rowid"
         )
         return [_member(row) for row in found]
 

@@ -1,0 +1,62 @@
+"""What every test runs in: this tree's code, a private runtime directory, nothing of the caller's environment."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Times on a busy machine say nothing about the code, so no example has a deadline.
+settings.register_profile("default", deadline=None)
+settings.register_profile("ci", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Programs that tests start must run the code under test, and must not find the developer's own teams.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
+    for name in [name for name in os.environ if name.startswith("INTERLOCK_")]:
+        del os.environ[name]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def runtime() -> Iterator[Path]:
+    """A runtime directory of this test process alone. Its path is short, since names of sockets must be."""
+    path = Path(tempfile.mkdtemp(prefix="il-", dir="/tmp"))
+    before = os.environ.get("XDG_RUNTIME_DIR")
+    os.environ["XDG_RUNTIME_DIR"] = str(path)
+    yield path
+    if before is None:
+        del os.environ["XDG_RUNTIME_DIR"]
+    else:
+        os.environ["XDG_RUNTIME_DIR"] = before
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def dose() -> float:
+    """How much of a storm to run: 1 is all of it (`make storm DOSE=0.1` is a tenth)."""
+    return float(os.environ.get("DOSE", "1"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """How many requirements have a test, after every full run."""
+    if config.args != config.getini("testpaths") or config.option.keyword:
+        return
+    from tests.architecture import requirements
+
+    marked, known = requirements.marked(), requirements.known()
+    groups = {one.split("-")[0] + "-" for one in known}
+    counts = (
+        f"{group[:-1]} {sum(one in marked for one in known if one.startswith(group))}"
+        f"/{sum(one.startswith(group) for one in known)}"
+        for group in sorted(groups)
+    )
+    terminalreporter.write_line("requirements with a test: " + ", ".join(counts))
