@@ -1,0 +1,69 @@
+"""`python -m bench [SCENARIO …] [--json]`: measures, and prints each number beside its floor.
+
+A scenario is a module of this package with a function `run() -> list[Row]`; its name is the module's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import pkgutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "src"))  # measures this tree, whether or not it is installed
+
+from bench.measure import Row  # noqa: E402
+
+HEAD = ("work", "measured", "floor", "ratio", "goal")
+
+
+def scenarios() -> dict[str, Callable[[], list[Row]]]:
+    """Every scenario by name."""
+    names = (module.name for module in pkgutil.iter_modules([str(HERE)]) if not module.name.startswith("_"))
+    modules = {name: importlib.import_module(f"bench.{name}") for name in names}
+    return {name: module.run for name, module in modules.items() if hasattr(module, "run")}
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows for people."""
+
+    def number(value: float | None, unit: str) -> str:
+        return "-" if value is None else f"{value:.3g} {unit}" if value < 1000 else f"{value:.0f} {unit}"
+
+    cells = [HEAD]
+    for row in rows:
+        ratio = "-" if row.ratio is None else f"{row.ratio:.1f}x"
+        measured, floor, goal = (number(value, row.unit) for value in (row.measured, row.floor, row.goal))
+        cells.append((row.work, measured, floor, ratio, goal))
+    widths = [max(len(line[column]) for line in cells) for column in range(len(HEAD))]
+    lines = (
+        [line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True))]
+        for line in cells
+    )
+    return "\n".join("  ".join(line) for line in lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure what was asked for, or everything."""
+    known = scenarios()
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure, each beside its floor.")
+    parser.add_argument("names", nargs="*", metavar="SCENARIO", help=f"one of: {', '.join(known)}; default all")
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of a table")
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.names if name not in known]
+    if unknown:
+        parser.error(f"no scenario {unknown[0]!r}; there are: {', '.join(known)}")
+    rows: list[Row] = []
+    for name in options.names or known:
+        print(f"measuring {name} ...", file=sys.stderr)
+        rows += known[name]()
+    print(json.dumps({"rows": [row.as_dict() for row in rows]}) if options.json else table(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
