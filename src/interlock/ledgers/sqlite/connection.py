@@ -22,8 +22,12 @@ if TYPE_CHECKING:
     from interlock.clock import Clock
 
 FIRST_PAUSE = 0.000_2
-LONGEST_PAUSE = 0.008
 GROWTH = 1.7
+PATIENT_PAUSE = 0.004
+PATIENT_UNTIL = 0.012
+EAGER_PAUSE = 0.000_3
+EAGER_UNTIL = 0.3
+LONGEST_PAUSE = 0.02
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) if sys.version_info >= (3, 11) else ()
 
@@ -73,8 +77,7 @@ def execute_patiently(
         LedgerBusy: it was still locked after `patience` seconds.
         StorageError: the disk is full, read-only or failing.
     """
-    pause = FIRST_PAUSE
-    deadline: float | None = None
+    pause, started = FIRST_PAUSE, 0.0
     while True:
         try:
             return connection.execute(sql, parameters)
@@ -82,16 +85,25 @@ def execute_patiently(
             if not is_busy(error):
                 raise translated(error) from error
         now = clock.monotonic()
-        if deadline is None:
-            deadline = now + patience
-        if now >= deadline:
+        started = started or now
+        waited = now - started
+        if waited >= patience:
             raise LedgerBusy(
                 f"The ledger stayed locked for {patience:g} s and nothing was changed. Try again; "
                 "the setting busy_timeout makes Interlock wait longer.",
                 setting="busy_timeout",
             )
         clock.sleep(pause * (0.5 + os.urandom(1)[0] / 255))
-        pause = min(pause * GROWTH, LONGEST_PAUSE)
+        pause = next_pause(pause, waited)
+
+
+def next_pause(pause: float, waited: float) -> float:
+    """How long to sleep before the next try, in seconds, after one of `pause`."""
+    if waited < PATIENT_UNTIL:
+        return min(pause * GROWTH, PATIENT_PAUSE)
+    if waited < EAGER_UNTIL:
+        return EAGER_PAUSE
+    return min(pause * GROWTH, LONGEST_PAUSE)
 
 
 def translated(error: sqlite3.Error) -> Exception:
