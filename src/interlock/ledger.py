@@ -344,5 +344,8 @@ class Ledgers(Protocol):
             LedgerUnusable: damaged, newer than this version, or on a network file system.
         """
 
+    def forget(self, directory: str) -> None:
+        """Close the ledger in `directory`, if it is open here."""
+
     def close(self) -> None:
         """Close every ledger opened here."""

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from interlock.client import Team
-from interlock.mirror.render import is_ours
 from interlock.mirror.rebuild import compare
+from interlock.mirror.render import is_ours
 from interlock.model.task import STATES
 
 
