@@ -59,6 +59,12 @@ class SqliteTeam(Table):
         return int(row[0])
 
     def add_member(self, member: Member) -> None:
+        # Somebody of that name may have been here before and left mail unread: it is this member's now.
+        member.unread = int(
+            self.connection.execute(
+                "SELECT count(*) FROM messages WHERE recipient=? AND stage IN ('stored', 'offered')", (member.name,)
+            ).fetchone()[0]
+        )
         values = [self.encoded(column, getattr(member, column)) for column in self.columns]
         self.connection.execute(f"INSERT INTO members ({_MEMBER}) VALUES (?{', ?' * (len(values) - 1)})", values)
 
