@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
     from interlock.client import Home
     from interlock.clock import Clock
+    from interlock.executor import Executor
+    from interlock.model.team import Member
     from interlock.notifier import Notifier
 
 
@@ -49,4 +51,29 @@ def connect(
         from interlock.notifiers.socket import SocketNotifier
 
         notifier = SocketNotifier(home)
-    return LocalHome(home, settings, clock, SqliteLedgers(settings, clock), notifier)
+    return LocalHome(home, settings, clock, SqliteLedgers(settings, clock), notifier, executor_for)
+
+
+def executor_for(member: Member) -> Executor:
+    """How a member's tasks are carried out.
+
+    Raises:
+        AgentError: its agent is not one this version can run.
+    """
+    from interlock.errors import AgentError
+
+    if member.agent == "shell":
+        from interlock.executors.shell import ShellExecutor
+
+        return ShellExecutor()
+    if member.command:
+        from interlock.agents.command import CommandAgent
+        from interlock.executors.agent import AgentExecutor
+
+        return AgentExecutor(CommandAgent(member.name, member.command))
+    raise AgentError(
+        f"{member.name} is a {member.agent!r} agent, which this version cannot run yet. Use `agent: shell`, or any program: "
+        "`agent: {command: [PROGRAM, ARGUMENT, …]}`.",
+        member=member.name,
+        agent=member.agent,
+    )

@@ -291,20 +291,45 @@ class EventRows(Protocol):
 class Rows(Protocol):
     """Everything in one team's ledger, as one transaction or one snapshot sees it."""
 
-    team: TeamRows
-    tasks: TaskRows
-    graph: GraphRows
-    runs: RunRows
-    messages: MessageRows
-    questions: QuestionRows
-    requests: RequestRows
-    events: EventRows
+    @property
+    def team(self) -> TeamRows:
+        """The team, its members and sessions."""
+
+    @property
+    def tasks(self) -> TaskRows:
+        """Tasks and Work Logs."""
+
+    @property
+    def graph(self) -> GraphRows:
+        """Who waits for whom."""
+
+    @property
+    def runs(self) -> RunRows:
+        """Attempts at tasks."""
+
+    @property
+    def messages(self) -> MessageRows:
+        """Mail."""
+
+    @property
+    def questions(self) -> QuestionRows:
+        """Questions to people."""
+
+    @property
+    def requests(self) -> RequestRows:
+        """Shutdown requests."""
+
+    @property
+    def events(self) -> EventRows:
+        """The history."""
 
 
 class Ledger(Protocol):
     """One team's store."""
 
-    path: str
+    @property
+    def path(self) -> str:
+        """Where the store lies, for messages and for looking at it by hand."""
 
     def transaction(self) -> AbstractContextManager[Rows]:
         """The one write transaction of the team.
@@ -343,6 +368,9 @@ class Ledgers(Protocol):
             TeamNotFound: there is none.
             LedgerUnusable: damaged, newer than this version, or on a network file system.
         """
+
+    def forget(self, directory: str) -> None:
+        """Close the ledger in `directory`, if it is open here: the team is gone."""
 
     def close(self) -> None:
         """Close every ledger opened here."""

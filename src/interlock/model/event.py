@@ -10,6 +10,7 @@ EVENT_TYPES: dict[str, str] = {
     "team.updated": "Settings, claim policy or working directory of the team changed; payload: the changed values.",
     "team.shutdown": "The team was shut down; its ledger stays readable.",
     "member.spawned": "A member was registered; payload: name, session_key, agent.",
+    "member.updated": "A member's agent, model or permissions changed; payload: name and the changed values.",
     "member.removed": "A member left the team; payload: name, reason.",
     "session.began": "A session of a member acted for the first time; payload: member, session, redelivered.",
     "session.ended": "A session of a member ended; payload: member, session.",

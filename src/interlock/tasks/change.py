@@ -120,19 +120,6 @@ def retry(act: Act, task: Task) -> Task:
     return task
 
 
-def redo(act: Act, task: Task, digest: str | None = None) -> Task:
-    """Forget how far a held task has come (a plan says `--redo`): back to the queue in a new run."""
-    if task.state == "deadletter":
-        return retry(act, task)
-    if task.state in HELD:
-        end_run(act, task, "superseded", "redo")
-        if task.state == "review":
-            move(act, task, "in-progress", reason="redo", verifying=None)
-        move(act, task, waiting_state(task), reason="redo", verifying=None)
-    act.rows.tasks.update(task, failures=0, rounds=0, not_before=None, evidence=None, findings=None, updated_at=act.at)
-    return task
-
-
 def cancel(act: Act, task: Task, *, reason: str | None = None, cascade: bool = False) -> list[Task]:
     """Call a task off; with `cascade` also everything that waits for it. Dependents are warned otherwise.
 

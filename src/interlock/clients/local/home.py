@@ -13,12 +13,17 @@ from interlock.workspace import Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Collection, Mapping
     from typing import Any
 
+    from interlock.agent import Update
     from interlock.clock import Clock
+    from interlock.executor import Executor
     from interlock.ledger import Ledgers
+    from interlock.model.team import Member
     from interlock.notifier import Notifier
+    from interlock.runner.staging import Staged
+    from interlock.runner.stop import Stop
     from interlock.settings import Settings
 
 SETTINGS_FILE = "settings.json"
@@ -29,12 +34,21 @@ DELETING = ".deleting-"
 class LocalHome:
     """See `client.Home`."""
 
-    def __init__(self, path: str, settings: Settings, clock: Clock, ledgers: Ledgers, notifier: Notifier) -> None:
+    def __init__(
+        self,
+        path: str,
+        settings: Settings,
+        clock: Clock,
+        ledgers: Ledgers,
+        notifier: Notifier,
+        executor_for: Callable[[Member], Executor],
+    ) -> None:
         self.path = path
         self._settings = settings
         self._clock = clock
         self._ledgers = ledgers
         self._notifier = notifier
+        self._executor_for = executor_for
         self._workspaces: dict[str, Workspace] = {}
 
     def create_team(
@@ -90,11 +104,11 @@ class LocalHome:
         return sorted(name for name in names if not name.startswith(".") and self._is_team(name))
 
     def delete_team(self, name: str, *, force: bool = False) -> None:
-        from interlock.clients.local.ending import ask_running, end_running
+        from interlock.clients.local.ending import ask_running, stop_runner
 
         workspace = self._workspace(name)
         if force:
-            end_running(workspace)
+            stop_runner(workspace, now=True)
         else:
             running = ask_running(workspace)
             if running:
@@ -111,6 +125,56 @@ class LocalHome:
         self._workspaces.pop(name, None)
         self._ledgers.forget(workspace.directory)
         _remove_tree(doomed)
+
+    def stage(self, plan: str, *, redo: Collection[str] = (), new: bool = False, dry_run: bool = False) -> Staged:
+        from interlock.plan.comparing import compare
+        from interlock.plan.reading import load
+        from interlock.runner import staging
+
+        found = load(plan)
+        for planned in found.members.values():
+            self._executor_for(staging.as_member(planned))
+        if found.team not in self.teams():
+            if dry_run:
+                return staging.staged(found, compare(found, {}, redo))
+            self.create_team(found.team, workdir=found.workdir)
+        workspace = self._workspace(found.team)
+        verb = staging.preview if dry_run else staging.stage
+        return staging.staged(found, verb(workspace, found, redo=redo, new=new))
+
+    def drive(
+        self,
+        team: str,
+        *,
+        parallel: int | None = None,
+        until: float | None = None,
+        stop: Stop | None = None,
+        on_update: Callable[[str, str, Update], None] = lambda member, task, update: None,
+    ) -> str:
+        import anyio
+
+        from interlock.runner.crew import Crew
+
+        crew = Crew(
+            self._workspace(team), self._executor_for, home=self.path, parallel=parallel, until=until, stop=stop,
+            on_update=on_update,
+        )  # fmt: skip
+        return anyio.run(crew.work)
+
+    def driven(self, team: str) -> bool:
+        from interlock.runner import recovery
+
+        with self._workspace(team).look() as rows:
+            runner = rows.team.get().runner
+        return runner is not None and recovery.lives(runner) is not False
+
+    def stop(self, team: str, *, member: str | None = None, now: bool = False) -> dict[str, Any]:
+        from interlock.clients.local import ending
+
+        workspace = self._workspace(team)
+        if member is not None:
+            return ending.stop_member(workspace, member, now=now)
+        return ending.stop_runner(workspace, now=now)
 
     def settings(self) -> list[dict[str, Any]]:
         found = []

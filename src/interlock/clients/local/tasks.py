@@ -11,6 +11,7 @@ from interlock.clients.local.base import LocalBase, warned, whole
 from interlock.errors import RunNotFound
 from interlock.model.names import HUMAN
 from interlock.model.task import Run, Task, states_named
+from interlock.runner.recovery import lives
 from interlock.sessions import Act
 from interlock.tasks import change, claim, create, depend, finish
 from interlock.tasks.find import find
@@ -197,24 +198,13 @@ def log_path(directory: str, task_id: str, run: int) -> str:
 
 def verifier_is_gone(task: Task) -> bool:
     """Whether a verify is under way whose process has died."""
-    if task.verifying is None:
-        return False
-    process = str(task.verifying.get("process") or "").partition("#")[0]
-    return not process or process_lives(process) is False
-
-
-def process_lives(text: str) -> bool | None:
-    """Whether the process that was written down as `text` lives; null when it is another machine's."""
-    try:
-        return processes.alive(processes.Identity.parse(text))
-    except ValueError:
-        return False
+    return task.verifying is not None and lives(str(task.verifying.get("process") or "")) is False
 
 
 def author_lives(act: Act, task: Task) -> bool:
     """Whether the session that did the task still has a living process."""
     return any(
-        session == task.session and process is not None and process_lives(process) is not False
+        session == task.session and process is not None and lives(process) is not False
         for session, process in act.rows.team.living_sessions(str(task.owner))
     )
 

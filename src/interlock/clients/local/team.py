@@ -78,11 +78,11 @@ class LocalTeam(LocalTasks, LocalMailing):
 
     def remove(self, name: str, *, by: str | None = None) -> list[str]:
         from interlock import teams
-        from interlock.clients.local.tasks import process_lives
+        from interlock.runner import recovery
 
         with self._act(by) as act:
             running = any(
-                run.member == name and run.runner is not None and process_lives(run.runner)
+                run.member == name and run.runner is not None and recovery.lives(run.runner)
                 for run in act.rows.runs.open()
             )
             return teams.remove(act, name, running=running)

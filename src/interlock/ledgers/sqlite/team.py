@@ -112,9 +112,10 @@ class SqliteTeam(Table):
 
     def address(self, name: str) -> tuple[str, str, str, int] | None:
         """(name, inbox, role, unread) of a member, by name or session key: all that mail needs."""
-        return self.connection.execute(
+        found: tuple[str, str, str, int] | None = self.connection.execute(
             "SELECT name, inbox, role, unread FROM members WHERE name=?1 OR session_key=?1", (name,)
-        ).fetchone()  # type: ignore[no-any-return]
+        ).fetchone()
+        return found
 
     def names(self) -> list[str]:
         """The names of all members and people."""

@@ -1,0 +1,3 @@
+"""Adds up expenses by category."""
+
+__version__ = "1.0.0"

@@ -1,0 +1,5 @@
+"""`python -m tally`."""
+
+from tally.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,111 @@
+"""What a plan says, once it has been read and found sound. Values only; `reading` makes them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Priority = Literal["critical", "high", "normal", "low"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a whole run of the plan may use before no new work starts; null where it does not say. `time` in seconds."""
+
+    turns: int | None = None
+    tokens: int | None = None
+    cost_usd: float | None = None
+    time: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanMember:
+    """Somebody who takes part.
+
+    `agent` is `shell`, `scripted`, `command` (then `command` holds the program and its arguments) or the name of an
+    agent profile. `env` names the variables that this member sees beside the plan's own.
+    """
+
+    name: str
+    agent: str
+    command: tuple[str, ...] | None = None
+    model: str | None = None
+    permissions: str | None = None
+    type: str | None = None
+    env: tuple[str, ...] = ()
+    line: int = 0
+
+    @property
+    def runs_commands(self) -> bool:
+        """It carries out `run` commands; all others take the task's text as a prompt."""
+        return self.agent == "shell"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTask:
+    """One task, with the plan's defaults already filled in.
+
+    `blocked_by` holds keys of the same plan. `review` is `none`, `human` or a member's name. `retries` is null where
+    the setting of that name decides, `timeout` (seconds) likewise for `task_timeout`.
+    """
+
+    key: str
+    subject: str
+    body: str = ""
+    run: str | None = None
+    verify: str | None = None
+    blocked_by: tuple[str, ...] = ()
+    assignee: str | None = None
+    review: str = "none"
+    priority: Priority = "normal"
+    type: str | None = None
+    retries: int | None = None
+    env: tuple[str, ...] = ()
+    timeout: float | None = None
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A whole plan. `workdir` and `path` are absolute; `parallel` and `retries` are null where the settings decide."""
+
+    team: str
+    workdir: str
+    path: str
+    members: Mapping[str, PlanMember]
+    tasks: Mapping[str, PlanTask]
+    parallel: int | None = None
+    isolation: Literal["none", "worktree"] = "none"
+    setup: str | None = None
+    copy: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    retries: int | None = None
+    verify: str | None = None
+    env: tuple[str, ...] = ()
+
+
+def digest(task: PlanTask) -> str:
+    """A hash of what the task asks for, in hex: equal content, equal digest; where it stands does not count.
+
+    Values at their default are left out, so a field that a later version adds changes no digest by itself.
+    """
+    content: dict[str, object] = {"subject": task.subject}
+    if task.blocked_by:
+        content["blocked_by"] = sorted(set(task.blocked_by))
+    if task.env:
+        content["env"] = sorted(set(task.env))
+    if task.review != "none":
+        content["review"] = task.review
+    if task.priority != "normal":
+        content["priority"] = task.priority
+    if task.body:
+        content["body"] = task.body
+    for name in ("run", "verify", "assignee", "type", "retries", "timeout"):
+        value = getattr(task, name)
+        if value is not None:
+            content[name] = value
+    text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()

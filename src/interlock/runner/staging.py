@@ -1,0 +1,192 @@
+"""A plan meets the ledger: which tasks to create, update, cancel and do again. All of it is one transaction.
+
+Tasks are known by their key. Running a plan again continues it: done stays done, new keys are added, an open task that
+changed is updated, and what was begun and has changed since is reported, never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from interlock.model.task import FINAL, Task
+from interlock.model.team import Member
+from interlock.plan.comparing import Change, Changes, ExistingTask, compare
+from interlock.plan.document import Plan, PlanMember, PlanTask, digest
+from interlock.sessions import Act, Caller
+from interlock.tasks import change, create, depend
+from interlock.workspace import Workspace
+from interlock import teams
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A plan in the ledger: its team, what changed, and what it says of the run. `time_limit` in seconds."""
+
+    team: str
+    changes: Changes
+    parallel: int | None
+    time_limit: float | None
+
+
+def preview(workspace: Workspace, plan: Plan, *, redo: Collection[str] = (), new: bool = False) -> Changes:
+    """What `stage` would do; changes nothing."""
+    with workspace.look() as rows:
+        return _compare(rows.tasks.planned(), plan, redo, new)
+
+
+def stage(workspace: Workspace, plan: Plan, *, redo: Collection[str] = (), new: bool = False) -> Changes:
+    """Bring members and tasks of the team up to the plan. `new` begins the whole plan again."""
+    with workspace.act(Caller()) as act:
+        if new:
+            for task in act.rows.tasks.planned():
+                if task.state not in FINAL:
+                    change.cancel(act, task, reason="the plan was begun again")
+        _settings(act, plan)
+        for member in plan.members.values():
+            _enlist(act, member)
+        changes = _compare(act.rows.tasks.planned(), plan, redo, new)
+        for planned in changes.new:
+            _create(act, planned, plan)
+        for again in changes.redo:
+            _redo(act, again, plan)
+        for changed in changes.updated:
+            _update(act, changed, plan)
+        for gone in changes.removed_open:
+            change.cancel(act, _by_id(act, gone.task_id), reason="no longer in the plan")
+        act.event(
+            "plan.started", path=plan.path, new=[task.key for task in changes.new],
+            updated=[changed.task.key for changed in changes.updated],
+        )  # fmt: skip
+    return changes
+
+
+def _compare(planned: list[Task], plan: Plan, redo: Collection[str], new: bool) -> Changes:
+    existing = {
+        str(task.plan_key): ExistingTask(str(task.plan_key), task.id, task.state, task.plan_digest or "")
+        for task in planned
+    }
+    return compare(plan, {} if new else existing, redo)
+
+
+def staged(plan: Plan, changes: Changes) -> Staged:
+    """What `Home.stage` answers."""
+    return Staged(plan.team, changes, plan.parallel, plan.limits.time)
+
+
+def as_member(planned: PlanMember) -> Member:
+    """A member of a plan as it will stand in the ledger, to find out whether it can be run."""
+    return Member(
+        name=planned.name,
+        session_key="",
+        inbox=planned.name,
+        role="member",
+        agent=planned.agent,
+        command=list(planned.command) if planned.command else None,
+        type=planned.type,
+        model=planned.model,
+        permissions=planned.permissions,
+        status="active",
+        unread=0,
+        session=None,
+        joined_at="",
+        last_active_at=None,
+    )
+
+
+def _settings(act: Act, plan: Plan) -> None:
+    team = act.rows.team.get()
+    if team.workdir != plan.workdir:
+        act.rows.team.update(team, workdir=plan.workdir, updated_at=act.at)
+        act.event("team.updated", workdir=plan.workdir)
+
+
+def _enlist(act: Act, planned: PlanMember) -> None:
+    member = act.rows.team.member(planned.name)
+    wanted: dict[str, Any] = {
+        "agent": planned.agent,
+        "command": list(planned.command) if planned.command else None,
+        "type": planned.type,
+        "model": planned.model,
+        "permissions": planned.permissions,
+    }
+    if member is None:
+        teams.spawn(act, planned.name, **wanted)
+        return
+    changed = {name: value for name, value in wanted.items() if getattr(member, name) != value}
+    if changed:
+        act.rows.team.update_member(member, **changed)
+        act.event("member.updated", name=planned.name, **changed)
+
+
+def _create(act: Act, planned: PlanTask, plan: Plan) -> Task:
+    return create.create(
+        act, planned.subject, **_fields(planned, plan), assignee=planned.assignee,
+        blocked_by=[_task_of(act, key).id for key in planned.blocked_by],
+        plan_key=planned.key, plan_digest=digest(planned),
+    )  # fmt: skip
+
+
+def _redo(act: Act, again: Change, plan: Plan) -> None:
+    """A finished task stays as it is; a new one takes its key and its place before whatever still waits."""
+    old = act.rows.tasks.get(again.existing.task_id)
+    task = _create(act, again.task, plan)
+    if old is None:
+        return
+    for dependent in act.rows.graph.open_dependents(old.id):
+        depend.depend(act, dependent, task)
+        if old.state != "done":
+            depend.independ(act, dependent, old)
+    if old.state == "deadletter":
+        change.cancel(act, old, reason=f"done again as {task.id}")
+
+
+def _update(act: Act, changed: Change, plan: Plan) -> None:
+    task = act.rows.tasks.get(changed.existing.task_id)
+    if task is None:
+        return
+    change.update(
+        act, task, **_fields(changed.task, plan), subject=changed.task.subject, plan_digest=digest(changed.task)
+    )
+    if task.assignee != changed.task.assignee:
+        change.assign(act, task, changed.task.assignee)
+    wanted = {_task_of(act, key).id for key in changed.task.blocked_by}
+    present = {id for id, _ in act.rows.graph.blockers(task.id)}
+    for id in sorted(present - wanted):
+        depend.independ(act, task, _by_id(act, id))
+    for id in sorted(wanted - present):
+        depend.depend(act, task, _by_id(act, id))
+
+
+def _fields(planned: PlanTask, plan: Plan) -> dict[str, Any]:
+    metadata: dict[str, Any] = {}
+    if planned.env:
+        metadata["env"] = list(planned.env)
+    if planned.retries is not None:
+        metadata["retries"] = planned.retries
+    if planned.timeout is not None:
+        metadata["timeout"] = planned.timeout
+    return {
+        "body": planned.body,
+        "type": planned.type,
+        "priority": planned.priority,
+        "review": planned.review,
+        "verify": planned.verify,
+        "command": planned.run,
+        "metadata": metadata,
+    }
+
+
+def _task_of(act: Act, key: str) -> Task:
+    task = act.rows.tasks.by_plan_key(key)
+    if task is None:
+        raise KeyError(key)
+    return task
+
+
+def _by_id(act: Act, id: str) -> Task:
+    task = act.rows.tasks.get(id)
+    if task is None:
+        raise KeyError(id)
+    return task
