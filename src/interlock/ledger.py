@@ -30,6 +30,9 @@ class TeamRows(Protocol):
     def get(self) -> Team:
         """The team."""
 
+    def settings(self) -> dict[str, Any]:
+        """The team's own settings, without the rest of its row."""
+
     def update(self, team: Team, **changes: Any) -> None:
         """Write these fields, in the row and in `team`."""
 

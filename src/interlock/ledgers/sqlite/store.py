@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 FILE = "ledger.db"
 IDLE_READERS = 4
+COMMITS_PER_LOOK = 16
+"""How often a process looks at the size of the log: at its first commit, which may be its only one, and from then on
+at each of so many."""
 
 
 class SqliteLedger:
@@ -41,6 +44,7 @@ class SqliteLedger:
         self._writer: SqliteRows | None = None
         self._readers: list[SqliteRows] = []
         self._watch: sqlite3.Connection | None = None
+        self._commits = 0
         self._inode = self._file_id()
 
     def use(self, connection: sqlite3.Connection) -> None:
@@ -166,6 +170,9 @@ class SqliteLedger:
 
     def _bound_wal(self, connection: sqlite3.Connection) -> None:
         # SQLite's own checkpoints reuse the log but never shrink it, and a long reader keeps it growing.
+        self._commits += 1
+        if self._commits % COMMITS_PER_LOOK != 1:
+            return
         try:
             if os.stat(self.path + "-wal").st_size > self._wal_bytes:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
