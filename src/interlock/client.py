@@ -314,6 +314,7 @@ class Home(Protocol):
         until: float | None = None,
         stop: Stop | None = None,
         on_update: Callable[[str, str, Update], None] = ...,
+        take_over: bool = False,
     ) -> str:
         """Run the team's agents until nothing can proceed without a person; answers why it ended.
 
@@ -321,10 +322,13 @@ class Home(Protocol):
             parallel: runs open at once; the team's setting by default.
             until: seconds since the epoch after which nothing new starts.
             stop: how others ask it to end.
-            on_update: hears (member, task id, update) of everything the agents say.
+            on_update: hears (member, task id, update) of everything the agents say, and, with empty names, what
+                concerns the run as a whole. If it raises it is called no more, and `drive` raises that in the end.
+            take_over: take the place of a runner on another machine, of which nobody here can tell whether it lives.
 
         Raises:
             RunnerAlive: another living process drives this team.
+            AgentError: no member has an agent, or one has an agent that this version cannot run.
         """
 
     def driven(self, team: str) -> bool:
