@@ -39,7 +39,7 @@ class Workspace:
         self.mirror = Mirror(directory, ledger, clock)
 
     @contextmanager
-    def act(self, caller: Caller, *, acknowledge: bool = True) -> Iterator[Act]:
+    def act(self, caller: Caller, *, acknowledge: bool = False) -> Iterator[Act]:
         """One verb: everything inside is one transaction. Raising changes nothing.
 
         Args:

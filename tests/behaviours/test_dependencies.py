@@ -204,7 +204,7 @@ def test_cancelling_with_cascade_takes_all_that_waits_along_and_warns_nobody(tea
     team.depend(c.id, on=b.id)
     aside = team.create_task("aside")
     cancelled = team.cancel(a.id, cascade=True, reason="no longer wanted")
-    assert [task.id for task in cancelled][0] == a.id
+    assert cancelled[0].id == a.id
     assert {task.id for task in cancelled} == {a.id, b.id, c.id, d.id}
     assert states(team, a.id, b.id, c.id, d.id, aside.id) == ["cancelled"] * 4 + ["ready"]
     assert not [event for event in team.events()[0] if event.type == "task.warning"]

@@ -8,7 +8,7 @@ found by pid, start time, boot id and the token in its environment, so that nobo
 from __future__ import annotations
 
 from interlock import processes
-from interlock.errors import Conflict
+from interlock.errors import Conflict, InvalidRequest
 from interlock.model.names import SYSTEM
 from interlock.model.task import Run, Task
 from interlock.sessions import Caller
@@ -25,7 +25,7 @@ def lives(text: str) -> bool | None:
     """Whether the process written down as `text` lives; null when it is another machine's."""
     try:
         return processes.alive(processes.Identity.parse(text.partition("#")[0]))
-    except ValueError:
+    except InvalidRequest:
         return False
 
 
@@ -34,7 +34,7 @@ def end(text: str, grace: float) -> bool:
     identity, _, token = text.partition("#")
     try:
         return processes.end_group(processes.Identity.parse(identity), grace=grace, token=token or None)
-    except ValueError:
+    except InvalidRequest:
         return True
 
 

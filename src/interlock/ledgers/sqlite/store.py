@@ -13,7 +13,7 @@ import threading
 from contextlib import contextmanager
 
 from interlock.errors import LedgerUnusable, StorageError, TeamNotFound
-from interlock.ledgers.sqlite.connection import connect, execute_patiently, translated, unusable
+from interlock.ledgers.sqlite.connection import TRANSLATED, connect, execute_patiently, translated, unusable
 from interlock.ledgers.sqlite.rows import SqliteRows
 
 TYPE_CHECKING = False
@@ -60,7 +60,7 @@ class SqliteLedger:
                 yield rows
             except BaseException as error:
                 self._roll_back(rows.connection)
-                if isinstance(error, sqlite3.Error):
+                if isinstance(error, TRANSLATED):
                     raise translated(error) from error
                 raise
             try:
@@ -79,7 +79,7 @@ class SqliteLedger:
             execute_patiently(rows.connection, "BEGIN", self._clock, self._patience)
             try:
                 yield rows
-            except sqlite3.Error as error:
+            except TRANSLATED as error:
                 raise translated(error) from error
             finally:
                 self._roll_back(rows.connection)
