@@ -1,4 +1,4 @@
-"""Handing mail over: stored, offered, delivered, acknowledged, and again where it may not have been seen (decision 5)."""
+"""Handing mail over: stored, offered, delivered, acknowledged, and again what may not have been seen (decision 5)."""
 
 from __future__ import annotations
 
@@ -130,10 +130,14 @@ def test_what_a_living_process_never_finishes_is_given_up_after_a_minute(timed: 
 
 def test_giving_back_leaves_alone_what_another_has_taken_up(timed: Team, clock: ManualClock) -> None:
     timed.send("ada", to="bob", content="one")
-    with pytest.raises(Crash), timed.acting("bob", session="s1").mail():
+
+    def taken_up_by_another() -> None:
         clock.advance(61)
         assert len(timed.acting("bob", session="s2").read()) == 1
         raise Crash
+
+    with pytest.raises(Crash), timed.acting("bob", session="s1").mail():
+        taken_up_by_another()
     assert stages(timed) == ["delivered"] and unread(timed) == 0
 
 

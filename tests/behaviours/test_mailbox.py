@@ -66,11 +66,11 @@ def test_a_broadcast_is_for_people_only_when_they_are_named(team: Team) -> None:
 @pytest.mark.req("TEAM-3.3")
 @pytest.mark.parametrize("to", ["bobb", "nobody-at-all", "../bob", "", "Bob"])
 def test_a_message_to_nobody_is_refused_and_makes_no_inbox(team: Team, to: str) -> None:
-    before = {path for path in Path(team.directory).rglob("*")}
+    before = set(Path(team.directory).rglob("*"))
     with pytest.raises(RecipientNotFound) as refused:
         team.send("ada", to=to, content="hello?")
     assert refused.value.code == "recipient_not_found"
-    assert {path for path in Path(team.directory).rglob("*")} == before
+    assert set(Path(team.directory).rglob("*")) == before
     assert team.history() == []
 
 
