@@ -28,11 +28,14 @@ GROWTH = 1.7
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) if sys.version_info >= (3, 11) else ()
 
 
-def connect(path: str) -> sqlite3.Connection:
+def connect(path: str, clock: Clock, patience: float) -> sqlite3.Connection:
     """A connection to an existing ledger file, with the pragmas above.
+
+    Whoever closes a ledger last empties its log under an exclusive lock, so that even opening may have to wait.
 
     Raises:
         LedgerUnusable: the file cannot be opened or is no database.
+        LedgerBusy: it was still locked after `patience` seconds.
     """
     try:
         connection = sqlite3.connect(
@@ -43,16 +46,23 @@ def connect(path: str) -> sqlite3.Connection:
             check_same_thread=False,
             cached_statements=256,
         )
-        connection.execute("PRAGMA synchronous=FULL")
+    except sqlite3.Error as error:
+        raise unusable(path, error) from error
+    try:
+        execute_patiently(connection, "PRAGMA synchronous=FULL", clock, patience)
         if sys.platform == "darwin":
             connection.execute("PRAGMA fullfsync=ON")
             connection.execute("PRAGMA checkpoint_fullfsync=ON")
-    except sqlite3.Error as error:
-        raise unusable(path, error) from error
+    except (sqlite3.Error, LedgerUnusable, StorageError) as error:
+        connection.close()
+        raise unusable(path, error.__cause__ or error) from error
+    except LedgerBusy:
+        connection.close()
+        raise
     return connection
 
 
-def unusable(path: str, error: Exception) -> LedgerUnusable:
+def unusable(path: str, error: BaseException) -> LedgerUnusable:
     """The error for a file that is no sound ledger."""
     return LedgerUnusable(
         f"The ledger {path} cannot be used: {error}. `interlock doctor` says more; backups lie beside it.", path=path

@@ -59,7 +59,7 @@ def migrate(
         )
     for number, file in migrations(directory):
         if number > version:
-            _back_up(connection, path, number, clock)
+            _back_up(path, number, clock, patience)
             execute_patiently(connection, "BEGIN IMMEDIATE", clock, patience)
             try:
                 # Another process may have been first while we waited for the lock.
@@ -76,13 +76,13 @@ def migrate(
                 raise translated(error) from error
 
 
-def _back_up(connection: sqlite3.Connection, path: str, number: int, clock: Clock) -> None:
+def _back_up(path: str, number: int, clock: Clock, patience: float) -> None:
     from interlock.ledgers.sqlite.store import backup
 
     directory = os.path.join(os.path.dirname(path), "backups")
     os.makedirs(directory, mode=0o700, exist_ok=True)
     stamp = iso(clock.now()).replace(":", "").replace(".", "")
-    backup(path, os.path.join(directory, f"ledger-before-{number:03d}-{stamp}-{os.getpid()}.db"))
+    backup(path, os.path.join(directory, f"ledger-before-{number:03d}-{stamp}-{os.getpid()}.db"), clock, patience)
 
 
 def _apply(connection: sqlite3.Connection, number: int, path: str) -> None:

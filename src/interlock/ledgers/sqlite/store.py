@@ -74,7 +74,7 @@ class SqliteLedger:
     def snapshot(self) -> Iterator[Rows]:
         """See `ledger.Ledger.snapshot`."""
         self._check_still_there()
-        rows = self._idle_reader() or SqliteRows(connect(self.path))
+        rows = self._idle_reader() or SqliteRows(self._connect())
         try:
             execute_patiently(rows.connection, "BEGIN", self._clock, self._patience)
             try:
@@ -105,7 +105,7 @@ class SqliteLedger:
     def _version(self) -> int:
         with self._mutex:
             if self._watch is None:
-                self._watch = connect(self.path)
+                self._watch = self._connect()
             cursor = execute_patiently(self._watch, "PRAGMA data_version", self._clock, self._patience)
             return int(cursor.fetchone()[0])
 
@@ -117,7 +117,7 @@ class SqliteLedger:
 
     def backup(self, path: str) -> None:
         """See `ledger.Ledger.backup`."""
-        backup(self.path, path)
+        backup(self.path, path, self._clock, self._patience)
 
     def close(self) -> None:
         """See `ledger.Ledger.close`."""
@@ -144,8 +144,11 @@ class SqliteLedger:
         except IndexError:
             return None
 
+    def _connect(self) -> sqlite3.Connection:
+        return connect(self.path, self._clock, self._patience)
+
     def _open_writer(self) -> SqliteRows:
-        self._writer = SqliteRows(connect(self.path))
+        self._writer = SqliteRows(self._connect())
         return self._writer
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
@@ -253,9 +256,9 @@ class SqliteLedgers:
             ledger.close()
 
     def _migrated(self, path: str) -> sqlite3.Connection:
-        connection = connect(path)
+        patience = float(self._settings.get("busy_timeout"))
+        connection = connect(path, self._clock, patience)
         try:
-            patience = float(self._settings.get("busy_timeout"))
             version = int(execute_patiently(connection, "PRAGMA user_version", self._clock, patience).fetchone()[0])
             if version != _newest(self._migrations):
                 from interlock.ledgers.sqlite.schema import migrate
@@ -269,9 +272,9 @@ class SqliteLedgers:
         return connection
 
 
-def backup(source: str, target: str) -> None:
+def backup(source: str, target: str, clock: Clock, patience: float) -> None:
     """Copy a ledger with SQLite's own backup, which neither blocks writers nor drops locks."""
-    connection = connect(source)
+    connection = connect(source, clock, patience)
     try:
         copy = sqlite3.connect(target)
         try:
