@@ -244,17 +244,6 @@ def test_a_team_made_anew_knows_nothing_of_the_old_one(home: Home, connect: Call
     assert new.tasks() == []
 
 
-def test_a_deletion_that_was_interrupted_can_be_finished(home: Home, connect: Callable[..., Home]) -> None:
-    team = home.create_team("alpha-squad")
-    with team._workspace.ledger.transaction() as rows:  # type: ignore[attr-defined]
-        rows.team.update(rows.team.get(), status="deleted")
-    with pytest.raises(TeamNotFound):
-        team.create_task("Late")
-    connect().delete_team("alpha-squad")
-    assert home.teams() == []
-    assert home.create_team("alpha-squad").tasks() == []
-
-
 @pytest.mark.req("TEAM-1.6")
 def test_a_member_that_agrees_to_shut_down_finishes_its_work_and_leaves(team: Team) -> None:
     bob = team.acting("bob", session="s1")

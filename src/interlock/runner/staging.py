@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from interlock import teams
 from interlock.model.task import FINAL, Task
 from interlock.model.team import Member
 from interlock.plan.comparing import Change, Changes, ExistingTask, compare
@@ -17,7 +18,6 @@ from interlock.plan.document import Plan, PlanMember, PlanTask, digest
 from interlock.sessions import Act, Caller
 from interlock.tasks import change, create, depend
 from interlock.workspace import Workspace
-from interlock import teams
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,7 @@ def stage(workspace: Workspace, plan: Plan, *, redo: Collection[str] = (), new: 
         for changed in changes.updated:
             _update(act, changed, plan)
         for gone in changes.removed_open:
-            task = act.rows.tasks.get(gone.task_id)
-            if task is not None:
-                change.cancel(act, task, reason="no longer in the plan")
+            change.cancel(act, _by_id(act, gone.task_id), reason="no longer in the plan")
         act.event(
             "plan.started", path=plan.path, new=[task.key for task in changes.new],
             updated=[changed.task.key for changed in changes.updated],

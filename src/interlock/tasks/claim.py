@@ -133,7 +133,8 @@ def must_hold(act: Act, task: Task) -> None:
         Forbidden: another member holds it.
         InvalidTransition: nobody holds it.
     """
-    if act.run is not None and act.run != task.run:
+    # Only Interlock itself names a run here: a session's runs of this task are known, and it may hold other tasks too.
+    if act.role == SYSTEM and act.run is not None and act.run != task.run:
         raise _stale(task, act.run)
     if task.owner is None or task.state not in HELD:
         older = act.rows.runs.of_session(task.id, act.session) if task.run else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 
 from interlock import settings as settings_module
 from interlock.clients.local.team import LocalTeam
@@ -13,7 +14,7 @@ from interlock.workspace import Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from typing import Any
 
     from interlock.agent import Update
@@ -77,10 +78,13 @@ class LocalHome:
         directory = os.path.join(self._teams, name)
         unfinished = os.path.join(self._teams, f"{CREATING}{name}-{self._clock.new_id()}")
         try:
-            os.makedirs(unfinished, mode=0o700)
-            self._fill(unfinished, name, lead, os.path.abspath(workdir) if workdir is not None else None, values)
-            # A team appears whole or not at all: a rename onto another's directory is refused by the system.
-            os.rename(unfinished, directory)
+            os.makedirs(self.path, mode=0o700, exist_ok=True)
+            os.makedirs(self._teams, mode=0o700, exist_ok=True)
+            os.mkdir(unfinished, 0o700)
+            with in_use(unfinished):
+                self._fill(unfinished, name, lead, os.path.abspath(workdir) if workdir is not None else None, values)
+                # A team appears whole or not at all: a rename onto another's directory is refused by the system.
+                os.rename(unfinished, directory)
         except OSError as error:
             _remove_tree(unfinished)
             if os.path.isdir(directory):
@@ -115,31 +119,19 @@ class LocalHome:
             running = ask_running(workspace)
             if running:
                 raise MembersRunning(
-                    f"{', '.join(running)} {'is' if len(running) == 1 else 'are'} at work in {name!r} and got a shutdown "
-                    "request. Delete the team once they have stopped, or use --force to end them.",
+                    f"{', '.join(running)} {'is' if len(running) == 1 else 'are'} at work in {name!r} and got a "
+                    "shutdown request. Delete the team once they have stopped, or use --force to end them.",
                     members=running,
                 )
-        try:
-            with workspace.act(Caller(HUMAN)) as act:
-                act.rows.team.update(act.rows.team.get(), status="deleted", updated_at=act.at)
-                act.event("team.updated", status="deleted")
-        except TeamNotFound:
-            # Marked as deleted, and then something came in between: what is left is only to remove its directory.
-            if not self._is_team(name):
-                raise
         doomed = os.path.join(self._teams, f"{DELETING}{name}-{self._clock.new_id()}")
         try:
-            os.rename(workspace.directory, doomed)
+            with in_use(workspace.directory):
+                self._move_away(workspace, doomed)
+                self._workspaces.pop(name, None)
+                self._ledgers.forget(workspace.directory)
+                _remove_tree(doomed)
         except FileNotFoundError:
-            raise self._not_found(name) from None  # Somebody else deleted it at the same moment.
-        except OSError as error:
-            raise StorageError(
-                f"The directory of team {name!r} could not be removed: {error}. Mend that, then delete the team again.",
-                path=workspace.directory,
-            ) from error
-        self._workspaces.pop(name, None)
-        self._ledgers.forget(workspace.directory)
-        _remove_tree(doomed)
+            raise self._not_found(name) from None  # Somebody else deleted it at the same time.
 
     def stage(self, plan: str, *, redo: Collection[str] = (), new: bool = False, dry_run: bool = False) -> Staged:
         from interlock.plan.comparing import compare
@@ -239,6 +231,17 @@ class LocalHome:
         self._ledgers.close()
         self._workspaces.clear()
 
+    def _move_away(self, workspace: Workspace, doomed: str) -> None:
+        try:
+            with workspace.act(Caller(HUMAN)) as act:
+                act.rows.team.update(act.rows.team.get(), status="deleted", updated_at=act.at)
+                act.event("team.updated", status="deleted")
+                # Inside the transaction: nobody commits meanwhile, and a crash leaves the whole team or none.
+                os.rename(workspace.directory, doomed)
+        except (OSError, StorageError) as error:
+            if not os.path.isdir(doomed):
+                raise StorageError(f"Team {workspace.name!r} could not be deleted: {error}.") from error
+
     @property
     def _teams(self) -> str:
         return os.path.join(self.path, "teams")
@@ -309,6 +312,19 @@ class LocalHome:
             last_active_at=None,
         )
         self._ledgers.create(directory, team, member, at)
+
+
+@contextmanager
+def in_use(directory: str) -> Iterator[None]:
+    """Show, to a doctor that looks for leftovers, that a living process is making or removing this directory."""
+    import fcntl
+
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _remove_tree(path: str) -> None:

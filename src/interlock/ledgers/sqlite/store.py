@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 FILE = "ledger.db"
 IDLE_READERS = 4
+COMMITS_PER_LOOK = 16
+"""How often a process looks at the size of the log: at its first commit, which may be its only one, and from then on
+at each of so many."""
 
 
 class SqliteLedger:
@@ -41,6 +44,7 @@ class SqliteLedger:
         self._writer: SqliteRows | None = None
         self._readers: list[SqliteRows] = []
         self._watch: sqlite3.Connection | None = None
+        self._commits = 0
         self._inode = self._file_id()
 
     def use(self, connection: sqlite3.Connection) -> None:
@@ -74,17 +78,17 @@ class SqliteLedger:
     def snapshot(self) -> Iterator[Rows]:
         """See `ledger.Ledger.snapshot`."""
         self._check_still_there()
-        rows = self._idle_reader() or SqliteRows(self._connect())
+        rows = self._take_reader()
         try:
-            execute_patiently(rows.connection, "BEGIN", self._clock, self._patience)
-            try:
-                yield rows
-            except TRANSLATED as error:
-                raise translated(error) from error
-            finally:
-                self._roll_back(rows.connection)
-        except BaseException:
+            rows.connection.execute("BEGIN")
+            # BEGIN alone takes no lock: this read fixes the moment, and waits where the log is being recovered.
+            execute_patiently(rows.connection, "PRAGMA schema_version", self._clock, self._patience)
+            yield rows
+            rows.connection.execute("ROLLBACK")
+        except BaseException as error:
             rows.connection.close()
+            if isinstance(error, TRANSLATED):
+                raise translated(error) from error
             raise
         if len(self._readers) < IDLE_READERS:
             self._readers.append(rows)
@@ -138,25 +142,37 @@ class SqliteLedger:
         except TeamNotFound:
             return False
 
-    def _idle_reader(self) -> SqliteRows | None:
-        try:
-            return self._readers.pop()
-        except IndexError:
-            return None
-
-    def _connect(self) -> sqlite3.Connection:
-        return connect(self.path, self._clock, self._patience)
-
     def _open_writer(self) -> SqliteRows:
         self._writer = SqliteRows(self._connect())
         return self._writer
 
+    def _take_reader(self) -> SqliteRows:
+        try:
+            return self._readers.pop()
+        except IndexError:
+            return SqliteRows(self._connect())
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            return connect(self.path, self._clock, self._patience)
+        except LedgerUnusable:
+            self._check_still_there()  # Deleted at this very moment?
+            raise
+
     def _roll_back(self, connection: sqlite3.Connection) -> None:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            # Closing undoes the transaction as well; the next one opens anew.
+            self._writer = None
+            connection.close()
 
     def _bound_wal(self, connection: sqlite3.Connection) -> None:
         # SQLite's own checkpoints reuse the log but never shrink it, and a long reader keeps it growing.
+        self._commits += 1
+        if self._commits % COMMITS_PER_LOOK != 1:
+            return
         try:
             if os.stat(self.path + "-wal").st_size > self._wal_bytes:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -273,20 +289,34 @@ class SqliteLedgers:
 
 
 def backup(source: str, target: str, clock: Clock, patience: float) -> None:
-    """Copy a ledger with SQLite's own backup, which neither blocks writers nor drops locks."""
+    """Copy a ledger with SQLite's own backup, which neither blocks writers nor drops locks. `target` appears whole or
+    not at all.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    temporary = f"{target}.{os.getpid()}.tmp"
     connection = connect(source, clock, patience)
     try:
-        copy = sqlite3.connect(target)
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        copy = sqlite3.connect(temporary)
         try:
-            os.chmod(target, 0o600)
             connection.backup(copy)
-            copy.execute("PRAGMA synchronous=FULL")
         finally:
             copy.close()
-    except sqlite3.Error as error:
+        os.rename(temporary, target)
+    except (OSError, sqlite3.Error) as error:
+        _remove(temporary)
         raise StorageError(f"The ledger could not be copied to {target}: {error}.", path=target) from error
     finally:
         connection.close()
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return
 
 
 NETWORK_FILE_SYSTEMS = frozenset(
