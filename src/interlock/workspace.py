@@ -44,7 +44,7 @@ class Workspace:
         return os.path.join(self.directory, "runs", task_id, f"{kind}.{run}.log")
 
     @contextmanager
-    def act(self, caller: Caller, *, acknowledge: bool = True) -> Iterator[Act]:
+    def act(self, caller: Caller, *, acknowledge: bool = False) -> Iterator[Act]:
         """One verb: everything inside is one transaction. Raising changes nothing.
 
         Args:

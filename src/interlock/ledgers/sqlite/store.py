@@ -13,7 +13,7 @@ import threading
 from contextlib import contextmanager
 
 from interlock.errors import LedgerUnusable, StorageError, TeamNotFound
-from interlock.ledgers.sqlite.connection import connect, execute_patiently, translated, unusable
+from interlock.ledgers.sqlite.connection import TRANSLATED, connect, execute_patiently, translated, unusable
 from interlock.ledgers.sqlite.rows import SqliteRows
 
 TYPE_CHECKING = False
@@ -64,7 +64,7 @@ class SqliteLedger:
                 yield rows
             except BaseException as error:
                 self._roll_back(rows.connection)
-                if isinstance(error, sqlite3.Error):
+                if isinstance(error, TRANSLATED):
                     raise translated(error) from error
                 raise
             try:
@@ -87,7 +87,7 @@ class SqliteLedger:
             rows.connection.execute("ROLLBACK")
         except BaseException as error:
             rows.connection.close()
-            if isinstance(error, sqlite3.Error):
+            if isinstance(error, TRANSLATED):
                 raise translated(error) from error
             raise
         if len(self._readers) < IDLE_READERS:
