@@ -218,6 +218,14 @@ class LocalHome:
             raise StorageError(f"The settings could not be written: {error}.", path=path) from error
         self._settings = settings_module.Settings(kept)
 
+    def doctor(self, team: str | None = None, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
+        from interlock.doctor import examine_all
+
+        return examine_all(
+            self.path, self.teams() if team is None else [team], self._workspace, self._ledgers.inspect,
+            whole_home=team is None, repair=repair, adopt=adopt,
+        )  # fmt: skip
+
     def close(self) -> None:
         self._ledgers.close()
         self._workspaces.clear()
