@@ -20,15 +20,20 @@ from interlock.model.message import Message
 from interlock.model.question import Question
 from interlock.model.task import Run, Task
 from interlock.model.team import Member
-from interlock.plan.comparing import Changes
+from interlock.runner.staging import Staged
 from interlock.runner.stop import Stop
 
 
 class Mail(Protocol):
     """Messages being handed over. Leaving the `with` block marks them delivered; an exception gives them back."""
 
-    messages: list[Message]
-    timed_out: bool
+    @property
+    def messages(self) -> list[Message]:
+        """What is handed over, in the order of sending; urgent ones first."""
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether waiting ended without any (CORE-FR-008)."""
 
     def as_xml(self) -> str:
         """The messages as `<teammate-message>` blocks, for the lead after one with the team's state; empty if none."""
@@ -190,11 +195,19 @@ class People(Protocol):
 class Team(Tasks, Mailing, People, Protocol):
     """One team, seen by one caller."""
 
-    name: str
-    directory: str
+    @property
+    def name(self) -> str:
+        """The team's name."""
+
+    @property
+    def directory(self) -> str:
+        """Where the team's files lie."""
 
     def acting(self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python") -> Team:
         """The same team, seen by another caller."""
+
+    def end_session(self) -> None:
+        """The caller's session is over; what it was given and never acknowledged is offered to the next one."""
 
     def describe(self) -> dict[str, Any]:
         """The team with its members, as in `config.json`, plus `task_counts`."""
@@ -256,7 +269,9 @@ class Team(Tasks, Mailing, People, Protocol):
 class Home(Protocol):
     """A directory of teams."""
 
-    path: str
+    @property
+    def path(self) -> str:
+        """That directory."""
 
     def create_team(
         self,
@@ -285,10 +300,8 @@ class Home(Protocol):
             MembersRunning: somebody is at work; `force` ends them.
         """
 
-    def stage(
-        self, plan: str, *, redo: Collection[str] = (), new: bool = False, dry_run: bool = False
-    ) -> tuple[str, Changes]:
-        """Bring a team up to a plan file: members, tasks, dependencies, all or nothing; (team, what changed).
+    def stage(self, plan: str, *, redo: Collection[str] = (), new: bool = False, dry_run: bool = False) -> Staged:
+        """Bring a team up to a plan file: members, tasks, dependencies, all or nothing.
 
         Raises:
             PlanError: the plan cannot be run as it stands; `errors` lists every fault with its line.
@@ -315,6 +328,12 @@ class Home(Protocol):
         Raises:
             RunnerAlive: another living process drives this team.
         """
+
+    def driven(self, team: str) -> bool:
+        """Whether a living process drives the team."""
+
+    def stop(self, team: str, *, member: str | None = None, now: bool = False) -> dict[str, Any]:
+        """Ask a team's runner (or one member) to stop, or end it: `{"team", "asked", "ended", "gone"}`."""
 
     def settings(self) -> list[dict[str, Any]]:
         """Every setting with its value, source, default and help."""

@@ -30,6 +30,9 @@ class TeamRows(Protocol):
     def get(self) -> Team:
         """The team."""
 
+    def settings(self) -> dict[str, Any]:
+        """The team's own settings, without the rest of its row."""
+
     def update(self, team: Team, **changes: Any) -> None:
         """Write these fields, in the row and in `team`."""
 
@@ -291,20 +294,45 @@ class EventRows(Protocol):
 class Rows(Protocol):
     """Everything in one team's ledger, as one transaction or one snapshot sees it."""
 
-    team: TeamRows
-    tasks: TaskRows
-    graph: GraphRows
-    runs: RunRows
-    messages: MessageRows
-    questions: QuestionRows
-    requests: RequestRows
-    events: EventRows
+    @property
+    def team(self) -> TeamRows:
+        """The team, its members and sessions."""
+
+    @property
+    def tasks(self) -> TaskRows:
+        """Tasks and Work Logs."""
+
+    @property
+    def graph(self) -> GraphRows:
+        """Who waits for whom."""
+
+    @property
+    def runs(self) -> RunRows:
+        """Attempts at tasks."""
+
+    @property
+    def messages(self) -> MessageRows:
+        """Mail."""
+
+    @property
+    def questions(self) -> QuestionRows:
+        """Questions to people."""
+
+    @property
+    def requests(self) -> RequestRows:
+        """Shutdown requests."""
+
+    @property
+    def events(self) -> EventRows:
+        """The history."""
 
 
 class Ledger(Protocol):
     """One team's store."""
 
-    path: str
+    @property
+    def path(self) -> str:
+        """Where the store lies, for messages and for looking at it by hand."""
 
     def transaction(self) -> AbstractContextManager[Rows]:
         """The one write transaction of the team.
@@ -348,7 +376,7 @@ class Ledgers(Protocol):
         """Faults of a ledger file that nobody uses, such as a backup; empty when it is sound. Changes nothing."""
 
     def forget(self, directory: str) -> None:
-        """Close the ledger in `directory`, if it is open here."""
+        """Close the ledger in `directory`, if it is open here: the team is gone."""
 
     def close(self) -> None:
         """Close every ledger opened here."""

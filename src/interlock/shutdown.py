@@ -37,7 +37,7 @@ def request(act: Act, member: str | None = None, *, reason: str | None = None) -
         if open_request["subject"] == subject and open_request["asked_by"] == act.name:
             return open_request
     asked = [subject] if subject != act.name else _concerned(act)
-    made = {
+    made: dict[str, Any] = {
         "id": f"shutdown-{act.clock.new_id()[:8]}",
         "subject": subject,
         "asked_by": act.name,

@@ -131,13 +131,12 @@ class Crew:
         topics = ["tasks"]
         # A stop may come from a signal handler or another thread: it rings the same bell as a change of the ledger.
         self.stop.listen(lambda: workspace.notifier.notify(workspace.name, topics))
+        reason: str | None = None
         with workspace.notifier.waiter(workspace.name, topics, workspace.ledger.watch()) as waiter:
             async with anyio.create_task_group() as group:
-                while True:
-                    reason = await self._turn(group)
-                    if reason is not None:
-                        return reason
+                while (reason := await self._turn(group)) is None:
                     await woken(waiter, await anyio.to_thread.run_sync(self._patience))
+        return reason or "stopped"
 
     async def _turn(self, group: TaskGroup) -> str | None:
         """Start whatever may start now; the reason to end, once there is one and nobody is at work."""

@@ -7,15 +7,27 @@ changed is updated, and what was begun and has changed since is reported, never 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
+from interlock import teams
 from interlock.model.task import FINAL, Task
+from interlock.model.team import Member
 from interlock.plan.comparing import Change, Changes, ExistingTask, compare
 from interlock.plan.document import Plan, PlanMember, PlanTask, digest
 from interlock.sessions import Act, Caller
 from interlock.tasks import change, create, depend
 from interlock.workspace import Workspace
-from interlock import teams
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A plan in the ledger: its team, what changed, and what it says of the run. `time_limit` in seconds."""
+
+    team: str
+    changes: Changes
+    parallel: int | None
+    time_limit: float | None
 
 
 def preview(workspace: Workspace, plan: Plan, *, redo: Collection[str] = (), new: bool = False) -> Changes:
@@ -42,9 +54,7 @@ def stage(workspace: Workspace, plan: Plan, *, redo: Collection[str] = (), new: 
         for changed in changes.updated:
             _update(act, changed, plan)
         for gone in changes.removed_open:
-            task = act.rows.tasks.get(gone.task_id)
-            if task is not None:
-                change.cancel(act, task, reason="no longer in the plan")
+            change.cancel(act, _by_id(act, gone.task_id), reason="no longer in the plan")
         act.event(
             "plan.started", path=plan.path, new=[task.key for task in changes.new],
             updated=[changed.task.key for changed in changes.updated],
@@ -58,6 +68,31 @@ def _compare(planned: list[Task], plan: Plan, redo: Collection[str], new: bool) 
         for task in planned
     }
     return compare(plan, {} if new else existing, redo)
+
+
+def staged(plan: Plan, changes: Changes) -> Staged:
+    """What `Home.stage` answers."""
+    return Staged(plan.team, changes, plan.parallel, plan.limits.time)
+
+
+def as_member(planned: PlanMember) -> Member:
+    """A member of a plan as it will stand in the ledger, to find out whether it can be run."""
+    return Member(
+        name=planned.name,
+        session_key="",
+        inbox=planned.name,
+        role="member",
+        agent=planned.agent,
+        command=list(planned.command) if planned.command else None,
+        type=planned.type,
+        model=planned.model,
+        permissions=planned.permissions,
+        status="active",
+        unread=0,
+        session=None,
+        joined_at="",
+        last_active_at=None,
+    )
 
 
 def _settings(act: Act, plan: Plan) -> None:

@@ -1,31 +1,41 @@
-"""Members at work: asking them to stop, and ending them."""
+"""Members at work, and the runner that drives them: asking them to stop, ending them, checking that they are gone."""
 
 from __future__ import annotations
 
+import os
+import signal
+from typing import Any
+
 from interlock import processes, shutdown
-from interlock.clients.local.tasks import process_lives
+from interlock.errors import Conflict
+from interlock.model.names import SYSTEM
+from interlock.runner import recovery
 from interlock.sessions import Caller
+from interlock.tasks import finish
 from interlock.workspace import Workspace
 
+PATIENCE = 10.0
+"""Seconds a runner gets to end everything after it was told to, beyond `stop_grace`."""
 
-def running_members(workspace: Workspace) -> dict[str, list[str]]:
-    """The members with a living process, and those processes as text: of their open runs and of their sessions."""
-    found: dict[str, list[str]] = {}
+
+def running_members(workspace: Workspace) -> list[str]:
+    """The members with a living process: of an open run, or of a session of another process than this one."""
+    own = processes.current().as_text()
+    found = set()
     with workspace.look() as rows:
         for run in rows.runs.open():
-            for process in (run.process, run.runner):
-                if process is not None and process_lives(process):
-                    found.setdefault(run.member, []).append(process)
+            if any(text is not None and recovery.lives(text) for text in (run.process, run.runner)):
+                found.add(run.member)
         for member in rows.team.members():
             for _, process in rows.team.living_sessions(member.name):
-                if process is not None and process != processes.current().as_text() and process_lives(process):
-                    found.setdefault(member.name, []).append(process)
-    return found
+                if process not in (None, own) and recovery.lives(str(process)):
+                    found.add(member.name)
+    return sorted(found)
 
 
 def ask_running(workspace: Workspace) -> list[str]:
     """Send a shutdown request to every member at work; their names."""
-    running = sorted(running_members(workspace))
+    running = running_members(workspace)
     if running:
         with workspace.act(Caller()) as act:
             for name in running:
@@ -33,11 +43,69 @@ def ask_running(workspace: Workspace) -> list[str]:
     return running
 
 
-def end_running(workspace: Workspace) -> None:
-    """End the runs' own process groups, and nothing else."""
+def stop_runner(workspace: Workspace, *, now: bool) -> dict[str, Any]:
+    """Ask the team's runner to finish what runs and stop, or, with `now`, end it and everything it started."""
+    runner = _runner(workspace)
+    answer: dict[str, Any] = {"team": workspace.name, "asked": [], "ended": [], "gone": True}
+    if runner is not None:
+        _signal(runner, signal.SIGTERM if now else signal.SIGINT)
+        answer["ended" if now else "asked"].append("runner")
+        if now and not _gone(workspace, runner):
+            _signal(runner, signal.SIGKILL)
+            _gone(workspace, runner)
+    if now:
+        recovery.take_up(workspace)
+        answer["ended"] += _end_runs(workspace, None)
+    answer["gone"] = not running_members(workspace) if now else runner is None
+    return answer
+
+
+def stop_member(workspace: Workspace, member: str, *, now: bool) -> dict[str, Any]:
+    """Ask one member to shut down, or, with `now`, end its run and give its task back."""
+    answer: dict[str, Any] = {"team": workspace.name, "asked": [], "ended": [], "gone": True}
+    if now:
+        answer["ended"] = _end_runs(workspace, member)
+    else:
+        with workspace.act(Caller()) as act:
+            answer["asked"] = [shutdown.request(act, member)["subject"]]
+    answer["gone"] = member not in running_members(workspace)
+    return answer
+
+
+def _end_runs(workspace: Workspace, member: str | None) -> list[str]:
+    """Give the tasks of open runs back, then end their processes: nobody then takes that for a failure."""
     with workspace.look() as rows:
         grace = float(workspace.settings(rows).get("stop_grace"))
-        owned = [run.process for run in rows.runs.open() if run.process is not None]
-    for text in owned:
-        if process_lives(text):
-            processes.end_group(processes.Identity.parse(text), grace=grace)
+        runs = [run for run in rows.runs.open() if run.process is not None and member in (None, run.member)]
+    for run in runs:
+        try:
+            with workspace.act(Caller(SYSTEM, run=run.number)) as act:
+                task = act.rows.tasks.get(run.task_id)
+                if task is not None and task.run == run.number and task.state == "in-progress":
+                    finish.fail(act, task, "stopped by hand", counts=False)
+        except Conflict:
+            pass  # It ended by itself meanwhile.
+        recovery.end(str(run.process), grace)
+    return sorted({run.member for run in runs})
+
+
+def _runner(workspace: Workspace) -> str | None:
+    with workspace.look() as rows:
+        runner = rows.team.get().runner
+    return runner if runner is not None and recovery.lives(runner) else None
+
+
+def _signal(runner: str, number: signal.Signals) -> None:
+    if recovery.lives(runner):
+        os.kill(processes.Identity.parse(runner).pid, number)
+
+
+def _gone(workspace: Workspace, runner: str) -> bool:
+    with workspace.look() as rows:
+        patience = PATIENCE + float(workspace.settings(rows).get("stop_grace"))
+    deadline = workspace.clock.monotonic() + patience
+    while recovery.lives(runner):
+        if workspace.clock.monotonic() > deadline:
+            return False
+        workspace.clock.sleep(0.02)
+    return True

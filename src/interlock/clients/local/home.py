@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from interlock.ledger import Ledgers
     from interlock.model.team import Member
     from interlock.notifier import Notifier
-    from interlock.plan.comparing import Changes
+    from interlock.runner.staging import Staged
     from interlock.runner.stop import Stop
     from interlock.settings import Settings
 
@@ -105,20 +105,22 @@ class LocalHome:
             names = os.listdir(self._teams)
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise StorageError(f"{self._teams} cannot be read: {error}.", path=self._teams) from error
         return sorted(name for name in names if not name.startswith(".") and self._is_team(name))
 
     def delete_team(self, name: str, *, force: bool = False) -> None:
-        from interlock.clients.local.ending import ask_running, end_running
+        from interlock.clients.local.ending import ask_running, stop_runner
 
         workspace = self._workspace(name)
         if force:
-            end_running(workspace)
+            stop_runner(workspace, now=True)
         else:
             running = ask_running(workspace)
             if running:
                 raise MembersRunning(
-                    f"{', '.join(running)} {'is' if len(running) == 1 else 'are'} at work in {name!r} and got a shutdown "
-                    "request. Delete the team once they have stopped, or use --force to end them.",
+                    f"{', '.join(running)} {'is' if len(running) == 1 else 'are'} at work in {name!r} and got a "
+                    "shutdown request. Delete the team once they have stopped, or use --force to end them.",
                     members=running,
                 )
         doomed = os.path.join(self._teams, f"{DELETING}{name}-{self._clock.new_id()}")
@@ -131,31 +133,21 @@ class LocalHome:
         except FileNotFoundError:
             raise self._not_found(name) from None  # Somebody else deleted it at the same time.
 
-    def stage(
-        self, plan: str, *, redo: Collection[str] = (), new: bool = False, dry_run: bool = False
-    ) -> tuple[str, Changes]:
-        from interlock.errors import AgentError
+    def stage(self, plan: str, *, redo: Collection[str] = (), new: bool = False, dry_run: bool = False) -> Staged:
         from interlock.plan.comparing import compare
         from interlock.plan.reading import load
         from interlock.runner import staging
 
         found = load(plan)
-        for member in found.members.values():
-            if member.agent not in ("shell", "command"):
-                raise AgentError(
-                    f"{member.name} is a {member.agent!r} agent, which this version cannot run yet. Use `agent: shell`, or "
-                    "any program: `agent: {command: [PROGRAM, ARGUMENT, …]}`.",
-                    member=member.name,
-                    agent=member.agent,
-                )
+        for planned in found.members.values():
+            self._executor_for(staging.as_member(planned))
         if found.team not in self.teams():
             if dry_run:
-                return found.team, compare(found, {}, redo)
+                return staging.staged(found, compare(found, {}, redo))
             self.create_team(found.team, workdir=found.workdir)
         workspace = self._workspace(found.team)
-        if dry_run:
-            return found.team, staging.preview(workspace, found, redo=redo, new=new)
-        return found.team, staging.stage(workspace, found, redo=redo, new=new)
+        verb = staging.preview if dry_run else staging.stage
+        return staging.staged(found, verb(workspace, found, redo=redo, new=new))
 
     def drive(
         self,
@@ -175,6 +167,21 @@ class LocalHome:
             on_update=on_update,
         )  # fmt: skip
         return anyio.run(crew.work)
+
+    def driven(self, team: str) -> bool:
+        from interlock.runner import recovery
+
+        with self._workspace(team).look() as rows:
+            runner = rows.team.get().runner
+        return runner is not None and recovery.lives(runner) is not False
+
+    def stop(self, team: str, *, member: str | None = None, now: bool = False) -> dict[str, Any]:
+        from interlock.clients.local import ending
+
+        workspace = self._workspace(team)
+        if member is not None:
+            return ending.stop_member(workspace, member, now=now)
+        return ending.stop_runner(workspace, now=now)
 
     def settings(self) -> list[dict[str, Any]]:
         found = []
@@ -216,7 +223,9 @@ class LocalHome:
                 os.close(lock)
         except OSError as error:
             raise StorageError(f"The settings could not be written: {error}.", path=path) from error
-        self._settings = settings_module.Settings(kept)
+        self._settings = self._settings.for_home(kept)
+        for workspace in self._workspaces.values():
+            workspace.home_settings = self._settings
 
     def doctor(self, team: str | None = None, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
         from interlock.doctor import examine_all

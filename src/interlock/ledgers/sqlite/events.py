@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sqlite3
 
+from interlock.ledgers.sqlite.table import as_json
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +24,7 @@ class SqliteEvents:
     def append(self, type: str, actor: str, task_id: str | None, at: str, payload: Mapping[str, Any]) -> int:
         cursor = self.connection.execute(
             "INSERT INTO events (type, at, actor, task_id, payload) VALUES (?, ?, ?, ?, ?)",
-            (type, at, actor, task_id, json.dumps(payload, ensure_ascii=False)),
+            (type, at, actor, task_id, as_json(payload)),
         )
         return int(cursor.lastrowid or 0)
 

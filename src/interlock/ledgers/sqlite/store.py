@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 FILE = "ledger.db"
 IDLE_READERS = 4
+COMMITS_PER_LOOK = 16
+"""How often a process looks at the size of the log: at its first commit, which may be its only one, and from then on
+at each of so many."""
 
 
 class SqliteLedger:
@@ -41,6 +44,7 @@ class SqliteLedger:
         self._writer: SqliteRows | None = None
         self._readers: list[SqliteRows] = []
         self._watch: sqlite3.Connection | None = None
+        self._commits = 0
         self._inode = self._file_id()
 
     def use(self, connection: sqlite3.Connection) -> None:
@@ -51,8 +55,8 @@ class SqliteLedger:
     def transaction(self) -> Iterator[Rows]:
         """See `ledger.Ledger.transaction`."""
         with self._mutex:
-            rows = self._writer or self._open_writer()
             self._check_still_there()
+            rows = self._writer or self._open_writer()
             execute_patiently(rows.connection, "BEGIN IMMEDIATE", self._clock, self._patience)
             try:
                 if rows.team_is_deleted():
@@ -131,6 +135,13 @@ class SqliteLedger:
             self._readers = []
             self._watch = None
 
+    def is_current(self) -> bool:
+        """Whether the file at its path is still the one that was opened."""
+        try:
+            return self._file_id() == self._inode
+        except TeamNotFound:
+            return False
+
     def _open_writer(self) -> SqliteRows:
         self._writer = SqliteRows(self._connect())
         return self._writer
@@ -159,6 +170,9 @@ class SqliteLedger:
 
     def _bound_wal(self, connection: sqlite3.Connection) -> None:
         # SQLite's own checkpoints reuse the log but never shrink it, and a long reader keeps it growing.
+        self._commits += 1
+        if self._commits % COMMITS_PER_LOOK != 1:
+            return
         try:
             if os.stat(self.path + "-wal").st_size > self._wal_bytes:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -231,8 +245,11 @@ class SqliteLedgers:
         """See `ledger.Ledgers.open`."""
         with self._mutex:
             ledger = self._open.get(directory)
-            if ledger is not None:
+            if ledger is not None and ledger.is_current():
                 return ledger
+            if ledger is not None:
+                # The team was deleted and made anew, perhaps by another process: what we have open is the old one.
+                self._open.pop(directory).close()
             path = os.path.join(directory, FILE)
             ledger = SqliteLedger(path, self._settings, self._clock)
             refuse_network_file_system(path)

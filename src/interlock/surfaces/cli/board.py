@@ -1,0 +1,229 @@
+"""What a run looks like while it lasts: a live board on a terminal, one plain line per event anywhere else.
+
+Both only read the team, so they show a run of another process just as well.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from interlock.agent import Update
+from interlock.client import Team
+from interlock.clock import seconds
+from interlock.errors import InterlockError
+from interlock.model.event import Event
+from interlock.model.task import Task
+
+REFRESHES = 4
+"""Times a second the board is drawn anew."""
+GLYPHS = {
+    "backlog": ("·", "dim"),
+    "ready": ("○", "cyan"),
+    "in-progress": ("●", "yellow"),
+    "awaiting-response": ("?", "magenta"),
+    "blocked": ("■", "red"),
+    "review": ("◐", "magenta"),
+    "done": ("✓", "green"),
+    "deadletter": ("✗", "bold red"),
+    "cancelled": ("–", "dim"),
+}
+ORDER = ("in-progress", "review", "awaiting-response", "blocked", "deadletter", "ready", "backlog", "done", "cancelled")
+ROOM_AROUND = 8
+"""Lines of the board that are not tasks."""
+
+
+class Board:
+    """The live board. Use as a context manager around the run."""
+
+    def __init__(self, team: Team, hint: str) -> None:
+        self._team = team
+        self._hint = hint
+        self._began = time.time()
+        self._words: dict[str, str] = {}
+        self._console: Any = None
+        self._live: Any = None
+        self.note: str | None = None
+
+    def heard(self, member: str, task_id: str, update: Update) -> None:
+        """Something an agent said; shown as its last words."""
+        if update.text.strip():
+            self._words[task_id] = update.text.strip()
+
+    def __enter__(self) -> Board:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._console = Console()
+        self._live = Live(
+            get_renderable=self._draw, console=self._console, refresh_per_second=REFRESHES, transient=True
+        )
+        self._live.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._live.__exit__(kind, error, traceback)
+
+    def _draw(self) -> Any:
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        try:
+            tasks = self._team.tasks()
+        except InterlockError as error:
+            return Text(error.message, style="red")
+        done = sum(task.state == "done" for task in tasks)
+        head = Text.assemble(
+            (f" {self._team.name} ", "bold reverse"),
+            f"  {done} of {len(tasks)} done",
+            (f"  {_duration(time.time() - self._began)}", "dim"),
+        )
+        table = Table(box=None, expand=True, padding=(0, 1), show_header=False)
+        table.add_column(width=1)
+        table.add_column(no_wrap=True)
+        table.add_column(ratio=2, no_wrap=True, overflow="ellipsis")
+        table.add_column(no_wrap=True)
+        table.add_column(justify="right", no_wrap=True)
+        table.add_column(ratio=3, no_wrap=True, overflow="ellipsis", style="dim")
+        # Rows that stay where they are read best; only what does not fit makes the active ones come first.
+        if len(tasks) > self._room():
+            tasks = sorted(tasks, key=lambda task: (ORDER.index(task.state), task.n))
+        shown = tasks[: self._room()]
+        for task in shown:
+            glyph, style = GLYPHS[task.state]
+            table.add_row(
+                Text(glyph, style=style),
+                task.plan_key or task.id[-3:],
+                Text(task.subject),
+                Text(task.owner or task.reserved_for or "", style=style),
+                _running_since(task),
+                Text(self._about(task)),
+            )
+        parts: list[Any] = [head, Text(""), table]
+        if len(shown) < len(tasks):
+            parts.append(Text(f"  … and {len(tasks) - len(shown)} more", style="dim"))
+        parts += [Text(""), Text(f" {self.note or self._hint}", style="bold yellow" if self.note else "dim")]
+        return Group(*parts)
+
+    def _room(self) -> int:
+        return max(5, int(self._console.size.height) - ROOM_AROUND)
+
+    def _about(self, task: Task) -> str:
+        if task.state == "in-progress":
+            return self._words.get(task.id, "")
+        if task.state == "review":
+            return f"checking: {task.verify}" if task.verifying else f"waits for review by {task.review or 'human'}"
+        if task.state == "backlog":
+            return f"waits for {len(task.blocked_by)}"
+        if task.state == "ready" and task.failures:
+            return f"attempt {task.failures} failed, tried again soon"
+        if task.state == "done":
+            return "verified" if task.evidence and task.evidence.get("passed") else "done, unverified"
+        return (task.output or "").splitlines()[0] if task.output and task.state in ("deadletter", "blocked") else ""
+
+
+class Lines:
+    """One plain line per event that matters, for logs and pipes. Use as a context manager around the run."""
+
+    def __init__(self, team: Team, say: Callable[[str], None], interval: float = 0.2) -> None:
+        self._team = team
+        self._say = say
+        self._interval = interval
+        self._ended = threading.Event()
+        self._subjects: dict[str, str] = {}
+        _, self._since = team.events(0)
+        self._thread = threading.Thread(target=self._watch, name="interlock-lines", daemon=True)
+
+    def heard(self, member: str, task_id: str, update: Update) -> None:
+        """What agents print goes to their logs, not here."""
+
+    def __enter__(self) -> Lines:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._print_new()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(self._interval):
+            try:
+                self._print_new()
+            except InterlockError:
+                continue  # A busy ledger: the next look shows it.
+
+    def _print_new(self) -> None:
+        events, self._since = self._team.events(self._since)
+        for event in events:
+            text = line_for(event)
+            if text is not None:
+                self._say(f"{_local_time(event.at)}  {self._name(event.task_id):<24.24}  {text}")
+
+    def _name(self, task_id: str | None) -> str:
+        if task_id is None:
+            return ""
+        if task_id not in self._subjects:
+            task = self._team.task(task_id)
+            self._subjects[task_id] = task.plan_key or task.subject
+        return self._subjects[task_id]
+
+
+def line_for(event: Event) -> str | None:
+    """What to say of an event; null for those nobody waits for."""
+    payload = event.payload
+    match event.type:
+        case "task.claimed":
+            return f"{payload['owner']} began" + (
+                f", run {_number(payload['run'])}" if _number(payload["run"]) > 1 else ""
+            )
+        case "task.failed":
+            again = "tried again" if payload.get("retry_at") else "given up"
+            return f"attempt {payload['attempt']} failed ({payload['reason']}), {again}"
+        case "task.reclaimed":
+            return f"taken back: {payload['reason']}"
+        case "verify.finished":
+            passed = "check passed" if payload["passed"] else f"check FAILED, exit code {payload['exit_code']}"
+            return f"{passed} ({payload['seconds']:.1f} s)"
+        case "question.asked":
+            return f"needs you: {payload['text']}"
+        case "task.warning":
+            return f"warning: {payload['reason']}"
+        case "task.transitioned" if payload["to"] in ("done", "deadletter", "blocked", "cancelled"):
+            return str(payload["to"]) + (f": {payload['reason']}" if payload["to"] != "done" else "")
+        case "runner.started":
+            return "the run begins"
+        case "runner.stopped":
+            return f"the run ends: {payload['reason']}"
+    return None
+
+
+def _number(run_id: str) -> int:
+    return int(run_id.rpartition(".")[2])
+
+
+def _running_since(task: Task) -> str:
+    if task.state not in ("in-progress", "review") or task.claimed_at is None:
+        return ""
+    return _duration(time.time() - seconds(task.claimed_at))
+
+
+def _duration(length: float) -> str:
+    whole = max(0, int(length))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}"
+    return f"{whole // 3600}h{whole % 3600 // 60:02d}"
+
+
+def _local_time(at: str) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(seconds(at)))

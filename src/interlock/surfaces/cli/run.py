@@ -1,0 +1,222 @@
+"""`interlock run`: a plan, done by a team of agents."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from interlock.client import Home, Team
+from interlock.errors import InterlockError, InvalidRequest, NotAvailable, RunnerAlive
+from interlock.runner.stop import Stop
+from interlock.surfaces.cli.call import Call
+from interlock.surfaces.cli.command import verb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from interlock.agent import Update
+    from interlock.plan.comparing import Changes
+    from interlock.surfaces.cli.board import Board, Lines
+
+HINT = "Ctrl-C finishes what runs and stops; twice ends it at once"
+
+
+@verb("run", example="interlock run plan.yaml\ninterlock run plan.yaml --unattended --until 07:00")
+@click.argument("plan", metavar="PLAN.yaml")
+@click.option("--unattended", is_flag=True, help="Ask nothing; what needs a person waits for one.")
+@click.option("--until", metavar="HH:MM", help="Start nothing new from then on (local time).")
+@click.option("--dry-run", is_flag=True, help="Show what would be created and changed; change nothing.")
+@click.option("--redo", metavar="KEY", multiple=True, help="Do this finished task again; may be repeated.")
+@click.option("--new", is_flag=True, help="Begin the whole plan again.")
+@click.option("--parallel", type=click.IntRange(1, 100), metavar="N", help="Runs open at once.")
+def run(
+    call: Call,
+    plan: str,
+    unattended: bool,
+    until: str | None,
+    dry_run: bool,
+    redo: tuple[str, ...],
+    new: bool,
+    parallel: int | None,
+) -> int:
+    """Run a plan with its team: members claim tasks, work, and what they did is verified.
+
+    Running a plan again continues it: done stays done, new tasks are added, changed ones that nobody began are updated.
+    Exit code 0 when every task is done.
+    """
+    if not os.path.exists(plan):
+        if plan.endswith((".yaml", ".yml")) or "/" in plan or " " not in plan:
+            raise InvalidRequest(f"There is no plan {plan}. `interlock init` writes one.", path=plan)
+        raise NotAvailable("A team from a sentence is not in this version yet. Write a plan: `interlock init`.")
+    ends = None if until is None else _moment(until)
+    staged = call.home.stage(plan, redo=redo, new=new, dry_run=dry_run)
+    if dry_run:
+        call.answer(_as_document(staged.team, staged.changes), _as_lines(staged.changes))
+        return 0
+    attended = not unattended and not call.json and sys.stdin.isatty() and sys.stdout.isatty()
+    if not call.json:
+        call.say(_untouched(staged.changes))
+    if attended and staged.changes.to_ask and not click.confirm("Go on and leave those as they are?", default=True):
+        return 1
+    team = call.home.team(staged.team)
+    limit = staged.time_limit
+    if limit is not None:
+        ends = min(time.time() + limit, ends or float("inf"))
+    while True:
+        reason = drive(call, team, parallel=parallel or staged.parallel, until=ends)
+        if reason != "finished" or not attended or not _answer_questions(call, team):
+            break
+    return finish(call, team, reason)
+
+
+def drive(
+    call: Call,
+    team: Team,
+    *,
+    parallel: int | None,
+    until: float | None,
+    hear: Callable[[str, str, Update], None] | None = None,
+) -> str:
+    """Drive the team, or watch the runner that does already, behind a board; answers why it ended."""
+    stop = Stop()
+    with shown(call, team) as view:
+
+        def heard(member: str, task_id: str, update: Update) -> None:
+            view.heard(member, task_id, update)
+            if hear is not None:
+                hear(member, task_id, update)
+
+        with interrupted_by_signals(stop, view):
+            try:
+                return call.home.drive(team.name, parallel=parallel, until=until, stop=stop, on_update=heard)
+            except RunnerAlive:
+                return _watch(call.home, team, stop)
+
+
+def finish(call: Call, team: Team, reason: str) -> int:
+    """Show the report; 0 when everything is done."""
+    report = team.report()
+    counts = report["counts"]
+    all_done = all(state in ("done", "cancelled", "deleted") for state, count in counts.items() if count)
+    if call.json:
+        call.document({"team": team.name, "ended": reason, "all_done": all_done, "report": report})
+    else:
+        from interlock.report_text import as_text
+
+        call.say(as_text(report))
+        if reason != "finished":
+            call.say(click.style(f"The run ended early: {reason}. Run the plan again to go on.", fg="yellow"))
+    return 0 if all_done else 1
+
+
+@contextmanager
+def shown(call: Call, team: Team) -> Iterator[Board | Lines]:
+    """The live board on a terminal, plain lines elsewhere; with --json the lines go to stderr."""
+    from interlock.surfaces.cli.board import Board, Lines
+
+    if sys.stdout.isatty() and not call.json and os.environ.get("TERM") != "dumb":
+        with Board(team, HINT) as board:
+            yield board
+    else:
+        with Lines(team, lambda line: click.echo(line, err=call.json)) as lines:
+            yield lines
+
+
+@contextmanager
+def interrupted_by_signals(stop: Stop, view: Any) -> Iterator[None]:
+    """The first Ctrl-C stops softly, the second, or being terminated, at once."""
+
+    def asked(number: int, frame: object) -> None:
+        stop.request("interrupted", now=number != signal.SIGINT)
+        if hasattr(view, "note"):
+            view.note = "ending everything now" if stop.hard else "finishing what runs; Ctrl-C again ends it at once"
+        else:
+            click.echo("ending everything now" if stop.hard else "stopping: finishing what runs", err=True)
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, asked) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _watch(home: Home, team: Team, stop: Stop) -> str:
+    """Another process runs this plan: show its board until it ends or we are asked to leave it alone."""
+    while not stop.soft:
+        if not home.driven(team.name):
+            return "finished"
+        time.sleep(0.25)
+    return "no longer watching; the other runner goes on"
+
+
+def _answer_questions(call: Call, team: Team) -> bool:
+    """Offer the open questions; whether any was answered, so that the run can go on."""
+    answered = False
+    for question in team.questions():
+        call.say(["", click.style(question.text, bold=True), *([question.context] if question.context else [])])
+        options = f" [{' / '.join(question.options)}]" if question.options else ""
+        text = click.prompt(f"Answer{options}, or Enter to leave it", default="", show_default=False)
+        if not text.strip():
+            continue
+        try:
+            team.reply(question.task_id, text, question=question.id)
+            answered = True
+        except InterlockError as error:
+            click.secho(error.message, fg="red", err=True)
+    return answered
+
+
+def _moment(text: str) -> float:
+    """The next time the local clock shows `HH:MM`, in seconds since the epoch."""
+    try:
+        wanted = time.strptime(text, "%H:%M")
+    except ValueError:
+        raise InvalidRequest(f"--until takes a time of day such as 07:00, not {text!r}.", field="until") from None
+    now = time.localtime()
+    today = time.mktime((*now[:3], wanted.tm_hour, wanted.tm_min, 0, *now[6:8], -1))
+    return today if today > time.time() else today + 86_400
+
+
+def _as_document(team: str, changes: Changes) -> dict[str, Any]:
+    return {
+        "team": team,
+        "new": [task.key for task in changes.new],
+        "updated": [change.task.key for change in changes.updated],
+        "redo": [change.task.key for change in changes.redo],
+        "unchanged": [change.task.key for change in changes.unchanged],
+        "changed_started": [change.task.key for change in changes.changed_started],
+        "removed_started": [task.key for task in changes.removed_started],
+        "removed_open": [task.key for task in changes.removed_open],
+    }
+
+
+def _as_lines(changes: Changes) -> list[str]:
+    lines = [f"  + {task.key:<16} {task.subject}" for task in changes.new]
+    lines += [f"  ~ {change.task.key:<16} {change.task.subject}" for change in changes.updated]
+    lines += [f"  ↻ {change.task.key:<16} {change.task.subject}" for change in changes.redo]
+    lines += [f"  - {task.key:<16} {task.task_id} is called off" for task in changes.removed_open]
+    lines += _untouched(changes)
+    same = len(changes.unchanged)
+    return [*(lines or ["Nothing to create or change."]), *([f"  {same} unchanged"] if same else [])]
+
+
+def _untouched(changes: Changes) -> list[str]:
+    lines = [
+        f"  ! {change.task.key} changed in the plan, but {change.existing.task_id} is {change.existing.state} already; "
+        f"`--redo {change.task.key}` does it again once it is over"
+        for change in changes.changed_started
+    ]
+    lines += [
+        f"  ! {task.key} is no longer in the plan, but {task.task_id} is {task.state}; it is left as it is"
+        for task in changes.removed_started
+    ]
+    return lines
