@@ -34,6 +34,7 @@ def check(storm: Storm) -> list[str]:
         problems += [
             f"the mirror: {kind} {path}" for kind, path in compare(team.directory, workspace.ledger, workspace.clock)
         ]
+        problems += _files(team)
         problems += [f"the store: {line}" for line in workspace.ledger.check()]
         problems += _promises(team, [(life.slot, entry) for life, entry in entries])
         problems += _mail(storm, team, [entry for _, entry in entries])
@@ -71,6 +72,13 @@ def _teams(home: Home, entries: list[dict[str, Any]]) -> list[str]:
             problems.append(f"{name} has members {team.members()}")
         team.create_task("It can be worked with")
     return problems
+
+
+def _files(team: Team) -> list[str]:
+    """Told without the mirror's own code: each task has one file, in the directory of its state."""
+    there = sorted(str(path.relative_to(team.directory)) for path in Path(team.directory).glob("tasks/*/*.md"))
+    tasks = sorted(f"tasks/{state}/{task.id}.md" for state in STATES for task in team.tasks(status=state))
+    return [] if there == tasks else [f"files of tasks: {set(there) ^ set(tasks)}"]
 
 
 def _promises(team: Team, entries: list[tuple[str, dict[str, Any]]]) -> list[str]:
