@@ -261,7 +261,9 @@ class Team(Tasks, Mailing, People, Protocol):
         """Run the verify of tasks whose verifier is gone; answers those tasks."""
 
     def doctor(self, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
-        """Check ledger, files and mirror: `{"healthy": bool, "findings": [{"level", "what", "path", "repaired"}]}`."""
+        """Check ledger, files and mirror: `{"healthy": bool, "findings": [{"level", "what", "path", "repaired",
+        "team"}]}`; `level` is error, warning or info. `repair` puts right what needs no guess, `adopt` takes edited
+        task files over."""
 
 
 class Home(Protocol):
@@ -342,6 +344,14 @@ class Home(Protocol):
 
     def configure(self, changes: Mapping[str, Any]) -> None:
         """Set, or with null unset, settings of the home."""
+
+    def doctor(self, team: str | None = None, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
+        """Examine one team, or the home with all its teams, as `Team.doctor`. A ledger that cannot be opened is a
+        finding, no error.
+
+        Raises:
+            InvalidTeamName, TeamNotFound.
+        """
 
     def close(self) -> None:
         """Give files and connections back."""

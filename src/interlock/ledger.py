@@ -372,6 +372,9 @@ class Ledgers(Protocol):
             LedgerUnusable: damaged, newer than this version, or on a network file system.
         """
 
+    def inspect(self, path: str) -> list[str]:
+        """Faults of a ledger file that nobody uses, such as a backup; empty when it is sound. Changes nothing."""
+
     def forget(self, directory: str) -> None:
         """Close the ledger in `directory`, if it is open here: the team is gone."""
 

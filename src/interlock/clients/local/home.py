@@ -237,6 +237,14 @@ class LocalHome:
         for workspace in self._workspaces.values():
             workspace.home_settings = self._settings
 
+    def doctor(self, team: str | None = None, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
+        from interlock.doctor import examine_all
+
+        return examine_all(
+            self.path, self.teams() if team is None else [team], self._workspace, self._ledgers.inspect,
+            whole_home=team is None, repair=repair, adopt=adopt,
+        )  # fmt: skip
+
     def close(self) -> None:
         self._ledgers.close()
         self._workspaces.clear()

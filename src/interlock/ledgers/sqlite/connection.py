@@ -45,7 +45,7 @@ def connect(path: str, clock: Clock, patience: float) -> sqlite3.Connection:
     """
     try:
         connection = sqlite3.connect(
-            f"file:{_quoted(path)}?mode=rw",
+            f"file:{quoted(path)}?mode=rw",
             uri=True,
             timeout=0,
             isolation_level=None,
@@ -138,5 +138,6 @@ def translated(error: Exception) -> Exception:
     return error
 
 
-def _quoted(path: str) -> str:
+def quoted(path: str) -> str:
+    """`path` as a part of a `file:` address."""
     return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")

@@ -257,6 +257,22 @@ class SqliteLedgers:
             self._open[directory] = ledger
             return ledger
 
+    def inspect(self, path: str) -> list[str]:
+        """See `ledger.Ledgers.inspect`."""
+        from interlock.ledgers.sqlite.connection import quoted
+
+        try:
+            # Immutable: no log and no lock are looked for, and none are left beside it.
+            connection = sqlite3.connect(f"file:{quoted(path)}?mode=ro&immutable=1", uri=True)
+            try:
+                version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+                found = [line for (line,) in connection.execute("PRAGMA integrity_check") if line != "ok"]
+            finally:
+                connection.close()
+        except sqlite3.Error as error:
+            return [str(error)]
+        return found if version else [*found, "it is no ledger"]
+
     def forget(self, directory: str) -> None:
         """Close the ledger in `directory`, if it is open here."""
         with self._mutex:
