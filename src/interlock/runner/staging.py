@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from interlock import teams
 from interlock.model.task import FINAL, Task
 from interlock.model.team import Member
 from interlock.plan.comparing import Change, Changes, ExistingTask, compare
@@ -17,7 +18,6 @@ from interlock.plan.document import Plan, PlanMember, PlanTask, digest
 from interlock.sessions import Act, Caller
 from interlock.tasks import change, create, depend
 from interlock.workspace import Workspace
-from interlock import teams
 
 
 @dataclass(frozen=True, slots=True)

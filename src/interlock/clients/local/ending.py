@@ -73,7 +73,7 @@ def stop_member(workspace: Workspace, member: str, *, now: bool) -> dict[str, An
 
 
 def _end_runs(workspace: Workspace, member: str | None) -> list[str]:
-    """Give the tasks of open runs with a process back, then end the process: nobody then takes its end for a failure."""
+    """Give the tasks of open runs back, then end their processes: nobody then takes that for a failure."""
     with workspace.look() as rows:
         grace = float(workspace.settings(rows).get("stop_grace"))
         runs = [run for run in rows.runs.open() if run.process is not None and member in (None, run.member)]

@@ -45,10 +45,10 @@ class SqliteEvents:
     def head(self) -> int:
         return int(self.connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])
 
-    def raw_since(self, seq: int) -> list[tuple[int, str, str | None, str]]:
-        """(seq, type, task id, payload text) after `seq`: all the mirror needs to know what changed."""
+    def raw_since(self, seq: int, limit: int | None = None) -> list[tuple[int, str, str | None, str]]:
         return self.connection.execute(
-            "SELECT seq, type, task_id, payload FROM events WHERE seq > ? ORDER BY seq", (seq,)
+            "SELECT seq, type, task_id, payload FROM events WHERE seq > ? ORDER BY seq LIMIT ?",
+            (seq, -1 if limit is None else limit),
         ).fetchall()
 
 

@@ -47,8 +47,11 @@ class SqliteTeam(Table):
         assign(team, changes)
 
     def day_number(self, day: str) -> int:
+        # On another day than last time, what is there already counts: a clock that was set back comes to a day again.
         self.connection.execute(
-            "UPDATE team SET day_count = CASE day WHEN ?1 THEN day_count + 1 ELSE 1 END, day = ?1", (day,)
+            "UPDATE team SET day_count = 1 + CASE day WHEN ?1 THEN day_count ELSE "
+            "(SELECT count(*) FROM tasks WHERE id >= 'TASK-' || ?1 || '-' AND id < 'TASK-' || ?1 || '.') END, day = ?1",
+            (day,),
         )
         return int(self.connection.execute("SELECT day_count FROM team").fetchone()[0])
 
@@ -57,6 +60,12 @@ class SqliteTeam(Table):
         return int(self.connection.execute("SELECT open_tasks FROM team").fetchone()[0])
 
     def add_member(self, member: Member) -> None:
+        # Somebody of that name may have been here before and left mail unread: it is this member's now.
+        member.unread = int(
+            self.connection.execute(
+                "SELECT count(*) FROM messages WHERE recipient=? AND stage IN ('stored', 'offered')", (member.name,)
+            ).fetchone()[0]
+        )
         values = [self.encoded(column, getattr(member, column)) for column in self.columns]
         self.connection.execute(f"INSERT INTO members ({_MEMBER}) VALUES (?{', ?' * (len(values) - 1)})", values)
 
