@@ -109,9 +109,10 @@ def command_line(rows: dict[str, tuple[tuple[str, str, str], ...]]) -> str:
     return page(
         "Command line",
         "src/interlock/surfaces/cli/tree.py",
-        "`interlock [OPTIONS] COMMAND …`. People get tables and colour, `--json` gives one JSON document on stdout; errors "
-        "go to stderr, as JSON too where that was asked for. Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 "
-        "interrupted. A text argument `-` is read from standard input. `interlock COMMAND --help` shows the same.",
+        "`interlock [OPTIONS] COMMAND …`. People get tables and colour, `--json` gives one JSON document on stdout; "
+        "errors go to stderr, as JSON too where that was asked for. Exit codes: 0 done, 1 refused or failed, 2 wrong "
+        "usage, 130 interrupted. A text argument `-` is read from standard input. `interlock COMMAND --help` shows the "
+        "same.",
         "\n".join(parts),
     )
 
@@ -215,9 +216,9 @@ def mcp_tools(tools: dict[str, Any]) -> str:
         "MCP tools",
         "src/interlock/surfaces/mcp/tools.py",
         "`interlock mcp --team TEAM --as MEMBER` serves these over stdio for one member; a plain member does not see "
-        "those for the lead. Arguments are snake_case, results camelCase. Tools that are not in this version yet answer "
-        "`not_available` and say what to use instead. [Joining over MCP](../guides/agents-over-mcp.md) shows how to "
-        "configure an agent program.",
+        "those for the lead. Arguments are snake_case, results camelCase. Tools that are not in this version yet "
+        "answer `not_available` and say what to use instead. [Joining over MCP](../guides/agents-over-mcp.md) shows "
+        "how to configure an agent program.",
         "\n".join(parts),
     )
 
@@ -252,6 +253,14 @@ def states(moves: dict[str, frozenset[str]]) -> str:
         for target in moves
         if target in moves[state] and target not in everywhere
     ]
+    diagram = [
+        "stateDiagram-v2",
+        *(f'    state "{one}" as {one.replace("-", "_")}' for one in moves if one not in everywhere),
+        "    [*] --> ready",
+        "    [*] --> backlog",
+        *drawn,
+        *(f"    {one} --> [*]" for one in moves if one in FINAL and one not in everywhere),
+    ]
     return page(
         "Task states",
         "src/interlock/model/task.py",
@@ -259,12 +268,8 @@ def states(moves: dict[str, frozenset[str]]) -> str:
         "state goes through this table, and writes one `task.transitioned` event per hop.",
         table(("state", "status", "held by its owner", "may go to"), rows)
         + "\nThe same as a picture. Left out: whatever is not final may also be cancelled or deleted.\n\n"
-        + "\n".join(
-            ["```mermaid", "stateDiagram-v2", *(f'    state "{one}" as {one.replace("-", "_")}' for one in moves if one not in everywhere),
-             "    [*] --> ready", "    [*] --> backlog", *drawn,
-             *(f"    {one} --> [*]" for one in moves if one in FINAL and one not in everywhere), "```", ""]
-        ),
-    )  # fmt: skip
+        + "\n".join(["```mermaid", *diagram, "```", ""]),
+    )
 
 
 def page(title: str, source: str, lead: str, body: str) -> str:
