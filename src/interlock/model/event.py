@@ -40,7 +40,7 @@ EVENT_TYPES: dict[str, str] = {
     "verify.started": "Interlock began to run a task's verify command; payload: run, round, command.",
     "verify.finished": "A verify command ended; payload: run, round, passed, exit_code, seconds.",
     "message.sent": "A message was stored for a recipient; payload: id, n, to, type.",
-    "message.offered": "Messages are being handed to a session; payload: to, session, ids, attempt.",
+    "message.offered": "Messages are being handed to a session; payload: to, session, ids, again.",
     "message.delivered": "Messages were handed over; payload: to, session, ids.",
     "message.acknowledged": "A turn boundary showed that messages were seen; payload: to, session, ids.",
     "message.requeued": "Messages will be offered again; payload: to, ids, reason.",
