@@ -52,7 +52,11 @@ class Place:
         return {"agent": {"command": [sys.executable, str(file)]}}
 
     def stage(
-        self, tasks: dict[str, Any], members: dict[str, Any] | None = None, again: dict[str, Any] | None = None, **more: Any
+        self,
+        tasks: dict[str, Any],
+        members: dict[str, Any] | None = None,
+        again: dict[str, Any] | None = None,
+        **more: Any,
     ) -> Staged:
         """Write the plan and stage it; `again` holds arguments of `Home.stage`."""
         plan = {"team": "crew", "workdir": "work", "members": members or {"ada": SHELL}, "tasks": tasks, **more}

@@ -58,7 +58,7 @@ def interlock_caller() -> object:
     return Caller("interlock")
 
 
-CHECK = 'echo $$ >> pids; test -f again && exit 0; touch again; echo checking it; sleep 300'
+CHECK = "echo $$ >> pids; test -f again && exit 0; touch again; echo checking it; sleep 300"
 
 
 def test_a_verify_whose_runner_was_killed_is_ended_and_run_again(place: Place) -> None:
@@ -79,7 +79,9 @@ def test_a_verify_whose_runner_was_killed_is_ended_and_run_again(place: Place) -
 
 def test_a_check_that_fails_after_its_runner_is_gone_starts_a_new_run_with_the_findings(place: Place) -> None:
     bob = place.program("bob", "open('fixed', 'w') if 'Findings' in prompt else None")
-    check = "test -f again && { test -f fixed || echo NOT FIXED; test -f fixed; exit; }; touch again; echo ok; sleep 300"
+    check = (
+        "test -f again && { test -f fixed || echo NOT FIXED; test -f fixed; exit; }; touch again; echo ok; sleep 300"
+    )
     place.stage({"one": {"subject": "One", "verify": check}}, {"bob": bob})
     with place.runner() as runner:
         runner.hears("text ok$")
