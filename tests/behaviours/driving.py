@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,7 +53,11 @@ class Place:
         return {"agent": {"command": [sys.executable, str(file)]}}
 
     def stage(
-        self, tasks: dict[str, Any], members: dict[str, Any] | None = None, again: dict[str, Any] | None = None, **more: Any
+        self,
+        tasks: dict[str, Any],
+        members: dict[str, Any] | None = None,
+        again: dict[str, Any] | None = None,
+        **more: Any,
     ) -> Staged:
         """Write the plan and stage it; `again` holds arguments of `Home.stage`."""
         plan = {"team": "crew", "workdir": "work", "members": members or {"ada": SHELL}, "tasks": tasks, **more}
@@ -91,6 +96,10 @@ class Place:
         """The lines of a file in the working directory."""
         file = self.work / name
         return file.read_text().splitlines() if file.exists() else []
+
+    def wait_for(self, name: str) -> None:
+        """Wait until a program has written a line into that file of the working directory."""
+        until(lambda: bool(self.lines(name)))
 
     @contextmanager
     def runner(self, **options: Any) -> Iterator[Runner]:
@@ -152,6 +161,14 @@ def follow(team: Team, wanted: Callable[[Event], bool]) -> Event:
         if wanted(event):
             return event
     raise AssertionError("the history ended")
+
+
+def until(condition: Callable[[], bool], patience: float = 30.0) -> None:
+    """Look again and again until it is so: for files that programs write, which nobody announces."""
+    deadline = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to be"
+        time.sleep(0.01)
 
 
 def running(pid: int) -> bool:
