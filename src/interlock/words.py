@@ -18,16 +18,18 @@ def ago(at: str | None, now: float | None = None) -> str:
     except ValueError:
         return at
     if passed < -60:
-        return f"in {span(-passed)}"
-    return "just now" if passed < 5 else f"{span(passed)} ago"
+        return f"in {span(int(-passed))}"
+    return "just now" if passed < 5 else f"{span(int(passed))} ago"
 
 
 def span(length: float) -> str:
-    """Seconds as the largest unit that fits: "42s", "3m", "2h", "5d"."""
+    """Seconds as the largest unit that fits: "8ms", "4.2s", "42s", "3m", "2h", "5d"."""
     for size, unit in UNITS:
         if length >= size:
             return f"{int(length // size)}{unit}"
-    return f"{length:.1f}s" if 0 < length < 10 else f"{int(length)}s"
+    if 0 < length < 1:
+        return f"{max(1, round(length * 1000))}ms"
+    return f"{int(length)}s" if length >= 10 or length == int(length) else f"{length:.1f}s"
 
 
 def clean(text: object) -> str:
@@ -37,7 +39,8 @@ def clean(text: object) -> str:
 
 def block(text: str, indent: str = "  ") -> list[str]:
     """Text of several lines, indented, without the characters that steer a terminal."""
-    return [indent + "".join(c if c.isprintable() or c == "\t" else " " for c in line) for line in text.splitlines()]
+    lines = ("".join(c if c.isprintable() or c == "\t" else " " for c in line) for line in text.splitlines())
+    return [(indent + line).rstrip() for line in lines]
 
 
 def count(number: int, noun: str) -> str:

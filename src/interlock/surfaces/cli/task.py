@@ -81,10 +81,11 @@ def mermaid(tasks: list[Task], edges: list[tuple[str, str]]) -> list[str]:
 
 
 def tree(tasks: list[Task], edges: list[tuple[str, str]]) -> list[str]:
-    """The graph as indented lines: each task under the first of its blockers, further ones named beside it."""
+    """The graph as indented lines: each task under the newest of its blockers, further ones named beside it."""
     blockers: dict[str, list[str]] = {}
     blocked: dict[str, list[str]] = {}
-    for before, after in edges:
+    place = {task.id: number for number, task in enumerate(tasks)}
+    for before, after in sorted(edges, key=lambda edge: (place[edge[0]], place[edge[1]]), reverse=True):
         blockers.setdefault(after, []).append(before)
         blocked.setdefault(before, []).append(after)
     by_id = {task.id: task for task in tasks}
@@ -94,13 +95,13 @@ def tree(tasks: list[Task], edges: list[tuple[str, str]]) -> list[str]:
     while waiting:
         here, depth = waiting.pop()
         task = by_id[here]
-        also = blockers.get(here, [])[1:]
+        also = blockers.get(here, [])[:0:-1]
         note = words.faint(f"  (also waits for {words.ids(also)})") if also else ""
         lead = "   " * (depth - 1) + "└─ " if depth else ""
         lines.append(
             f"{words.faint(lead)}{words.strong(here)}  {words.state(task.state)}  {words.clean(task.subject)}{note}"
         )
-        waiting += [(one, depth + 1) for one in reversed(blocked.get(here, ())) if blockers[one][0] == here]
+        waiting += [(one, depth + 1) for one in blocked.get(here, ()) if blockers[one][0] == here]
     return lines
 
 

@@ -19,12 +19,11 @@ def line(task: Task, happened: str) -> str:
 
 def listed(tasks: Sequence[Task]) -> list[str]:
     """Tasks as a table."""
-    urgent = any(task.priority != "normal" for task in tasks)
     rows = [
         [
             words.strong(task.id),
             words.state(task.state),
-            words.priority(task.priority) if urgent else "",
+            words.priority(task.priority) if task.priority != "normal" else "",
             words.clean(task.owner or (f"({task.reserved_for})" if task.reserved_for else "")),
             words.ids(task.blocked_by),
             words.ago(task.updated_at),
