@@ -108,6 +108,21 @@ def test_with_nothing_to_do_the_run_ends_at_once(place: Place) -> None:
     assert time.monotonic() - began < 1
 
 
+def test_a_run_shows_that_it_lives_and_tells_its_whole_story(place: Place) -> None:
+    place.stage({"one": {"run": "sleep 1; echo last words", "verify": "true"}})
+    place.team.configure({"heartbeat_ttl": 1})
+    place.drive()
+    (run,) = place.team.runs("one")
+    assert run.beats >= 1 and run.process is not None and run.runner == processes.current().as_text()
+    told = [event.type for event in place.team.events()[0] if event.task_id == run.task_id]
+    story = ["task.created", "task.claimed", "run.started", "run.heartbeat", "task.completed", "verify.started"]
+    story += ["verify.finished", "task.transitioned"]
+    places = [told.index(one) for one in story[:-1]]
+    assert places == sorted(places) and told[-1] == "task.transitioned"
+    ends = [event.type for event in place.team.events()[0] if event.type.startswith(("runner.", "session."))]
+    assert ends == ["session.began", "runner.started", "session.began", "session.ended", "runner.stopped"]
+
+
 # Checks
 
 
