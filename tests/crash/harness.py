@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -61,15 +60,15 @@ class Storm:
         killed = 0
         try:
             while killed < self.kills and not self.problems:
-                time.sleep(rng.uniform(0.0, 0.15))
                 slot = rng.choice(SLOTS)
                 life = running[slot]
+                let_live(life.process, rng.uniform(0.0, 0.15))
                 if life.by_itself:
                     self._await(life)
                 else:
                     if rng.random() < 0.2:
                         life.process.send_signal(signal.SIGSTOP)
-                        time.sleep(rng.uniform(0.0, 0.1))
+                        let_live(life.process, rng.uniform(0.0, 0.1))
                     life.process.kill()
                 self._bury(life)
                 killed += 1
@@ -113,6 +112,14 @@ class Storm:
         if code != -signal.SIGKILL:
             errors = (self.directory / f"{life.slot}-{life.seed}.err").read_text()
             self.problems.append(f"{life.slot}-{life.seed} ended by itself with {code}:\n{errors}")
+
+
+def let_live(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Give it that long, unless it ends before."""
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return
 
 
 def storm(kills: int, seed: int, keep: bool = False) -> list[str]:
