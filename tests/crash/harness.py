@@ -17,7 +17,9 @@ from tests.crash.checks import check
 from tests.crash.worker import MEMBERS, TEAM
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SLOTS = (*MEMBERS, "founder")
+HOOK = "hook"
+"""The hook command itself, for a member that works at the same time."""
+SLOTS = (*MEMBERS, "founder", HOOK)
 
 
 @dataclass
@@ -91,11 +93,23 @@ class Storm:
         seed = rng.randrange(10**9)
         point = rng.randrange(1, 600) if rng.random() < 0.5 else 0
         life = Life(slot, seed, None, bool(point))  # type: ignore[arg-type]
-        with open(self.directory / f"{slot}-{seed}.err", "wb") as errors:
+        command = [
+            "tests.crash.worker",
+            self.home,
+            slot,
+            str(seed),
+            str(self.log(life)),
+            str(self.out(life)),
+            str(point),
+        ]
+        if slot == HOOK:
+            life.by_itself = False
+            command = ["interlock.surfaces.cli", "inject", "--home", self.home, "--team", TEAM, "--as", MEMBERS[0]]
+            command += ["--session", f"hook-{seed % 5}"]
+        with open(self.directory / f"{slot}-{seed}.err", "wb") as errors, open(self.out(life), "wb") as out:
             life.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.crash.worker", self.home, slot, str(seed), str(self.log(life)),
-                 str(self.out(life)), str(point)],
-                cwd=ROOT, stderr=errors, env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}"},
+                [sys.executable, "-m", *command],
+                cwd=ROOT, stdout=out, stderr=errors, env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}"},
             )  # fmt: skip
         self.lives.append(life)
         return life
@@ -109,7 +123,7 @@ class Storm:
 
     def _bury(self, life: Life) -> None:
         code = life.process.wait()
-        if code != -signal.SIGKILL:
+        if code != -signal.SIGKILL and (code, life.slot) != (0, HOOK):
             errors = (self.directory / f"{life.slot}-{life.seed}.err").read_text()
             self.problems.append(f"{life.slot}-{life.seed} ended by itself with {code}:\n{errors}")
 
