@@ -203,7 +203,7 @@ class Tree:
 class _Parent:
     """The open directory that holds `path`, and the last part of `path`."""
 
-    __slots__ = ("_descriptor", "_name")
+    __slots__ = ("_descriptor", "_name", "_root")
 
     def __init__(self, root: int, path: str, *, make: bool = False) -> None:
         *parents, self._name = path.split("/")
@@ -218,13 +218,15 @@ class _Parent:
             if here != root:
                 os.close(here)
             raise
-        self._descriptor = os.dup(root) if here == root else here
+        self._descriptor = here
+        self._root = root
 
     def __enter__(self) -> tuple[int, str]:
         return self._descriptor, self._name
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)
+        if self._descriptor != self._root:
+            os.close(self._descriptor)
 
 
 def _step(parent: int, name: str, make: bool) -> int:
