@@ -1,11 +1,11 @@
 """The documentation as tests see it: pages, their fenced blocks, and what a comment before a block says of it.
 
-    <!-- not run: why -->       the block below is not carried out
-    <!-- run -->                the block of Python below is carried out (blocks of `console` are anyway)
-    <!-- file: PATH -->         the block below is what the reader puts into that file
-    <!-- part -->               the YAML below is a part of a plan, not a whole one
-    <!-- terminal: NAME -->     the block below happens in another terminal; `…, goes on`: its last command waits
-    <!-- setup COMMANDS -->     what the page takes for granted, carried out without a look at its output
+<!-- not run: why -->       the block below is not carried out
+<!-- run -->                the block of Python below is carried out (blocks of `console` are anyway)
+<!-- file: PATH -->         the block below is what the reader puts into that file
+<!-- part -->               the YAML below is a part of a plan, not a whole one
+<!-- terminal: NAME -->     the block below happens in another terminal; `…, goes on`: its last command waits
+<!-- setup COMMANDS -->     what the page takes for granted, carried out without a look at its output
 """
 
 from __future__ import annotations

@@ -6,12 +6,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from interlock import processes
 from interlock.clients.local.base import LocalBase, plain, warned, whole
 from interlock.errors import RunNotFound
 from interlock.model.names import HUMAN
 from interlock.model.task import Run, Task, states_named
-from interlock.runner.recovery import lives
+from interlock.runner.lifesigns import lives, verifier
 from interlock.sessions import Act
 from interlock.tasks import change, claim, create, depend, finish
 from interlock.tasks.find import find
@@ -80,7 +79,7 @@ class LocalTasks(LocalBase):
         return None if task is None else warned(act, task)
 
     def update(self, task: str, *, by: str | None = None, **fields: Any) -> Task:
-        token = _token()
+        token = verifier()
         updated = self._on(task, by, lambda act, found: change.update(act, found, verifier=token, **fields))
         return self._verify(updated, token, by)
 
@@ -92,7 +91,7 @@ class LocalTasks(LocalBase):
         return self._on(task, by, lambda act, found: claim.release(act, found, reason))
 
     def complete(self, task: str, *, summary: str | None = None, by: str | None = None) -> Task:
-        token = _token()
+        token = verifier()
         reported = self._on(task, by, lambda act, found: finish.complete(act, found, summary=summary, verifier=token))
         return self._verify(reported, token, by)
 
@@ -144,7 +143,7 @@ class LocalTasks(LocalBase):
             found = find(rows, task)
             numbers = [attempt.number for attempt in rows.runs.of_task(found.id)]
         for number in [run] if run is not None else reversed(numbers):
-            path = log_path(self.directory, found.id, number)
+            path = self._workspace.log_path(found.id, number)
             if number in numbers and os.path.exists(path):
                 return path, number
         what = f"run {run}" if run is not None else "run"
@@ -155,8 +154,8 @@ class LocalTasks(LocalBase):
             waiting = [task for task in rows.tasks.select(states=["review"]) if verifier_is_gone(task)]
         decided = []
         for task in waiting:
-            token = _token()
-            with self._act(HUMAN) as act:
+            token = verifier()
+            with self._act(HUMAN, acknowledge=False) as act:
                 found = find(act.rows, task.id)
                 if verifier_is_gone(found):
                     finish.take_up_verify(act, found, token)
@@ -174,28 +173,16 @@ class LocalTasks(LocalBase):
         """Run the task's verify, if this call is the one that has to."""
         if task.state != "review" or task.verifying is None or task.verifying["process"] != token:
             return task
-        from interlock.runner.environment import allowed_environment
-        from interlock.runner.verification import verify
+        import anyio
 
-        with self._workspace.look() as rows:
-            workdir = rows.team.get().workdir or os.getcwd()
-            settings = self._workspace.settings(rows)
-        environment, secrets = allowed_environment(os.environ, names=task.metadata.get("env", ()))
-        evidence = verify(
-            str(task.verify), workdir=workdir, environment=environment, secrets=secrets,
-            timeout=settings.get("verify_timeout"), output_bytes=settings.get("output_bytes"),
-            stop_grace=settings.get("stop_grace"),
-        )  # fmt: skip
-        with self._act(by) as act:
+        from interlock.runner.checking import examine
+
+        evidence = anyio.run(examine, self._workspace, task)
+        with self._act(by, acknowledge=False) as act:
             found = find(act.rows, task.id)
             finish.verified(act, found, evidence.as_dict(), run=task.run, verifier=token)
             whole(act, found)
         return warned(act, found)
-
-
-def log_path(directory: str, task_id: str, run: int) -> str:
-    """Where the output of a run is kept."""
-    return os.path.join(directory, "runs", task_id, f"output.{run}.log")
 
 
 def verifier_is_gone(task: Task) -> bool:
@@ -209,7 +196,3 @@ def author_lives(act: Act, task: Task) -> bool:
         session == task.session and process is not None and lives(process) is not False
         for session, process in act.rows.team.living_sessions(str(task.owner))
     )
-
-
-def _token() -> str:
-    return f"{processes.current().as_text()}#{os.urandom(6).hex()}"
