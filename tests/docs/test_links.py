@@ -82,7 +82,7 @@ def test_every_verb_that_is_named_exists(page: Path) -> None:
 def test_every_target_of_make_that_is_named_exists(page: Path) -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     text = page.read_text(encoding="utf-8")
-    code = " ".join([*re.findall(r"`([^`\n]+)`", text), *re.findall(r"^ {4}(.+)$", text, re.MULTILINE),
+    code = "\n".join([*re.findall(r"`([^`\n]+)`", text), *re.findall(r"^ {4}(.+)$", text, re.MULTILINE),
                      *(block.text for block in blocks(page) if block.kind in ("console", "sh", ""))])  # fmt: skip
     unknown = sorted(set(TARGET.findall(code)) - targets)
     assert not unknown, unknown
