@@ -44,7 +44,6 @@ class Terminal:
             "PATH": os.pathsep.join([str(commands(self._directory)), environment.get("PATH", os.defpath)]),
             "TZ": "UTC",
             "NO_COLOR": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
         }
         self._shell = subprocess.Popen(
             ["bash", "--norc", "--noprofile"],
