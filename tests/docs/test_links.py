@@ -101,7 +101,7 @@ def test_every_promise_is_held_by_a_test_that_exists() -> None:
 
 def test_the_index_of_decisions_names_them_all() -> None:
     index = (DOCS / "decisions" / "README.md").read_text(encoding="utf-8")
-    pages_ = [path for path in sorted((DOCS / "decisions").glob("0*.md"))]
+    pages_ = sorted((DOCS / "decisions").glob("0*.md"))
     assert pages_ and all(
         f"- [{page.read_text(encoding='utf-8').splitlines()[0][2:]}]({page.name})" in index for page in pages_
     )
