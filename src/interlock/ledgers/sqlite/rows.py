@@ -7,6 +7,7 @@ import sqlite3
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from interlock.ledgers.sqlite.events import SqliteEvents
+    from interlock.ledgers.sqlite.handoffs import SqliteHandoffs
     from interlock.ledgers.sqlite.messages import SqliteMessages
     from interlock.ledgers.sqlite.questions import SqliteQuestions, SqliteRequests
     from interlock.ledgers.sqlite.tasks import SqliteGraph, SqliteRuns, SqliteTasks
@@ -25,6 +26,7 @@ class SqliteRows:
     questions: SqliteQuestions
     requests: SqliteRequests
     events: SqliteEvents
+    handoffs: SqliteHandoffs
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -48,6 +50,10 @@ class SqliteRows:
 
             kinds = {"tasks": tasks.SqliteTasks, "graph": tasks.SqliteGraph, "runs": tasks.SqliteRuns}
             made = kinds[name](self.connection)
+        elif name == "handoffs":
+            from interlock.ledgers.sqlite.handoffs import SqliteHandoffs
+
+            made = SqliteHandoffs(self.connection)
         elif name in ("questions", "requests"):
             from interlock.ledgers.sqlite import questions
 
