@@ -31,6 +31,9 @@ class TeamRows(Protocol):
     def get(self) -> Team:
         """The team."""
 
+    def settings(self) -> dict[str, Any]:
+        """The team's own settings, without the rest of its row."""
+
     def update(self, team: Team, **changes: Any) -> None:
         """Write these fields, in the row and in `team`."""
 
@@ -298,7 +301,7 @@ class EventRows(Protocol):
     def head(self) -> int:
         """The newest `seq`."""
 
-    def raw_since(self, seq: int) -> list[tuple[int, str, str | None, str]]:
+    def raw_since(self, seq: int, limit: int | None = None) -> list[tuple[int, str, str | None, str]]:
         """(seq, type, task id, payload as JSON text) after `seq`: all the mirror needs."""
 
 

@@ -48,6 +48,7 @@ class Act:
         "at",
         "clock",
         "face",
+        "head",
         "home",
         "name",
         "process",
@@ -67,6 +68,7 @@ class Act:
         self.run = caller.run
         self.process = caller.process
         self.at = iso(clock.now())
+        self.head = 0
         self.topics: set[str] = set()
         self.warnings: list[str] = []
         self._settings: Settings | None = None
@@ -78,7 +80,7 @@ class Act:
     def settings(self) -> Settings:
         """The settings with the team's own laid over."""
         if self._settings is None:
-            self._settings = self.home.for_team(self.rows.team.get().settings)
+            self._settings = self.home.for_team(self.rows.team.settings())
         return self._settings
 
     @property
@@ -94,7 +96,8 @@ class Act:
     def event(self, type: str, task_id: str | None = None, /, **payload: Any) -> int:
         """Append an event of this verb."""
         self.topics.add("events")
-        return self.rows.events.append(type, self.name, task_id, self.at, payload)
+        self.head = self.rows.events.append(type, self.name, task_id, self.at, payload)
+        return self.head
 
     def later(self, seconds: float) -> str:
         """The time `seconds` from now."""

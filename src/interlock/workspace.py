@@ -52,7 +52,7 @@ class Workspace:
         with self.ledger.transaction() as rows:
             act = begin(rows, caller, self.home_settings, self.clock, acknowledge=acknowledge)
             yield act
-            head = rows.events.head()
+            head = act.head or rows.events.head()
             mirrored = act.settings.get("mirror")
         act.warnings = self.mirror.catch_up(head) if mirrored else []
         if act.topics:
@@ -74,4 +74,4 @@ class Workspace:
 
     def settings(self, rows: Rows) -> Settings:
         """The settings with the team's own laid over."""
-        return self.home_settings.for_team(rows.team.get().settings)
+        return self.home_settings.for_team(rows.team.settings())

@@ -15,11 +15,11 @@ import json
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from interlock.clock import iso, seconds
-from interlock.mirror.render import is_sealed
+from interlock.mirror.render import is_ours
 from interlock.model.names import SYSTEM
 from interlock.model.task import Run, Task
 from interlock.protocol.authority import member_named
@@ -70,6 +70,7 @@ def adopt(workspace: Workspace, task_id: str) -> None:
         run = rows.runs.get(task_id, task.run) if task is not None and task.run else None
     if run is None or all(_known(run, one) for one in found):
         return
+    found = [_kept_aside(one) for one in found]
     with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
         task = act.rows.tasks.get(task_id)
         run = act.rows.runs.get(task_id, task.run) if task is not None and task.run else None
@@ -78,6 +79,22 @@ def adopt(workspace: Workspace, task_id: str) -> None:
         for one in found:
             if not _known(run, one):
                 _take_in(act, task, run, one)
+
+
+def _kept_aside(found: Found) -> Found:
+    """Move a sound file out of the way of the mirror's own, so that neither overwrites the other; a heartbeat, which
+    the next one supersedes anyway, over the one before it. What is broken stays where it is."""
+    directory, name = os.path.split(found.path)
+    model: type[RunResult] | type[RunHeartbeat] = RunResult if found.kind == RESULT else RunHeartbeat
+    if name != f"{found.kind}.json" or _parsed(model, found)[0] is None:
+        return found
+    stamp = "" if found.kind == HEARTBEAT else f"-{found.digest[:12]}"
+    kept = os.path.join(directory, f"{found.kind}.dropped{stamp}.json")
+    try:
+        os.rename(found.path, kept)
+    except OSError:
+        return found
+    return replace(found, path=kept)
 
 
 def lying(directory: str, task_id: str) -> list[Found]:
@@ -119,7 +136,7 @@ def _look(kind: str, path: str, *, sealed: bool = False) -> Found | None:
             return None
     if len(data) > FILE_BYTES:
         return Found(kind, path, None, status.st_mtime)
-    if not sealed and is_sealed(data):
+    if not sealed and is_ours(data):
         return None
     return Found(kind, path, data, status.st_mtime)
 

@@ -48,7 +48,7 @@ def create(
     """
     fields = check_fields(
         act, subject=subject, body=body, type=type, priority=priority, review=review, verify=verify, command=command,
-        metadata=metadata or {},
+        metadata={} if metadata is None else metadata,
     )  # fmt: skip
     blockers = _blockers(act, blocked_by)
     limit = act.settings.get("task_limit")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 
 from interlock import settings as settings_module
 from interlock.clients.local.team import LocalTeam
@@ -13,7 +14,7 @@ from interlock.workspace import Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from typing import Any
 
     from interlock.agent import Update
@@ -77,10 +78,13 @@ class LocalHome:
         directory = os.path.join(self._teams, name)
         unfinished = os.path.join(self._teams, f"{CREATING}{name}-{self._clock.new_id()}")
         try:
-            os.makedirs(unfinished, mode=0o700)
-            self._fill(unfinished, name, lead, os.path.abspath(workdir) if workdir is not None else None, values)
-            # A team appears whole or not at all: a rename onto another's directory is refused by the system.
-            os.rename(unfinished, directory)
+            os.makedirs(self.path, mode=0o700, exist_ok=True)
+            os.makedirs(self._teams, mode=0o700, exist_ok=True)
+            os.mkdir(unfinished, 0o700)
+            with in_use(unfinished):
+                self._fill(unfinished, name, lead, os.path.abspath(workdir) if workdir is not None else None, values)
+                # A team appears whole or not at all: a rename onto another's directory is refused by the system.
+                os.rename(unfinished, directory)
         except OSError as error:
             _remove_tree(unfinished)
             if os.path.isdir(directory):
@@ -101,6 +105,8 @@ class LocalHome:
             names = os.listdir(self._teams)
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise StorageError(f"{self._teams} cannot be read: {error}.", path=self._teams) from error
         return sorted(name for name in names if not name.startswith(".") and self._is_team(name))
 
     def delete_team(self, name: str, *, force: bool = False) -> None:
@@ -117,14 +123,15 @@ class LocalHome:
                     "shutdown request. Delete the team once they have stopped, or use --force to end them.",
                     members=running,
                 )
-        with workspace.act(Caller(HUMAN)) as act:
-            act.rows.team.update(act.rows.team.get(), status="deleted", updated_at=act.at)
-            act.event("team.updated", status="deleted")
         doomed = os.path.join(self._teams, f"{DELETING}{name}-{self._clock.new_id()}")
-        os.rename(workspace.directory, doomed)
-        self._workspaces.pop(name, None)
-        self._ledgers.forget(workspace.directory)
-        _remove_tree(doomed)
+        try:
+            with in_use(workspace.directory):
+                self._move_away(workspace, doomed)
+                self._workspaces.pop(name, None)
+                self._ledgers.forget(workspace.directory)
+                _remove_tree(doomed)
+        except FileNotFoundError:
+            raise self._not_found(name) from None  # Somebody else deleted it at the same time.
 
     def stage(self, plan: str, *, redo: Collection[str] = (), new: bool = False, dry_run: bool = False) -> Staged:
         from interlock.plan.comparing import compare
@@ -216,11 +223,24 @@ class LocalHome:
                 os.close(lock)
         except OSError as error:
             raise StorageError(f"The settings could not be written: {error}.", path=path) from error
-        self._settings = settings_module.Settings(kept)
+        self._settings = self._settings.for_home(kept)
+        for workspace in self._workspaces.values():
+            workspace.home_settings = self._settings
 
     def close(self) -> None:
         self._ledgers.close()
         self._workspaces.clear()
+
+    def _move_away(self, workspace: Workspace, doomed: str) -> None:
+        try:
+            with workspace.act(Caller(HUMAN)) as act:
+                act.rows.team.update(act.rows.team.get(), status="deleted", updated_at=act.at)
+                act.event("team.updated", status="deleted")
+                # Inside the transaction: nobody commits meanwhile, and a crash leaves the whole team or none.
+                os.rename(workspace.directory, doomed)
+        except (OSError, StorageError) as error:
+            if not os.path.isdir(doomed):
+                raise StorageError(f"Team {workspace.name!r} could not be deleted: {error}.") from error
 
     @property
     def _teams(self) -> str:
@@ -292,6 +312,19 @@ class LocalHome:
             last_active_at=None,
         )
         self._ledgers.create(directory, team, member, at)
+
+
+@contextmanager
+def in_use(directory: str) -> Iterator[None]:
+    """Show, to a doctor that looks for leftovers, that a living process is making or removing this directory."""
+    import fcntl
+
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _remove_tree(path: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from interlock import processes
-from interlock.clients.local.base import LocalBase, warned, whole
+from interlock.clients.local.base import LocalBase, plain, warned, whole
 from interlock.errors import RunNotFound
 from interlock.model.names import HUMAN
 from interlock.model.task import Run, Task, states_named
@@ -17,6 +17,8 @@ from interlock.tasks import change, claim, create, depend, finish
 from interlock.tasks.find import find
 from interlock.views import complete as completed
 from interlock.views import show
+
+READY_LIMIT = 1_000_000
 
 
 class LocalTasks(LocalBase):
@@ -38,10 +40,10 @@ class LocalTasks(LocalBase):
         metadata: Mapping[str, Any] | None = None,
         by: str | None = None,
     ) -> Task:
-        with self._act(by) as act:
+        with self._act(by, acknowledge=True) as act:
             task = create.create(
                 act, subject, body=body, type=type, priority=priority, assignee=assignee, blocked_by=blocked_by,
-                review=review, verify=verify, command=run, parent_id=parent_id, metadata=dict(metadata or {}),
+                review=review, verify=verify, command=run, parent_id=parent_id, metadata=plain(metadata),
             )  # fmt: skip
             whole(act, task)
         return warned(act, task)
@@ -55,7 +57,7 @@ class LocalTasks(LocalBase):
     ) -> list[Task]:
         with self._workspace.look() as rows:
             if ready:
-                found = [task for task in rows.tasks.ready(limit or 1_000_000) if owner in (None, task.reserved_for)]
+                found = [task for task in rows.tasks.ready(READY_LIMIT) if owner in (None, task.reserved_for)][:limit]
             else:
                 found = rows.tasks.select(states=states_named(status) if status else None, owner=owner, limit=limit)
             return completed(rows, found)
@@ -70,7 +72,7 @@ class LocalTasks(LocalBase):
         return self._on(task, by, lambda act, found: claim.claim(act, found, force=force, take_over=take_over))
 
     def next_task(self, *, by: str | None = None) -> Task | None:
-        with self._act(by) as act:
+        with self._act(by, acknowledge=True) as act:
             member = act.rows.team.member(act.name)
             task = claim.claim_next(act, shell=member is not None and member.agent == "shell")
             if task is not None:
@@ -111,7 +113,7 @@ class LocalTasks(LocalBase):
     def cancel(
         self, task: str, *, reason: str | None = None, cascade: bool = False, by: str | None = None
     ) -> list[Task]:
-        with self._act(by) as act:
+        with self._act(by, acknowledge=True) as act:
             cancelled = change.cancel(act, find(act.rows, task), reason=reason, cascade=cascade)
             completed(act.rows, cancelled)
         return [warned(act, here) for here in cancelled]
@@ -126,7 +128,7 @@ class LocalTasks(LocalBase):
         return self._on(task, by, lambda act, found: change.assign(act, found, to))
 
     def heartbeat(self, task: str, *, by: str | None = None) -> Run:
-        with self._act(by, acknowledge=False) as act:
+        with self._act(by) as act:
             return claim.heartbeat(act, find(act.rows, task))
 
     def runs(self, task: str) -> list[Run]:
@@ -154,7 +156,7 @@ class LocalTasks(LocalBase):
         decided = []
         for task in waiting:
             token = _token()
-            with self._act(HUMAN, acknowledge=False) as act:
+            with self._act(HUMAN) as act:
                 found = find(act.rows, task.id)
                 if verifier_is_gone(found):
                     finish.take_up_verify(act, found, token)
@@ -163,7 +165,7 @@ class LocalTasks(LocalBase):
         return decided
 
     def _on(self, reference: str, by: str | None, verb: Callable[[Act, Task], Task]) -> Task:
-        with self._act(by) as act:
+        with self._act(by, acknowledge=True) as act:
             task = verb(act, find(act.rows, reference))
             whole(act, task)
         return warned(act, task)
@@ -184,9 +186,9 @@ class LocalTasks(LocalBase):
             timeout=settings.get("verify_timeout"), output_bytes=settings.get("output_bytes"),
             stop_grace=settings.get("stop_grace"),
         )  # fmt: skip
-        with self._act(by, acknowledge=False) as act:
+        with self._act(by) as act:
             found = find(act.rows, task.id)
-            finish.verified(act, found, evidence.as_dict(), run=task.run)
+            finish.verified(act, found, evidence.as_dict(), run=task.run, verifier=token)
             whole(act, found)
         return warned(act, found)
 

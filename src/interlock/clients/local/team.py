@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from interlock.clients.local.mail import LocalMailing
 from interlock.clients.local.tasks import LocalTasks, log_path
+from interlock.errors import MemberNotFound
+from interlock.model.names import SYSTEM
 from interlock.sessions import Caller
 
 TYPE_CHECKING = False
@@ -25,6 +27,10 @@ class LocalTeam(LocalTasks, LocalMailing):
     def acting(
         self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python"
     ) -> LocalTeam:
+        if not isinstance(name, str) or name == SYSTEM:
+            raise MemberNotFound(
+                f"No member {name!r} in this team; that name stands for Interlock itself.", member=name
+            )
         process = None
         if session is not None:
             from interlock import processes
@@ -36,7 +42,7 @@ class LocalTeam(LocalTasks, LocalMailing):
         """The caller's session is over; what it was given and never acknowledged will be offered to the next."""
         caller = self._caller
         if caller.session is not None:
-            with self._act(acknowledge=False) as act:
+            with self._act() as act:
                 act.rows.team.end_session(act.name, act.session, act.at)
                 act.event("session.ended", member=act.name, session=act.session)
 
@@ -108,7 +114,7 @@ class LocalTeam(LocalTasks, LocalMailing):
         from interlock.tasks import finish
         from interlock.tasks.find import find
 
-        with self._act(by) as act:
+        with self._act(by, acknowledge=True) as act:
             found = find(act.rows, task)
             questions.question_of(act.rows, found, question)
             approved, findings = questions.review_answer(text)

@@ -6,18 +6,32 @@ import sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+<<<<<<< HEAD
     from interlock.ledgers.sqlite.events import SqliteEvents
     from interlock.ledgers.sqlite.handoffs import SqliteHandoffs
     from interlock.ledgers.sqlite.messages import SqliteMessages
     from interlock.ledgers.sqlite.questions import SqliteQuestions, SqliteRequests
     from interlock.ledgers.sqlite.tasks import SqliteGraph, SqliteRuns, SqliteTasks
     from interlock.ledgers.sqlite.team import SqliteTeam
+=======
+    from interlock.ledger import (
+        EventRows,
+        GraphRows,
+        MessageRows,
+        QuestionRows,
+        RequestRows,
+        RunRows,
+        TaskRows,
+        TeamRows,
+    )
+>>>>>>> main
     from interlock.model.team import Team
 
 
 class SqliteRows:
     """See `ledger.Rows`. Attributes become real at first use."""
 
+<<<<<<< HEAD
     team: SqliteTeam
     tasks: SqliteTasks
     graph: SqliteGraph
@@ -27,6 +41,16 @@ class SqliteRows:
     requests: SqliteRequests
     events: SqliteEvents
     handoffs: SqliteHandoffs
+=======
+    team: TeamRows
+    tasks: TaskRows
+    graph: GraphRows
+    runs: RunRows
+    messages: MessageRows
+    questions: QuestionRows
+    requests: RequestRows
+    events: EventRows
+>>>>>>> main
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from interlock.ledgers.sqlite.table import Table, assign, marks
@@ -199,10 +200,14 @@ class SqliteRuns:
         self.connection = connection
 
     def begin(self, run: Run) -> None:
+<<<<<<< HEAD
         self.connection.execute(
             f"INSERT INTO runs ({_RUN}) VALUES ({marks(len(_RUN_FIELDS))})",
             tuple(_encoded(field, getattr(run, field)) for field in _RUN_FIELDS),
         )
+=======
+        self.connection.execute(_BEGIN_RUN, _run_values(run))
+>>>>>>> main
 
     def update(self, run: Run, **changes: Any) -> None:
         assignments = ", ".join(f"{name}=?" for name in changes)
@@ -238,6 +243,8 @@ _RUN = (
     "expires_at, beats, result, applied, seen"
 )
 _RUN_FIELDS = tuple(_RUN.split(", "))
+_BEGIN_RUN = f"INSERT INTO runs ({_RUN}) VALUES ({marks(len(_RUN_FIELDS))})"
+_run_values = attrgetter(*_RUN_FIELDS)
 
 
 def _encoded(field: str, value: Any) -> Any:

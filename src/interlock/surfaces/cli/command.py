@@ -40,9 +40,11 @@ class Everywhere(click.Command):
     """A command that also takes the shared options, and lists them apart in its help."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Its own parameters, then the shared ones."""
         return [*super().get_params(ctx), *SHARED]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Its own options, then the shared ones under a title of theirs."""
         own = [param for param in self.get_params(ctx) if param not in SHARED]
         for title, params in (("Options", own), ("Options of every command", SHARED)):
             records = [record for param in params if (record := param.get_help_record(ctx)) is not None]
@@ -60,6 +62,7 @@ class Verb(Everywhere):
         self.example = example
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The example."""
         if self.example:
             with formatter.section("Example"):
                 for line in self.example.splitlines():
@@ -87,9 +90,11 @@ class Branch(Everywhere, click.Group):
         self.titles = titles
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of its rows, in their order."""
         return list(self.rows)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that row, loaded now; null where there is no such row."""
         if cmd_name not in self.commands and cmd_name in self.rows:
             self.commands[cmd_name] = self._load(cmd_name)
         return self.commands.get(cmd_name)
@@ -97,12 +102,18 @@ class Branch(Everywhere, click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        """See `click.Group.resolve_command`; an unknown name is answered with the nearest.
+
+        Raises:
+            click.UsageError: there is no such command.
+        """
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
             raise click.UsageError(self._unknown(ctx, name), ctx)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Call the command; without one, show the help. Answers the exit code."""
         if not ctx.args and not ctx._protected_args:
             if ctx.obj is not None and ctx.obj.json:
                 raise click.UsageError(f"Say what to do: {', '.join(self.rows)}.", ctx)
@@ -111,6 +122,7 @@ class Branch(Everywhere, click.Group):
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands first, under their titles, then the options."""
         for title, names in self.titles.items():
             with formatter.section(title):
                 formatter.write_dl([(name, self.rows[name][1]) for name in names])

@@ -8,8 +8,6 @@ from interlock.errors import NotAvailable
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import Verb, verb
 
-MARK = "(not yet)"
-
 
 def later(name: str, line: str) -> Verb:
     """A verb that takes any arguments and answers `not_available`."""

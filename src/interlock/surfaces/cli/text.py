@@ -11,12 +11,17 @@ from interlock.errors import InvalidRequest
 STDIN_BYTES = 4_194_304
 
 
-class Text(click.ParamType):
+class Text(click.ParamType):  # type: ignore[type-arg]
     """A text; `-` stands for what comes on stdin, up to 4 MiB of UTF-8, without its last line break."""
 
     name = "text"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """See `click.ParamType.convert`.
+
+        Raises:
+            InvalidRequest: see `read_stdin`.
+        """
         if value != "-":
             return value
         if ctx is not None and ctx.meta.setdefault("interlock.stdin", param) is not param:

@@ -134,9 +134,11 @@ class Root(Branch):
     """`interlock` itself."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """What to try first."""
         formatter.write(f"\n{FIRST_STEPS}")
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A branch, made of the rows that begin with its name, or the command of a row."""
         if cmd_name in BRANCHES and cmd_name not in self.commands:
             rows = _rows(cmd_name)
             self.commands[cmd_name] = Branch(
