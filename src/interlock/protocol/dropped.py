@@ -1,4 +1,4 @@
-"""Files that an agent leaves in the directory of its run by hand: `run_result.json`, `run_heartbeat.json` (decision 16).
+"""Files that an agent leaves in its run's directory by hand: `run_result.json`, `run_heartbeat.json` (decision 16).
 
 Finding one *records* what it says as the result, or the heartbeat, of the current run; the mirror then writes its own
 file there and keeps the agent's beside it. It counts for the current run only: it names that run, or names none, comes

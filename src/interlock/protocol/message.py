@@ -59,7 +59,7 @@ class Answer:
 
 
 def write_log(act: Act, task: Task, author: str, **parts: str | list[str] | None) -> bool:
-    """Append an entry to the task's Work Log, `Progress: … | Notes: … | Blockers: a, b`; false where nothing is said."""
+    """Append `Progress: … | Notes: … | Blockers: a, b` to the task's Work Log; false where nothing is said."""
     said = []
     for name, value in parts.items():
         text = ", ".join(value) if isinstance(value, list) else value

@@ -63,10 +63,8 @@ def unapplied(run: Run) -> bool:
     return run.result is not None and run.applied != digest(run.result)
 
 
-def apply_recorded(
-    workspace: Workspace, caller: Caller, task_id: str, number: int, *, verifier: str
-) -> Ended | None:
-    """Apply what that run has recorded; null where meanwhile somebody else did, or the task is no longer in progress."""
+def apply_recorded(workspace: Workspace, caller: Caller, task_id: str, number: int, *, verifier: str) -> Ended | None:
+    """Apply what that run has recorded; null where somebody else did, or the task is no longer in progress."""
     with workspace.ledger.snapshot() as rows:
         run = rows.runs.get(task_id, number)
     if run is None or run.result is None:

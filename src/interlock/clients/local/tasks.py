@@ -80,9 +80,9 @@ class LocalTasks(LocalBase):
         return None if task is None else warned(act, task)
 
     def update(self, task: str, *, by: str | None = None, **fields: Any) -> Task:
-        token = _token()
-        updated = self._on(task, by, lambda act, found: change.update(act, found, verifier=token, **fields))
-        return self._verify(updated, token, by)
+        mark = token()
+        updated = self._on(task, by, lambda act, found: change.update(act, found, verifier=mark, **fields))
+        return self.verify_now(updated, mark, by)
 
     def depend(self, task: str, *, on: str, remove: bool = False, by: str | None = None) -> Task:
         verb = depend.independ if remove else depend.depend
@@ -92,9 +92,9 @@ class LocalTasks(LocalBase):
         return self._on(task, by, lambda act, found: claim.release(act, found, reason))
 
     def complete(self, task: str, *, summary: str | None = None, by: str | None = None) -> Task:
-        token = _token()
-        reported = self._on(task, by, lambda act, found: finish.complete(act, found, summary=summary, verifier=token))
-        return self._verify(reported, token, by)
+        mark = token()
+        reported = self._on(task, by, lambda act, found: finish.complete(act, found, summary=summary, verifier=mark))
+        return self.verify_now(reported, mark, by)
 
     def delete(self, task: str, *, by: str | None = None) -> Task:
         return self._on(task, by, change.delete)
@@ -155,13 +155,13 @@ class LocalTasks(LocalBase):
             waiting = [task for task in rows.tasks.select(states=["review"]) if verifier_is_gone(task)]
         decided = []
         for task in waiting:
-            token = _token()
+            mark = token()
             with self._act(HUMAN) as act:
                 found = find(act.rows, task.id)
                 if verifier_is_gone(found):
-                    finish.take_up_verify(act, found, token)
+                    finish.take_up_verify(act, found, mark)
                 whole(act, found)
-            decided.append(self._verify(found, token, HUMAN))
+            decided.append(self.verify_now(found, mark, HUMAN))
         return decided
 
     def _on(self, reference: str, by: str | None, verb: Callable[[Act, Task], Task]) -> Task:
@@ -170,9 +170,9 @@ class LocalTasks(LocalBase):
             whole(act, task)
         return warned(act, task)
 
-    def _verify(self, task: Task, token: str, by: str | None) -> Task:
+    def verify_now(self, task: Task, mark: str, by: str | None) -> Task:
         """Run the task's verify, if this call is the one that has to."""
-        if task.state != "review" or task.verifying is None or task.verifying["process"] != token:
+        if task.state != "review" or task.verifying is None or task.verifying["process"] != mark:
             return task
         from interlock.runner.environment import allowed_environment
         from interlock.runner.verification import verify
@@ -188,7 +188,7 @@ class LocalTasks(LocalBase):
         )  # fmt: skip
         with self._act(by) as act:
             found = find(act.rows, task.id)
-            finish.verified(act, found, evidence.as_dict(), run=task.run, verifier=token)
+            finish.verified(act, found, evidence.as_dict(), run=task.run, verifier=mark)
             whole(act, found)
         return warned(act, found)
 
@@ -211,5 +211,6 @@ def author_lives(act: Act, task: Task) -> bool:
     )
 
 
-def _token() -> str:
+def token() -> str:
+    """A name for this very call, by which it knows the verify that it has to run."""
     return f"{processes.current().as_text()}#{os.urandom(6).hex()}"

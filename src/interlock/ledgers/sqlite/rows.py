@@ -6,17 +6,10 @@ import sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-<<<<<<< HEAD
-    from interlock.ledgers.sqlite.events import SqliteEvents
-    from interlock.ledgers.sqlite.handoffs import SqliteHandoffs
-    from interlock.ledgers.sqlite.messages import SqliteMessages
-    from interlock.ledgers.sqlite.questions import SqliteQuestions, SqliteRequests
-    from interlock.ledgers.sqlite.tasks import SqliteGraph, SqliteRuns, SqliteTasks
-    from interlock.ledgers.sqlite.team import SqliteTeam
-=======
     from interlock.ledger import (
         EventRows,
         GraphRows,
+        HandoffRows,
         MessageRows,
         QuestionRows,
         RequestRows,
@@ -24,24 +17,12 @@ if TYPE_CHECKING:
         TaskRows,
         TeamRows,
     )
->>>>>>> main
     from interlock.model.team import Team
 
 
 class SqliteRows:
     """See `ledger.Rows`. Attributes become real at first use."""
 
-<<<<<<< HEAD
-    team: SqliteTeam
-    tasks: SqliteTasks
-    graph: SqliteGraph
-    runs: SqliteRuns
-    messages: SqliteMessages
-    questions: SqliteQuestions
-    requests: SqliteRequests
-    events: SqliteEvents
-    handoffs: SqliteHandoffs
-=======
     team: TeamRows
     tasks: TaskRows
     graph: GraphRows
@@ -50,7 +31,7 @@ class SqliteRows:
     questions: QuestionRows
     requests: RequestRows
     events: EventRows
->>>>>>> main
+    handoffs: HandoffRows
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection

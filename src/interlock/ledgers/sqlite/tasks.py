@@ -200,14 +200,7 @@ class SqliteRuns:
         self.connection = connection
 
     def begin(self, run: Run) -> None:
-<<<<<<< HEAD
-        self.connection.execute(
-            f"INSERT INTO runs ({_RUN}) VALUES ({marks(len(_RUN_FIELDS))})",
-            tuple(_encoded(field, getattr(run, field)) for field in _RUN_FIELDS),
-        )
-=======
         self.connection.execute(_BEGIN_RUN, _run_values(run))
->>>>>>> main
 
     def update(self, run: Run, **changes: Any) -> None:
         assignments = ", ".join(f"{name}=?" for name in changes)
@@ -238,12 +231,14 @@ class SqliteRuns:
         return [_run(row) for row in self.connection.execute(f"SELECT {_RUN} FROM runs WHERE {where}", values)]
 
 
-_RUN = (
+_NEW_RUN = (
     "task_id, number, member, session, started_at, ended_at, outcome, reason, runner, process, heartbeat_at, "
-    "expires_at, beats, result, applied, seen"
+    "expires_at, beats"
 )
-_RUN_FIELDS = tuple(_RUN.split(", "))
-_BEGIN_RUN = f"INSERT INTO runs ({_RUN}) VALUES ({marks(len(_RUN_FIELDS))})"
+_RUN = f"{_NEW_RUN}, result, applied, seen"
+"""What a run reports comes later than the run."""
+_RUN_FIELDS = tuple(_NEW_RUN.split(", "))
+_BEGIN_RUN = f"INSERT INTO runs ({_NEW_RUN}) VALUES ({marks(len(_RUN_FIELDS))})"
 _run_values = attrgetter(*_RUN_FIELDS)
 
 
