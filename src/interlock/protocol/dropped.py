@@ -126,14 +126,17 @@ def _look(kind: str, path: str, *, sealed: bool = False) -> Found | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0))
     except OSError:
         return None
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             return None
-        try:
-            data = file.read(FILE_BYTES + 1)
-        except OSError:
-            return None
+        data = b""
+        while len(data) <= FILE_BYTES and (piece := os.read(descriptor, FILE_BYTES + 1 - len(data))):
+            data += piece
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
     if len(data) > FILE_BYTES:
         return Found(kind, path, None, status.st_mtime)
     if not sealed and is_ours(data):

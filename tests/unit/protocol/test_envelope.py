@@ -106,7 +106,13 @@ def test_a_task_id_has_three_digits_or_more(task: str) -> None:
 
 @pytest.mark.parametrize(
     "task",
-    ["TASK-2026-02-09-01", "TASK-2026-2-9-001", "task-2026-02-09-001", "TASK-2026-02-09-001\n", "TASK-２０２６-02-09-001"],  # noqa: RUF001
+    [
+        "TASK-2026-02-09-01",
+        "TASK-2026-2-9-001",
+        "task-2026-02-09-001",
+        "TASK-2026-02-09-001\n",
+        "TASK-２０２６-02-09-001",
+    ],  # noqa: RUF001
 )
 def test_anything_else_is_no_task_id(task: str) -> None:
     assert faults(taskId=task) == {"taskId": "taskId must match TASK-YYYY-MM-DD-NNN"}

@@ -112,7 +112,7 @@ def test_a_mapping_that_holds_itself_is_refused() -> None:
 
 
 def test_agent_output_is_searched_line_by_line() -> None:
-    output = f"thinking …\nAOF/1 {TEXT}\n{{\"a\": 1}}\n  {TEXT}\nAOF/1 broken\ndone"
+    output = f'thinking …\nAOF/1 {TEXT}\n{{"a": 1}}\n  {TEXT}\nAOF/1 broken\ndone'
     assert list(in_output(output)) == [f"AOF/1 {TEXT}", f"  {TEXT}", "AOF/1 broken"]
 
 
@@ -123,7 +123,11 @@ def test_no_text_makes_it_raise(text: str) -> None:
         assert parsed.envelope is None and parsed.reason
 
 
-@given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), lambda v: st.lists(v) | st.dictionaries(st.text(), v)))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(), lambda v: st.lists(v) | st.dictionaries(st.text(), v)
+    )
+)
 def test_no_value_makes_it_raise(value: object) -> None:
     assert parse(value).envelope is None
     assert parse({"protocol": "aof", "payload": value}).reason in ("invalid_envelope", "invalid_json")

@@ -48,7 +48,8 @@ def test_partial_goes_to_review_whatever_the_task_says(review: str | None) -> No
 
 @pytest.mark.req("AOF-59.15")
 @pytest.mark.parametrize(
-    ("state", "outcome"), [("review", "partial"), ("review", "needs_review"), ("review", "done"), ("blocked", "blocked")]
+    ("state", "outcome"),
+    [("review", "partial"), ("review", "needs_review"), ("review", "done"), ("blocked", "blocked")],
 )
 def test_nothing_is_left_to_do_in_the_target_state(state: str, outcome: str) -> None:
     assert resolve_completion_transitions(task(state), outcome) == []
