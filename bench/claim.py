@@ -30,7 +30,9 @@ def run() -> list[Row]:
         on.append(race("claimer", 4, homes.ON)[0])
     rows = [
         Row("claim race, 4 processes, mirror off", median(off), median(floor), (at_least_times(0.4),), "/s"),
-        Row("claim race, 4 processes, mirror on", median(on), median(floor), (at_least_times(0.15), at_least(600)), "/s"),
+        Row(
+            "claim race, 4 processes, mirror on", median(on), median(floor), (at_least_times(0.15), at_least(600)), "/s"
+        ),
     ]
     for name, environment in (("off", homes.OFF), ("on", homes.ON)):
         rate, taken = race("claimer", 8, environment)
@@ -103,7 +105,9 @@ def bare(home: str, member: str) -> Callable[[], Any]:
                 "INSERT INTO events (type, at, actor, task_id, payload) VALUES (?, ?, ?, ?, ?)",
                 (kind, homes.AT, member, task, payload),
             )
-        connection.execute("UPDATE members SET last_active_at = ?, session = ? WHERE name = ?", (homes.AT, session, member))
+        connection.execute(
+            "UPDATE members SET last_active_at = ?, session = ? WHERE name = ?", (homes.AT, session, member)
+        )
         connection.execute("COMMIT")
         return str(task)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -74,6 +74,31 @@ def fill_tasks(connection: sqlite3.Connection, first: int, last: int, **columns:
         "UPDATE team SET day = ?, day_count = max(day_count, ?), "
         "open_tasks = (SELECT count(*) FROM tasks WHERE state NOT IN ('done', 'cancelled', 'deleted'))",
         (AT[:10], last),
+    )
+
+
+def fill_edges(connection: sqlite3.Connection, edges: Iterable[tuple[int, int]]) -> None:
+    """Edges (blocker, blocked) between tasks, by number; who has a blocker that is not done waits in the backlog."""
+    connection.execute("BEGIN IMMEDIATE")
+    connection.executemany(
+        "INSERT INTO edges (blocker, blocked) VALUES (?, ?)",
+        ((task_id(blocker), task_id(blocked)) for blocker, blocked in edges),
+    )
+    connection.execute(
+        "UPDATE tasks SET open_blockers = found.open, state = iif(found.open, 'backlog', tasks.state) FROM ("
+        "SELECT e.blocked AS id, sum(b.state <> 'done') AS open FROM edges e JOIN tasks b ON b.id = e.blocker "
+        "GROUP BY e.blocked) AS found WHERE tasks.id = found.id AND tasks.state IN ('ready', 'backlog')"
+    )
+    connection.execute("COMMIT")
+
+
+def fill_runs(connection: sqlite3.Connection, last: int) -> None:
+    """A run that ended for each of the tasks 1 to `last`."""
+    _in_one(
+        connection,
+        "INSERT INTO runs (task_id, number, member, session, started_at, ended_at, outcome) "
+        "SELECT id, 1, 'm1', 'cli:m1', ?1, ?1, 'done' FROM tasks WHERE n <= ?2",
+        (AT, last),
     )
 
 

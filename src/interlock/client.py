@@ -286,7 +286,9 @@ class Team(Tasks, Mailing, People, Speech, Protocol):
         """Run the verify of tasks whose verifier is gone; answers those tasks."""
 
     def doctor(self, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
-        """Check ledger, files and mirror: `{"healthy": bool, "findings": [{"level", "what", "path", "repaired"}]}`."""
+        """Check ledger, files and mirror: `{"healthy": bool, "findings": [{"level", "what", "path", "repaired",
+        "team"}]}`; `level` is error, warning or info. `repair` puts right what needs no guess, `adopt` takes edited
+        task files over."""
 
 
 class Home(Protocol):
@@ -339,6 +341,7 @@ class Home(Protocol):
         until: float | None = None,
         stop: Stop | None = None,
         on_update: Callable[[str, str, Update], None] = ...,
+        take_over: bool = False,
     ) -> str:
         """Run the team's agents until nothing can proceed without a person; answers why it ended.
 
@@ -346,10 +349,13 @@ class Home(Protocol):
             parallel: runs open at once; the team's setting by default.
             until: seconds since the epoch after which nothing new starts.
             stop: how others ask it to end.
-            on_update: hears (member, task id, update) of everything the agents say.
+            on_update: hears (member, task id, update) of everything the agents say, and, with empty names, what
+                concerns the run as a whole. If it raises it is called no more, and `drive` raises that in the end.
+            take_over: take the place of a runner on another machine, of which nobody here can tell whether it lives.
 
         Raises:
             RunnerAlive: another living process drives this team.
+            AgentError: no member has an agent, or one has an agent that this version cannot run.
         """
 
     def driven(self, team: str) -> bool:
@@ -363,6 +369,14 @@ class Home(Protocol):
 
     def configure(self, changes: Mapping[str, Any]) -> None:
         """Set, or with null unset, settings of the home."""
+
+    def doctor(self, team: str | None = None, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
+        """Examine one team, or the home with all its teams, as `Team.doctor`. A ledger that cannot be opened is a
+        finding, no error.
+
+        Raises:
+            InvalidTeamName, TeamNotFound.
+        """
 
     def close(self) -> None:
         """Give files and connections back."""

@@ -124,8 +124,8 @@ class TaskRows(Protocol):
     def ready(self, limit: int) -> list[Task]:
         """The ready queue in its order."""
 
-    def ready_after(self) -> str | None:
-        """The earliest `not_before` among ready tasks."""
+    def ready_after(self, now: str) -> str | None:
+        """The earliest `not_before` after `now` among ready tasks."""
 
     def owned(self, member: str) -> list[Task]:
         """Tasks that member holds now."""
@@ -196,7 +196,7 @@ class RunRows(Protocol):
         """Runs that have not ended."""
 
     def open_count(self) -> int:
-        """How many there are."""
+        """How many of them a runner drives: claims made by hand take nobody's place."""
 
 
 class MessageRows(Protocol):
@@ -389,6 +389,9 @@ class Ledgers(Protocol):
             TeamNotFound: there is none.
             LedgerUnusable: damaged, newer than this version, or on a network file system.
         """
+
+    def inspect(self, path: str) -> list[str]:
+        """Faults of a ledger file that nobody uses, such as a backup; empty when it is sound. Changes nothing."""
 
     def forget(self, directory: str) -> None:
         """Close the ledger in `directory`, if it is open here: the team is gone."""

@@ -39,6 +39,8 @@ def headline(found: dict[str, Any]) -> str:
         f"{len(found['left'])} left",
         f"{waiting} for you",
     ]
+    if found["totals"]["runs"]:
+        parts.append(f"{words.count(found['totals']['runs'], 'run')} in {words.span(found['totals']['elapsed'])}")
     return f"{', '.join(parts)}{since}"
 
 
@@ -112,18 +114,19 @@ def _done(task: dict[str, Any]) -> Item:
         took = f" in {words.span(float(found['seconds']))}" if found.get("seconds") is not None else ""
         proof = f"verified: {found.get('command')} (exit code {found.get('exit_code')}{took})"
     else:
-        proof = "unverified"
+        proof = "done, unverified"
     by = f"by {task['by']}" if task["by"] else ""
     tries = f"{task['runs']} runs" if task["runs"] > 1 else ""
-    more = [", ".join(part for part in (proof, by, tries) if part)]
+    more = [", ".join(part for part in (proof, by, tries, words.span(task["seconds"])) if part)]
     if task["output"]:
-        more.append(str(task["output"]).strip().splitlines()[-1] if str(task["output"]).strip() else "")
+        more.append(str(task["output"]).strip().rpartition("\n")[2])  # what was said last
     return ("+", _named(task), [line for line in more if line], "")
 
 
 def _failed(task: dict[str, Any]) -> Item:
     first, *rest = str(task["reason"] or "no reason was given").strip().splitlines() or [""]
-    more = [first, f"{words.count(task['runs'], 'run')}; interlock task retry {task['task_id']}"]
+    took = f"{words.count(task['runs'], 'run')}, {words.span(task['seconds'])}"
+    more = [first, f"{took}; interlock task retry {task['task_id']}"]
     return ("!", _named(task), more, "\n".join(rest[-TAIL_LINES:]).strip("\n"))
 
 
@@ -135,12 +138,12 @@ def _incident(one: dict[str, Any]) -> Item:
 
 
 def _left(task: dict[str, Any]) -> Item:
-    waits = f", waits for {', '.join(task['blocked_by'])}" if task["blocked_by"] else ""
-    return ("-", f"{_named(task)} ({task['state']}{waits})", [], "")
+    return ("-", f"{_named(task)} ({task['state']})", [task["why"]], "")
 
 
 def _named(task: dict[str, Any]) -> str:
-    return f"{task['task_id']} {task['subject']}"
+    key = f" [{task['key']}]" if task["key"] else ""
+    return f"{task['task_id']}{key} {task['subject']}"
 
 
 def _plain(text: object) -> str:

@@ -35,6 +35,7 @@ def spawn(
     type: str | None = None,
     model: str | None = None,
     permissions: str | None = None,
+    env: list[str] | None = None,
 ) -> Member:
     """Register a member with the session key `agent:<agent id, default its name>:teammate:<uuid4>`.
 
@@ -84,6 +85,7 @@ def spawn(
         session=None,
         joined_at=act.at,
         last_active_at=None,
+        env=env,
     )
     act.rows.team.add_member(member)
     act.event("member.spawned", name=name, session_key=key, agent=agent)

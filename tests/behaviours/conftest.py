@@ -15,6 +15,7 @@ import interlock
 from interlock.client import Home, Team
 from interlock.clock import ManualClock
 from interlock.notifiers.inprocess import InProcessNotifier
+from tests.behaviours.driving import Place
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -139,3 +140,9 @@ def together(start: Callable[..., Program]) -> Callable[..., list[list[str]]]:
         return [program.result() for program in programs]
 
     return together
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A home and a directory to work in, for whole runs."""
+    return Place(tmp_path)

@@ -86,6 +86,19 @@ def test_a_blocker_that_is_retried_no_longer_shows_as_broken(team: Team) -> None
     assert_files_agree(team)
 
 
+def test_a_task_done_before_its_blocker_no_longer_shows_that_it_waits(team: Team) -> None:
+    first, second = team.create_task("Write it"), team.create_task("Test it")
+    team.claim(second.id, by="bob")
+    team.depend(second.id, on=first.id)
+    assert first.id in file_of(team, second).read_text()
+    team.complete(second.id, by="bob")
+    assert team.task(second.id).blocked_by == [] and team.task(first.id).blocks == []
+    assert_files_agree(team)
+    team.claim(first.id, by="bob")
+    team.complete(first.id, by="bob")
+    assert_files_agree(team)
+
+
 def test_everything_below_the_home_is_private(team: Team) -> None:
     team.create_task("Write it")
     team.send(to="bob", content="hello")

@@ -139,7 +139,7 @@ def test_a_member_that_exists_is_not_spawned_again(team: Team) -> None:
     assert refused.value.code == "member_exists"
 
 
-@pytest.mark.parametrize("name", ["agent_main_main", "agent_main_main"])
+@pytest.mark.parametrize("name", ["agent_main_main"])
 def test_a_member_may_not_share_the_inbox_of_the_lead(home: Home, name: str) -> None:
     team = home.create_team("alpha-squad", lead="Agent:Main:main")
     with pytest.raises(InvalidMemberName, match="collides with the inbox of lead"):

@@ -17,6 +17,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from binascii import crc32
 
 from interlock.errors import InterlockError
 from interlock.mirror.files import Tree
@@ -48,11 +49,13 @@ class Position:
     @classmethod
     def parse(cls, data: bytes | None) -> Position | None:
         """The position in a file's content; null where it is missing or torn."""
-        if not data:
-            return None
+        # What follows the line is the end of a longer one, from a process killed before it had cut it off.
+        sum_, _, text = (data or b"").partition(b"\n")[0].partition(b" ")
         found = cls()
         try:
-            fields = json.loads(data)
+            if int(sum_, 16) != crc32(text):
+                return None
+            fields = json.loads(text)
             found.seq = int(fields["seq"])
             found.owed = [(str(kind), str(name)) for kind, name in fields["owed"]]
             found.inboxes = {str(name): (int(size), int(n)) for name, (size, n) in fields["inboxes"].items()}
@@ -61,8 +64,9 @@ class Position:
         return found
 
     def as_bytes(self) -> bytes:
-        """The reverse of `parse`."""
-        return json.dumps({"seq": self.seq, "owed": self.owed, "inboxes": self.inboxes}).encode()
+        """The reverse of `parse`: one line of JSON, after its checksum, since the file is written in place."""
+        text = json.dumps({"seq": self.seq, "owed": self.owed, "inboxes": self.inboxes}).encode()
+        return b"%08x %b\n" % (crc32(text), text)
 
     def covers(self, head: int) -> bool:
         """Whether nothing up to the event `head` is left to do."""
@@ -146,7 +150,7 @@ class Mirror:
             before = position.seq
             drain = Drain(tree, self.directory, self._ledger, self._clock, position)
             drain.advance()
-            tree.replace(POSITION, position.as_bytes())
+            tree.overwrite(POSITION, position.as_bytes())
             if position.seq - before < AT_ONCE:
                 break
         return bool(position.owed)
@@ -155,7 +159,7 @@ class Mirror:
         from interlock.mirror.rebuild import rebuild
 
         position = rebuild(tree, self.directory, self._ledger, self._clock)
-        tree.replace(POSITION, position.as_bytes())
+        tree.overwrite(POSITION, position.as_bytes())
         return position
 
 

@@ -22,6 +22,7 @@ _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 # Not to wait: a FIFO that lies where a file should be would hold up the verb for ever.
 _READ = os.O_RDONLY | os.O_NONBLOCK | _NOFOLLOW
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | _NOFOLLOW
+_OVERWRITE = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | _NOFOLLOW
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | _NOFOLLOW
 
 
@@ -100,6 +101,19 @@ class Tree:
             except OSError:
                 _unlink(temporary, parent)
                 raise
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        """Put `data` at `path` in place: no new file for each change of something that changes all the time. Whoever
+        reads meanwhile, or after a crash, may see half of it, so `data` must tell whether it is whole."""
+        with _Parent(self._root, path, make=True) as (parent, name):
+            descriptor = os.open(name, _OVERWRITE, FILE_MODE, dir_fd=parent)
+            try:
+                size = _regular(descriptor, path).st_size
+                _write_all(descriptor, data)
+                if size > len(data):
+                    os.ftruncate(descriptor, len(data))
+            finally:
+                os.close(descriptor)
 
     def append(self, path: str, data: bytes, size: int) -> bool:
         """Append to a file that has exactly `size` bytes; false, and nothing written, where it has not."""

@@ -68,7 +68,8 @@ class Recorder(Tree):
         self.found: list[tuple[str, str]] = []
 
     def replace(self, path: str, data: bytes) -> None:
-        self.found.append(("missing" if self.size(path) is None else "differs", path))
+        if ("edited", path) not in self.found[-1:]:
+            self.found.append(("missing" if self.size(path) is None else "differs", path))
 
     def append(self, path: str, data: bytes, size: int) -> bool:
         return False

@@ -51,7 +51,7 @@ EVENT_TYPES: dict[str, str] = {
     "verify.started": "Interlock began to run a task's verify command; payload: run, round, command.",
     "verify.finished": "A verify command ended; payload: run, round, passed, exit_code, seconds.",
     "message.sent": "A message was stored for a recipient; payload: id, n, to, type.",
-    "message.offered": "Messages are being handed to a session; payload: to, session, ids, attempt.",
+    "message.offered": "Messages are being handed to a session; payload: to, session, ids, again.",
     "message.delivered": "Messages were handed over; payload: to, session, ids.",
     "message.acknowledged": "A turn boundary showed that messages were seen; payload: to, session, ids.",
     "message.requeued": "Messages will be offered again; payload: to, ids, reason.",
@@ -67,7 +67,8 @@ EVENT_TYPES: dict[str, str] = {
     "runner.started": "A runner drives the team; payload: process.",
     "runner.stopped": "That runner ended; payload: reason.",
     "mirror.conflict": "A file that somebody edited was kept aside before it was written again; payload: path, kept.",
-    "mirror.adopted": "An edited file was taken over into the ledger; payload: path.",
+    "mirror.adopted": "An edited file was taken over into the ledger; payload: path, fields.",
+    "ledger.repaired": "`interlock doctor --repair` put right what did not add up; payload: what.",
     "ledger.migrated": "The ledger got a newer schema; payload: from, to.",
 }
 """Every type with what it means and what its payload holds. `docs/reference/events.md` is made from this table."""

@@ -22,6 +22,8 @@ from interlock.tasks.claim import must_hold, open_run
 from interlock.tasks.transition import end_run, illegal, move, reopen_run, waiting_state, withdraw_questions
 
 SUMMARY_LIMIT = 10_000
+LONGEST_DELAY = 3600.0
+"""Seconds between two attempts at most, however often a task has failed."""
 
 
 def complete(act: Act, task: Task, *, summary: str | None = None, verifier: str | None = None) -> Task:
@@ -159,9 +161,12 @@ def reject(act: Act, task: Task, reason: str, *, author_lives: bool) -> Task:
     return task
 
 
-def fail(act: Act, task: Task, reason: str, *, counts: bool = True, output: str | None = None) -> Task:
+def fail(
+    act: Act, task: Task, reason: str, *, counts: bool = True, output: str | None = None, pause: float = 0.0
+) -> Task:
     """The run of the task ended without a result. The task is tried again after a growing delay; after `retries`
-    failed attempts it goes to deadletter with the cause on it. `counts` false: the run used up no attempt.
+    failed attempts it goes to deadletter with the cause on it. `counts` false: the run used up no attempt, and the
+    next one may begin after `pause` seconds.
 
     Raises:
         as `claim.must_hold`.
@@ -179,9 +184,11 @@ def fail(act: Act, task: Task, reason: str, *, counts: bool = True, output: str 
         return task
     retry_at = None
     if counts:
-        retry_at = act.later(act.settings.get("retry_delay") * 2 ** (failures - 1))
+        delay = act.settings.get("retry_delay") * 2 ** min(failures - 1, 30)
+        retry_at = act.later(min(delay, LONGEST_DELAY))
         act.event("task.failed", task.id, run=task.run_id, attempt=failures, reason=reason, retry_at=retry_at)
     else:
+        retry_at = act.later(pause) if pause else None
         act.event("task.reclaimed", task.id, run=task.run_id, reason=reason)
     move(act, task, waiting_state(task), reason=reason, failures=failures, not_before=retry_at, verifying=None)
     return task

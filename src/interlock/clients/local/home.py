@@ -139,15 +139,24 @@ class LocalHome:
         from interlock.runner import staging
 
         found = load(plan)
+        # Everything that can be refused is refused before anything is made.
         for planned in found.members.values():
             self._executor_for(staging.as_member(planned))
-        if found.team not in self.teams():
+        staging.check_limits(found)
+        fresh = found.team not in self.teams()
+        if fresh:
+            changes = compare(found, {}, redo)
             if dry_run:
-                return staging.staged(found, compare(found, {}, redo))
+                return staging.staged(found, changes)
             self.create_team(found.team, workdir=found.workdir)
         workspace = self._workspace(found.team)
         verb = staging.preview if dry_run else staging.stage
-        return staging.staged(found, verb(workspace, found, redo=redo, new=new))
+        try:
+            return staging.staged(found, verb(workspace, found, redo=redo, new=new))
+        except BaseException:
+            if fresh:
+                self.delete_team(found.team, force=True)
+            raise
 
     def drive(
         self,
@@ -157,6 +166,7 @@ class LocalHome:
         until: float | None = None,
         stop: Stop | None = None,
         on_update: Callable[[str, str, Update], None] = lambda member, task, update: None,
+        take_over: bool = False,
     ) -> str:
         import anyio
 
@@ -164,16 +174,16 @@ class LocalHome:
 
         crew = Crew(
             self._workspace(team), self._executor_for, home=self.path, parallel=parallel, until=until, stop=stop,
-            on_update=on_update,
+            on_update=on_update, take_over=take_over,
         )  # fmt: skip
         return anyio.run(crew.work)
 
     def driven(self, team: str) -> bool:
-        from interlock.runner import recovery
+        from interlock.runner.lifesigns import lives
 
         with self._workspace(team).look() as rows:
             runner = rows.team.get().runner
-        return runner is not None and recovery.lives(runner) is not False
+        return runner is not None and lives(runner) is not False
 
     def stop(self, team: str, *, member: str | None = None, now: bool = False) -> dict[str, Any]:
         from interlock.clients.local import ending
@@ -226,6 +236,14 @@ class LocalHome:
         self._settings = self._settings.for_home(kept)
         for workspace in self._workspaces.values():
             workspace.home_settings = self._settings
+
+    def doctor(self, team: str | None = None, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
+        from interlock.doctor import examine_all
+
+        return examine_all(
+            self.path, self.teams() if team is None else [team], self._workspace, self._ledgers.inspect,
+            whole_home=team is None, repair=repair, adopt=adopt,
+        )  # fmt: skip
 
     def close(self) -> None:
         self._ledgers.close()

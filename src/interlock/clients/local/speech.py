@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from interlock.clients.local.base import LocalBase
-from interlock.clients.local.tasks import LocalTasks, token
+from interlock.clients.local.tasks import LocalTasks
 from interlock.protocol import routing
 from interlock.protocol.parsing import parse
 from interlock.protocol.session_end import end_session
+from interlock.runner.lifesigns import verifier
 from interlock.sessions import Act
 from interlock.tasks.find import find
 
@@ -18,7 +19,7 @@ T = TypeVar("T")
 
 def protocol(team: LocalTasks, message: str | Mapping[str, Any], by: str | None) -> dict[str, Any]:
     """See `client.Speech.protocol`."""
-    mark = token()
+    mark = verifier()
     answer = routing.route(team._workspace, team._as(by), parse(message, explicit=True), verifier=mark)
     if answer.verifying is not None:
         answer.state = team.verify_now(answer.verifying, mark, by).state
@@ -27,7 +28,7 @@ def protocol(team: LocalTasks, message: str | Mapping[str, Any], by: str | None)
 
 def session_end(team: LocalTasks, by: str | None) -> list[dict[str, Any]]:
     """See `client.Speech.session_end`."""
-    mark = token()
+    mark = verifier()
     found = []
     for ended in end_session(team._workspace, team._as(by), verifier=mark):
         task = team.verify_now(ended.task, mark, by) if ended.verifying else ended.task
@@ -53,7 +54,7 @@ def heard(
     that breaks is undone, and the mail then stored without it.
     """
     parsed = parse(content)
-    mark = token()
+    mark = verifier()
     if not parsed.ours:
         with team._act(by) as act:
             return store(act)

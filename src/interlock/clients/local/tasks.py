@@ -6,12 +6,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from interlock import processes
 from interlock.clients.local.base import LocalBase, plain, warned, whole
 from interlock.errors import RunNotFound
 from interlock.model.names import HUMAN
 from interlock.model.task import Run, Task, states_named
-from interlock.runner.recovery import lives
+from interlock.runner.lifesigns import lives, verifier
 from interlock.sessions import Act
 from interlock.tasks import change, claim, create, depend, finish
 from interlock.tasks.find import find
@@ -80,9 +79,9 @@ class LocalTasks(LocalBase):
         return None if task is None else warned(act, task)
 
     def update(self, task: str, *, by: str | None = None, **fields: Any) -> Task:
-        mark = token()
-        updated = self._on(task, by, lambda act, found: change.update(act, found, verifier=mark, **fields))
-        return self.verify_now(updated, mark, by)
+        token = verifier()
+        updated = self._on(task, by, lambda act, found: change.update(act, found, verifier=token, **fields))
+        return self.verify_now(updated, token, by)
 
     def depend(self, task: str, *, on: str, remove: bool = False, by: str | None = None) -> Task:
         verb = depend.independ if remove else depend.depend
@@ -92,9 +91,9 @@ class LocalTasks(LocalBase):
         return self._on(task, by, lambda act, found: claim.release(act, found, reason))
 
     def complete(self, task: str, *, summary: str | None = None, by: str | None = None) -> Task:
-        mark = token()
-        reported = self._on(task, by, lambda act, found: finish.complete(act, found, summary=summary, verifier=mark))
-        return self.verify_now(reported, mark, by)
+        token = verifier()
+        reported = self._on(task, by, lambda act, found: finish.complete(act, found, summary=summary, verifier=token))
+        return self.verify_now(reported, token, by)
 
     def delete(self, task: str, *, by: str | None = None) -> Task:
         return self._on(task, by, change.delete)
@@ -144,7 +143,7 @@ class LocalTasks(LocalBase):
             found = find(rows, task)
             numbers = [attempt.number for attempt in rows.runs.of_task(found.id)]
         for number in [run] if run is not None else reversed(numbers):
-            path = log_path(self.directory, found.id, number)
+            path = self._workspace.log_path(found.id, number)
             if number in numbers and os.path.exists(path):
                 return path, number
         what = f"run {run}" if run is not None else "run"
@@ -155,13 +154,13 @@ class LocalTasks(LocalBase):
             waiting = [task for task in rows.tasks.select(states=["review"]) if verifier_is_gone(task)]
         decided = []
         for task in waiting:
-            mark = token()
-            with self._act(HUMAN) as act:
+            token = verifier()
+            with self._act(HUMAN, acknowledge=False) as act:
                 found = find(act.rows, task.id)
                 if verifier_is_gone(found):
-                    finish.take_up_verify(act, found, mark)
+                    finish.take_up_verify(act, found, token)
                 whole(act, found)
-            decided.append(self.verify_now(found, mark, HUMAN))
+            decided.append(self.verify_now(found, token, HUMAN))
         return decided
 
     def _on(self, reference: str, by: str | None, verb: Callable[[Act, Task], Task]) -> Task:
@@ -170,32 +169,20 @@ class LocalTasks(LocalBase):
             whole(act, task)
         return warned(act, task)
 
-    def verify_now(self, task: Task, mark: str, by: str | None) -> Task:
+    def verify_now(self, task: Task, token: str, by: str | None) -> Task:
         """Run the task's verify, if this call is the one that has to."""
-        if task.state != "review" or task.verifying is None or task.verifying["process"] != mark:
+        if task.state != "review" or task.verifying is None or task.verifying["process"] != token:
             return task
-        from interlock.runner.environment import allowed_environment
-        from interlock.runner.verification import verify
+        import anyio
 
-        with self._workspace.look() as rows:
-            workdir = rows.team.get().workdir or os.getcwd()
-            settings = self._workspace.settings(rows)
-        environment, secrets = allowed_environment(os.environ, names=task.metadata.get("env", ()))
-        evidence = verify(
-            str(task.verify), workdir=workdir, environment=environment, secrets=secrets,
-            timeout=settings.get("verify_timeout"), output_bytes=settings.get("output_bytes"),
-            stop_grace=settings.get("stop_grace"),
-        )  # fmt: skip
-        with self._act(by) as act:
+        from interlock.runner.checking import examine
+
+        evidence = anyio.run(examine, self._workspace, task)
+        with self._act(by, acknowledge=False) as act:
             found = find(act.rows, task.id)
-            finish.verified(act, found, evidence.as_dict(), run=task.run, verifier=mark)
+            finish.verified(act, found, evidence.as_dict(), run=task.run, verifier=token)
             whole(act, found)
         return warned(act, found)
-
-
-def log_path(directory: str, task_id: str, run: int) -> str:
-    """Where the output of a run is kept."""
-    return os.path.join(directory, "runs", task_id, f"output.{run}.log")
 
 
 def verifier_is_gone(task: Task) -> bool:
@@ -209,8 +196,3 @@ def author_lives(act: Act, task: Task) -> bool:
         session == task.session and process is not None and lives(process) is not False
         for session, process in act.rows.team.living_sessions(str(task.owner))
     )
-
-
-def token() -> str:
-    """A name for this very call, by which it knows the verify that it has to run."""
-    return f"{processes.current().as_text()}#{os.urandom(6).hex()}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from interlock.clients.local.mail import LocalMailing
-from interlock.clients.local.tasks import LocalTasks, log_path
+from interlock.clients.local.tasks import LocalTasks
 from interlock.errors import MemberNotFound
 from interlock.model.names import SYSTEM
 from interlock.sessions import Caller
@@ -99,12 +99,11 @@ class LocalTeam(LocalTasks, LocalMailing):
 
     def remove(self, name: str, *, by: str | None = None) -> list[str]:
         from interlock import teams
-        from interlock.runner import recovery
+        from interlock.runner.lifesigns import lives
 
         with self._act(by) as act:
             running = any(
-                run.member == name and run.runner is not None and recovery.lives(run.runner)
-                for run in act.rows.runs.open()
+                run.member == name and run.runner is not None and lives(run.runner) for run in act.rows.runs.open()
             )
             return teams.remove(act, name, running=running)
 
@@ -161,13 +160,18 @@ class LocalTeam(LocalTasks, LocalMailing):
         from interlock.reports import status
 
         with self._workspace.look() as rows:
-            return status(rows, self.name, lambda task, run: log_path(self.directory, task, run))
+            return status(rows, self.name, self._workspace.log_path, self._now())
 
     def report(self, since: str | None = None) -> dict[str, Any]:
         from interlock.reports import report
 
         with self._workspace.look() as rows:
-            return report(rows, self.name, since)
+            return report(rows, self.name, since, self._now())
+
+    def _now(self) -> str:
+        from interlock.clock import iso
+
+        return iso(self._workspace.clock.now())
 
     def doctor(self, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
         from interlock.doctor import examine

@@ -12,7 +12,7 @@ import os
 import sqlite3
 import sys
 
-from interlock.errors import LedgerBusy, LedgerUnusable, StorageError
+from interlock.errors import InvalidRequest, LedgerBusy, LedgerUnusable, StorageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def connect(path: str, clock: Clock, patience: float) -> sqlite3.Connection:
     """
     try:
         connection = sqlite3.connect(
-            f"file:{_quoted(path)}?mode=rw",
+            f"file:{quoted(path)}?mode=rw",
             uri=True,
             timeout=0,
             isolation_level=None,
@@ -116,8 +116,15 @@ def next_pause(pause: float, waited: float) -> float:
     return min(pause * GROWTH, LONGEST_PAUSE)
 
 
-def translated(error: sqlite3.Error) -> Exception:
-    """Our error for one of SQLite's that is the machine's fault; the same error where it is ours."""
+TRANSLATED = (sqlite3.Error, UnicodeEncodeError, OverflowError)
+
+
+def translated(error: Exception) -> Exception:
+    """Our error for one of SQLite's that is the machine's or the caller's fault; the same error where it is ours."""
+    if isinstance(error, UnicodeEncodeError):
+        return InvalidRequest(f"A name, id or text is not valid Unicode: {error.reason}. Nothing was changed.")
+    if isinstance(error, OverflowError):
+        return InvalidRequest("A number is too large to be one of the ledger's. Nothing was changed.")
     code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
     if code in _BUSY:
         return LedgerBusy("The ledger is locked and nothing was changed. Try again.", setting="busy_timeout")
@@ -131,5 +138,6 @@ def translated(error: sqlite3.Error) -> Exception:
     return error
 
 
-def _quoted(path: str) -> str:
+def quoted(path: str) -> str:
+    """`path` as a part of a `file:` address."""
     return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")

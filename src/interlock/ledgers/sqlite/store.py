@@ -13,7 +13,7 @@ import threading
 from contextlib import contextmanager
 
 from interlock.errors import LedgerUnusable, StorageError, TeamNotFound
-from interlock.ledgers.sqlite.connection import connect, execute_patiently, translated, unusable
+from interlock.ledgers.sqlite.connection import TRANSLATED, connect, execute_patiently, translated, unusable
 from interlock.ledgers.sqlite.rows import SqliteRows
 
 TYPE_CHECKING = False
@@ -64,7 +64,7 @@ class SqliteLedger:
                 yield rows
             except BaseException as error:
                 self._roll_back(rows.connection)
-                if isinstance(error, sqlite3.Error):
+                if isinstance(error, TRANSLATED):
                     raise translated(error) from error
                 raise
             try:
@@ -87,7 +87,7 @@ class SqliteLedger:
             rows.connection.execute("ROLLBACK")
         except BaseException as error:
             rows.connection.close()
-            if isinstance(error, sqlite3.Error):
+            if isinstance(error, TRANSLATED):
                 raise translated(error) from error
             raise
         if len(self._readers) < IDLE_READERS:
@@ -256,6 +256,22 @@ class SqliteLedgers:
             ledger.use(self._migrated(path))
             self._open[directory] = ledger
             return ledger
+
+    def inspect(self, path: str) -> list[str]:
+        """See `ledger.Ledgers.inspect`."""
+        from interlock.ledgers.sqlite.connection import quoted
+
+        try:
+            # Immutable: no log and no lock are looked for, and none are left beside it.
+            connection = sqlite3.connect(f"file:{quoted(path)}?mode=ro&immutable=1", uri=True)
+            try:
+                version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+                found = [line for (line,) in connection.execute("PRAGMA integrity_check") if line != "ok"]
+            finally:
+                connection.close()
+        except sqlite3.Error as error:
+            return [str(error)]
+        return found if version else [*found, "it is no ledger"]
 
     def forget(self, directory: str) -> None:
         """Close the ledger in `directory`, if it is open here."""

@@ -99,9 +99,9 @@ class SqliteTasks(Table):
     def ready(self, limit: int) -> list[Task]:
         return self._many("state='ready' ORDER BY priority, n LIMIT ?", (limit,))
 
-    def ready_after(self) -> str | None:
+    def ready_after(self, now: str) -> str | None:
         found = self.connection.execute(
-            "SELECT min(not_before) FROM tasks WHERE state='ready' AND not_before IS NOT NULL"
+            "SELECT min(not_before) FROM tasks WHERE state='ready' AND not_before IS NOT NULL AND not_before>?", (now,)
         )
         return found.fetchone()[0]  # type: ignore[no-any-return]
 
@@ -225,7 +225,8 @@ class SqliteRuns:
         return self._select("ended_at IS NULL ORDER BY task_id", ())
 
     def open_count(self) -> int:
-        return int(self.connection.execute("SELECT count(*) FROM runs WHERE ended_at IS NULL").fetchone()[0])
+        found = self.connection.execute("SELECT count(*) FROM runs WHERE ended_at IS NULL AND runner IS NOT NULL")
+        return int(found.fetchone()[0])
 
     def _select(self, where: str, values: tuple[Any, ...]) -> list[Run]:
         return [_run(row) for row in self.connection.execute(f"SELECT {_RUN} FROM runs WHERE {where}", values)]

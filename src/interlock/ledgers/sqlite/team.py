@@ -17,7 +17,7 @@ _TEAM = (
 )
 _MEMBER = (
     "name, session_key, inbox, role, agent, command, type, model, permissions, status, unread, session, "
-    "joined_at, last_active_at"
+    "joined_at, last_active_at, env"
 )
 
 
@@ -27,7 +27,7 @@ class SqliteTeam(Table):
     name = "members"
     key = "name"
     columns = tuple(_MEMBER.split(", "))
-    json_columns = frozenset({"command"})
+    json_columns = frozenset({"command", "env"})
 
     def get(self) -> Team:
         from interlock.model.team import Team
@@ -139,7 +139,8 @@ class SqliteTeam(Table):
 def _member(row: tuple[Any, ...]) -> Member:
     from interlock.model.team import Member
 
-    fields = list(row)
-    if fields[5] is not None:
-        fields[5] = json.loads(fields[5])
-    return Member(*fields)
+    named = dict(zip(SqliteTeam.columns, row, strict=True))
+    for column in SqliteTeam.json_columns:
+        if named[column] is not None:
+            named[column] = json.loads(named[column])
+    return Member(**named)
