@@ -37,7 +37,8 @@ EVENT_TYPES: dict[str, str] = {
     "dependency.met": "A task that this one waited for is done; payload: on.",
     "run.heartbeat": "A run showed that it lives; payload: run, expires_at.",
     "run.started": "The process of a run exists; payload: run, process.",
-    "run.reported": "A run's result was recorded; payload: run, outcome, agent, source (message, file), applied.",
+    "run.reported": "A run's result was recorded; payload: run, outcome, agent, applied, and source: message, file, "
+    "session_end, or worker (nobody else reported).",
     "run.refused": "A file of a run was not taken in; payload: run, path, reason, errors. It stays where it is.",
     "protocol.message.received": "An AOF/1 message came in; payload: type, task_id, from_agent, to_agent, run.",
     "protocol.message.rejected": "What claimed to be AOF/1 was refused; payload: reason, type, task_id, errors.",
