@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from interlock.settings import Settings
 
 
+RUN_SESSION = "run:"
+"""How the ids of sessions begin that a runner opened for one run."""
+
+
 class Caller:
     """What a face knows of who is calling. `run` is the number of the run it works on, where it knows one."""
 

@@ -49,6 +49,8 @@ EVENT_TYPES: dict[str, str] = {
     "delegation.accepted": "The other took it; payload: from_agent, parent_task_id.",
     "delegation.rejected": "A handoff came to nothing; payload: reason, from_agent, parent_task_id.",
     "agent.idle_without_report": "An agent stopped with its task open and reported nothing; payload: run, member.",
+    "review.started": "A member began to review a task, as a runner gave it to do; payload: run, member.",
+    "review.failed": "That review came to no verdict; payload: run, reason, retry_at (null: a human is asked).",
     "verify.started": "Interlock began to run a task's verify command; payload: run, round, command.",
     "verify.finished": "A verify command ended; payload: run, round, passed, exit_code, seconds.",
     "message.sent": "A message was stored for a recipient; payload: id, n, to, type.",

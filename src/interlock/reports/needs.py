@@ -10,6 +10,7 @@ from interlock.model.names import HUMAN
 from interlock.model.question import Question
 from interlock.model.task import BROKEN, Task
 from interlock.model.team import Member
+from interlock.tasks.review import reviewer_of
 from interlock.views import complete
 
 READY_LOOKED_AT = 1000
@@ -28,7 +29,7 @@ def needs_me(rows: Rows) -> list[dict[str, Any]]:
     ]
     asked = {question.task_id for question in questions}
     for task in rows.tasks.select(states=["review"]):
-        if task.verifying is None and task.id not in asked:
+        if task.verifying is None and task.id not in asked and reviewer_of(rows, task) is None:
             found.append(_need("review", task, f"waits for review by {task.review or HUMAN}", "approve"))
     for task in rows.tasks.select(states=["blocked", "awaiting-response"]):
         if task.id not in asked:

@@ -332,10 +332,10 @@ class Crew:
     def _patience(self) -> float:
         now = self._workspace.clock.now()
         with self._workspace.ledger.snapshot() as rows:
-            retry_at = rows.tasks.ready_after(iso(now))
+            later = [rows.tasks.ready_after(iso(now))]
+            later += [task.not_before for task in rows.tasks.select(states=["review"])]
         moments = [LOOK_AGAIN]
-        if retry_at is not None:
-            moments.append(seconds(retry_at) - now)
+        moments += [seconds(moment) - now for moment in later if moment is not None]
         if self._until is not None and self._until > now:
             moments.append(self._until - now)
         return max(0.01, min(moments))

@@ -16,7 +16,7 @@ from interlock.model.names import SYSTEM
 from interlock.model.task import Run, Task
 from interlock.runner.lifesigns import lives, session_token, token_of
 from interlock.sessions import Caller
-from interlock.tasks import change, finish
+from interlock.tasks import change, finish, review
 from interlock.tasks.transition import end_run
 from interlock.workspace import Workspace
 
@@ -49,13 +49,13 @@ def runner_is_gone(run: Run) -> bool:
 
 
 def abandoned(workspace: Workspace, gone: Callable[[Run], bool] = runner_is_gone) -> list[Run]:
-    """Open runs whose runner is `gone`, but for those whose work waits to be verified."""
+    """Open runs whose runner is `gone`, reviews too, but for those whose work waits to be verified."""
     found = []
     with workspace.look() as rows:
         for run in rows.runs.open():
             if gone(run):
                 task = rows.tasks.get(run.task_id)
-                if task is not None and task.run == run.number and task.state != "review":
+                if task is not None and task.run == run.number and task.verifying is None:
                     found.append(run)
     return found
 
@@ -107,6 +107,13 @@ def _give_back(workspace: Workspace, run: Run, gone: bool) -> bool:
                 return False
             if task.state in ("blocked", "awaiting-response"):
                 end_run(act, task, task.state, "its runner is gone")
+            elif task.state == "review":
+                if review.under_review(act.rows, task) is None:
+                    return False
+                if gone:
+                    review.no_verdict(act, task, "its runner is gone", counts=False)
+                else:
+                    review.abstain(act, task, "programs of an earlier review could not be ended")
             elif task.state != "in-progress":
                 return False
             elif gone:

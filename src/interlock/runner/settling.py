@@ -13,6 +13,7 @@ from interlock.output import plain
 from interlock.protocol.completion import digest, record
 from interlock.protocol.dropped import adopt
 from interlock.protocol.session_end import apply_recorded
+from interlock.runner import reviewing
 from interlock.runner.hearing import without_messages
 from interlock.runner.lifesigns import lives
 from interlock.sessions import Act, Caller
@@ -51,6 +52,9 @@ def settle(workspace: Workspace, task: Task, caller: Caller, result: Result, *, 
     if result.status not in GIVEN_BACK:
         adopt(workspace, task.id)
         apply_recorded(workspace, caller, task.id, task.run, verifier=verifier)
+    if task.state == "review":
+        reviewing.settle(workspace, task, caller, result, None if result.status == "ended" else reason(result))
+        return None
     with workspace.act(caller, acknowledge=False) as act:
         current = find(act.rows, task.id)
         if current.run == task.run and current.owner is None:
@@ -101,6 +105,9 @@ def give_up(workspace: Workspace, task: Task, caller: Caller, why: str, counts: 
     """
     with workspace.act(caller, acknowledge=False) as act:
         current = find(act.rows, task.id)
+        if task.state == "review":
+            reviewing.give_up(act, current, task.run, why, counts)
+            return
         if current.run != task.run or current.owner != caller.name:
             return
         if current.state == "review" and current.verifying is not None and counts:

@@ -38,7 +38,7 @@ from interlock.runner.lifesigns import lives, new_session, verifier, written
 from interlock.runner.prompt import prompt_for
 from interlock.runner.stop import Stop
 from interlock.sessions import Caller, acknowledged
-from interlock.tasks import claim, finish
+from interlock.tasks import claim, finish, review
 from interlock.tasks.find import find
 from interlock.workspace import Workspace
 
@@ -84,13 +84,20 @@ class Worker:
         shell = self.member.agent == "shell"
         workspace = self._workspace
         with workspace.look() as rows:  # Most looks find nothing; they need not wait for the team's writer.
-            if rows.tasks.next_ready(self.member.name, shell=shell, now=iso(workspace.clock.now())) is None:
+            reviews = bool(review.waiting_for(rows, self.member.name))
+            if (
+                not reviews
+                and rows.tasks.next_ready(self.member.name, shell=shell, now=iso(workspace.clock.now())) is None
+            ):
                 return None
         session, _ = new_session()
         caller = Caller(self.member.name, session, face="runner", process=self._terms.runner)
         task = None
         with suppress(RunLimit, _Nothing), workspace.act(caller) as act:
-            task = claim.claim_next(act, shell=shell, runner=self._terms.runner, parallel=self._terms.parallel)
+            runner, parallel = self._terms.runner, self._terms.parallel
+            # What waits for a verdict comes first: somebody has done it already.
+            task = review.claim_review(act, runner=runner, parallel=parallel) if reviews else None
+            task = task or claim.claim_next(act, shell=shell, runner=runner, parallel=parallel)
             if task is None:
                 raise _Nothing
         if task is None:

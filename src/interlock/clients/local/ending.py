@@ -12,7 +12,7 @@ from interlock.model.names import SYSTEM
 from interlock.runner import recovery
 from interlock.runner.lifesigns import lives
 from interlock.sessions import Caller
-from interlock.tasks import finish
+from interlock.tasks import finish, review
 from interlock.workspace import Workspace
 
 PATIENCE = 10.0
@@ -84,6 +84,8 @@ def _end_runs(workspace: Workspace, member: str | None) -> list[str]:
                 task = act.rows.tasks.get(run.task_id)
                 if task is not None and task.run == run.number and task.state == "in-progress":
                     finish.fail(act, task, "stopped by hand", counts=False)
+                elif task is not None and task.run == run.number and review.under_review(act.rows, task) is not None:
+                    review.no_verdict(act, task, "stopped by hand", counts=False)
         except Conflict:
             pass  # It ended by itself meanwhile.
         recovery.end(str(run.process), grace)

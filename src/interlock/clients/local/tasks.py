@@ -14,6 +14,7 @@ from interlock.runner.lifesigns import lives, verifier
 from interlock.sessions import Act
 from interlock.tasks import change, claim, create, depend, finish
 from interlock.tasks.find import find
+from interlock.tasks.review import author_lives
 from interlock.views import complete as completed
 from interlock.views import show
 
@@ -188,11 +189,3 @@ class LocalTasks(LocalBase):
 def verifier_is_gone(task: Task) -> bool:
     """Whether a verify is under way whose process has died."""
     return task.verifying is not None and lives(str(task.verifying.get("process") or "")) is False
-
-
-def author_lives(act: Act, task: Task) -> bool:
-    """Whether the session that did the task still has a living process."""
-    return any(
-        session == task.session and process is not None and lives(process) is not False
-        for session, process in act.rows.team.living_sessions(str(task.owner))
-    )

@@ -124,9 +124,9 @@ class LocalTeam(LocalTasks, LocalMailing):
     def reply(self, task: str, text: str, *, question: str | None = None, by: str | None = None) -> Task:
         from interlock import questions
         from interlock.clients.local.base import warned, whole
-        from interlock.clients.local.tasks import author_lives
         from interlock.tasks import finish
         from interlock.tasks.find import find
+        from interlock.tasks.review import author_lives
 
         with self._act(by, acknowledge=True) as act:
             found = find(act.rows, task)
