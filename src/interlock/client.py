@@ -257,6 +257,12 @@ class Team(Tasks, Mailing, People, Speech, Protocol):
     def remove(self, name: str, *, by: str | None = None) -> list[str]:
         """Take a member out; answers the ids of the tasks it gave back."""
 
+    def pause(self, member: str | None = None, *, reason: str | None = None, by: str | None = None) -> None:
+        """Let runners start nothing new, in the team or of one member. What runs is finished."""
+
+    def resume(self, member: str | None = None, *, by: str | None = None) -> None:
+        """Go on after a pause; a member that was stopped is given work again."""
+
     def configure(self, changes: Mapping[str, Any], *, by: str | None = None) -> dict[str, Any]:
         """Set, or with null unset, the team's own settings; answers them all."""
 
@@ -342,6 +348,7 @@ class Home(Protocol):
         stop: Stop | None = None,
         on_update: Callable[[str, str, Update], None] = ...,
         take_over: bool = False,
+        endless: bool = False,
     ) -> str:
         """Run the team's agents until nothing can proceed without a person; answers why it ended.
 
@@ -352,6 +359,7 @@ class Home(Protocol):
             on_update: hears (member, task id, update) of everything the agents say, and, with empty names, what
                 concerns the run as a whole. If it raises it is called no more, and `drive` raises that in the end.
             take_over: take the place of a runner on another machine, of which nobody here can tell whether it lives.
+            endless: wait for new work until stopped; several processes may do so at once in one team.
 
         Raises:
             RunnerAlive: another living process drives this team.

@@ -19,7 +19,7 @@ READY_LOOKED_AT = 1000
 def needs_me(rows: Rows) -> list[dict[str, Any]]:
     """Everything that waits for a person, most pressing first: `{kind, task_id, text, verb}`.
 
-    `kind` is a question's, or `review`, `blocked`, `deadletter`, `broken`, `unclaimable`, `held`.
+    `kind` is a question's, or `review`, `blocked`, `deadletter`, `broken`, `unclaimable`, `stopped`, `held`.
     """
     people = {member.name: member for member in rows.team.members()}
     questions = rows.questions.open()
@@ -84,7 +84,12 @@ def _unclaimable(rows: Rows, people: Mapping[str, Member]) -> list[dict[str, Any
         return []
     found = []
     for task in rows.tasks.ready(READY_LOOKED_AT):
-        if any(member.agent and may_take(task, member.name, member.agent) for member in members):
+        takers = [member for member in members if member.agent and may_take(task, member.name, member.agent)]
+        if any(member.status != "stopped" for member in takers):
+            continue
+        if takers:
+            need = _need("stopped", task, f"{takers[0].name}, who could do it, was stopped", "assign")
+            found.append({**need, "verb": f"interlock resume --member {takers[0].name}"})
             continue
         reserved = people.get(task.reserved_for or "")
         if reserved is not None and reserved.agent is None:

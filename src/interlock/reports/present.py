@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from interlock.ledger import Rows
+from interlock.model.names import SYSTEM
 from interlock.model.task import Task
 from interlock.output import plain
 from interlock.reports.needs import needs_me
@@ -21,12 +22,18 @@ def status(rows: Rows, team: str, log_path: Callable[[str, int, str], str], now:
     """What needs a human, what runs since when with its last words, what is next.
 
     `log_path` answers where the output of a run (task id, number, kind) is kept. `runner` is the process that drives
-    the team, if one has signed on.
+    the team, if one has signed on, `workers` those that wait for work; neither says that it still lives. `status` of
+    the team is active or paused.
     """
     held = complete(rows, rows.tasks.select(states=["in-progress", "awaiting-response", "blocked", "review"]))
+    own, members = rows.team.get(), [member for member in rows.team.members() if member.role == "member"]
     return {
         "team": team,
-        "runner": rows.team.get().runner,
+        "status": "paused" if own.settings.get("paused") else own.status,
+        "paused": [member.name for member in members if member.status == "paused"],
+        "stopped": [member.name for member in members if member.status == "stopped"],
+        "runner": own.runner,
+        "workers": [process for _, process in rows.team.living_sessions(SYSTEM)],
         "needs_me": needs_me(rows),
         "running": [_running(task, log_path) for task in held],
         "next": [

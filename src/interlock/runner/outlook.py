@@ -19,7 +19,9 @@ LOST = frozenset({"reclaimed", "cancelled", "deleted", "superseded"})
 
 def nothing_left(rows: Rows, crew: Sequence[Member]) -> bool:
     """Whether no task is ready, now or after its delay, that a member of the crew could take, and nobody else with a
-    living process is at work, whose result could make one so."""
+    living process is at work, whose result could make one so. A pause ends nothing: whoever made it ends it."""
+    here = {member.name for member in rows.team.members() if member.status != "stopped"}
+    crew = [member for member in crew if member.name in here]
     names = {member.name for member in crew}
     ready = rows.tasks.ready(READY_LOOKED_AT)
     if any(may_take(task, member.name, member.agent) for task in ready for member in crew):

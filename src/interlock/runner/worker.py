@@ -84,6 +84,8 @@ class Worker:
         shell = self.member.agent == "shell"
         workspace = self._workspace
         with workspace.look() as rows:  # Most looks find nothing; they need not wait for the team's writer.
+            if not claim.may_be_given_work(rows, self.member.name, workspace.settings(rows)):
+                return None
             reviews = bool(review.waiting_for(rows, self.member.name))
             if (
                 not reviews

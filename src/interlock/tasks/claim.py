@@ -6,10 +6,13 @@ to one session; whatever another session, or an older run, then says about the t
 
 from __future__ import annotations
 
-from interlock.errors import Forbidden, RunLimit, StaleRun, TaskAlreadyClaimed, UnmetDependencies
+from interlock import processes
+from interlock.errors import Forbidden, InvalidRequest, RunLimit, StaleRun, TaskAlreadyClaimed, UnmetDependencies
+from interlock.ledger import Rows
 from interlock.model.names import SYSTEM
 from interlock.model.task import HELD, Run, Task
 from interlock.sessions import Act
+from interlock.settings import Settings
 from interlock.tasks.transition import end_run, illegal, move, waiting_state
 
 LOST = frozenset({"superseded", "reclaimed", "failed"})
@@ -61,6 +64,15 @@ def claim(act: Act, task: Task, *, force: bool = False, take_over: bool = False,
     return task
 
 
+def may_be_given_work(rows: Rows, member: str, settings: Settings) -> bool:
+    """Whether a runner may start that member: neither it nor the team is paused, and no runner that lives has it at
+    work already, in whatever process."""
+    found = rows.team.member(member)
+    if found is None or found.status != "active" or settings.get("paused"):
+        return False
+    return not any(run.member == member and run.runner and _lives(run.runner) for run in rows.runs.open())
+
+
 def claim_next(act: Act, *, shell: bool | None, runner: str | None = None, parallel: int | None = None) -> Task | None:
     """Claim the ready task the actor should take, most urgent first, then oldest; null where there is none.
 
@@ -70,6 +82,8 @@ def claim_next(act: Act, *, shell: bool | None, runner: str | None = None, paral
     Raises:
         RunLimit: that many runs are open.
     """
+    if runner is not None and not may_be_given_work(act.rows, act.name, act.settings):
+        return None
     if parallel is not None and act.rows.runs.open_count() >= parallel:
         raise RunLimit(
             f"{parallel} runs are open, which is the limit; wait for one to end, or raise the setting parallel.",
@@ -168,6 +182,13 @@ def refuse_stale(act: Act, task: Task) -> None:
     older = act.rows.runs.of_session(task.id, act.session) if task.run and act.role != SYSTEM else None
     if older is not None and older.number < task.run and older.outcome in LOST:
         raise _stale(task, older.number)
+
+
+def _lives(process: str) -> bool:
+    try:
+        return processes.alive(processes.Identity.parse(process)) is True
+    except InvalidRequest:
+        return False
 
 
 def _begin(act: Act, task: Task, runner: str | None, *, reason: str, soft: bool) -> None:

@@ -17,13 +17,16 @@ from interlock.model.names import HUMAN
 from interlock.model.task import Run, Task
 from interlock.model.team import Member
 from interlock.sessions import RUN_SESSION, Act
+from interlock.tasks.claim import may_be_given_work
 from interlock.tasks.finish import LONGEST_DELAY, ask_human
 from interlock.tasks.transition import end_run
 
 
 def can_review(member: Member | None) -> bool:
     """Whether a runner could let that member review: it has an agent, and one that reads."""
-    return member is not None and member.role == "member" and member.agent not in (None, "shell")
+    if member is None or member.role != "member" or member.status == "stopped":
+        return False
+    return member.agent not in (None, "shell")
 
 
 def reviewer_of(rows: Rows, task: Task) -> str | None:
@@ -59,7 +62,7 @@ def claim_review(act: Act, *, runner: str, parallel: int) -> Task | None:
         RunLimit: `parallel` runs are open.
     """
     found = [task for task in waiting_for(act.rows, act.name) if task.not_before is None or task.not_before <= act.at]
-    if not found:
+    if not found or not may_be_given_work(act.rows, act.name, act.settings):
         return None
     if act.rows.runs.open_count() >= parallel:
         raise RunLimit(

@@ -107,6 +107,18 @@ class LocalTeam(LocalTasks, LocalMailing):
             )
             return teams.remove(act, name, running=running)
 
+    def pause(self, member: str | None = None, *, reason: str | None = None, by: str | None = None) -> None:
+        from interlock import teams
+
+        with self._act(by) as act:
+            teams.pause(act, member, reason=reason)
+
+    def resume(self, member: str | None = None, *, by: str | None = None) -> None:
+        from interlock import teams
+
+        with self._act(by) as act:
+            teams.resume(act, member)
+
     def configure(self, changes: Mapping[str, Any], *, by: str | None = None) -> dict[str, Any]:
         from interlock import teams
 

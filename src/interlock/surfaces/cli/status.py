@@ -33,6 +33,12 @@ def shown(found: dict[str, Any]) -> list[str]:
     if "error" in found:
         return [f"{words.strong(found['team'])}  {words.state('blocked')}  {words.clean(found['message'])}"]
     lines = [f"{words.strong(found['team'])}  {counts(found['counts'])}"]
+    if found["status"] == "paused":
+        lines += ["", "Paused: nothing new starts until `interlock resume`"]
+    for name in found["paused"]:
+        lines += ["", f"{words.clean(name)} is paused: `interlock resume --member {words.clean(name)}`"]
+    for name in found["stopped"]:
+        lines += ["", f"{words.clean(name)} was stopped: `interlock resume --member {words.clean(name)}`"]
     if found["needs_me"]:
         lines += ["", words.strong(click.style("Needs me", fg="magenta"))]
         for need in found["needs_me"]:
