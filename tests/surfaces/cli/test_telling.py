@@ -142,3 +142,29 @@ def test_a_run_prints_no_empty_line_first(here: Path) -> None:
     (here / "plan.yaml").write_text(json.dumps(plan))
     out, _ = started("run", "plan.yaml").communicate(timeout=60)
     assert out and not out.startswith("\n")
+
+
+def test_a_defect_is_one_sentence_and_a_traceback_only_for_whom_asks(
+    interlock: Interlock, team: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(call: object) -> None:
+        raise KeyError("of all things")
+
+    monkeypatch.setattr("interlock.surfaces.cli.status.shown", broken)
+    answer = interlock("status")
+    assert answer.code == 1 and answer.out == ""
+    assert answer.err.startswith("error: Internal error (KeyError: 'of all things').") and "report it" in answer.err
+    assert "Traceback" not in answer.err
+    assert interlock("--json", "status", "--all").error["error"] == "internal_error"
+    monkeypatch.setenv("INTERLOCK_DEBUG", "1")
+    assert "Traceback" in interlock("status").err
+
+
+def test_wrong_usage_looks_like_every_other_error(interlock: Interlock) -> None:
+    answer = interlock("task", "claim")
+    assert answer.code == 2
+    assert answer.err.splitlines() == [
+        "error: Missing argument 'TASK'.",
+        "  Usage: interlock task claim [OPTIONS] TASK",
+        "  `interlock task claim --help` says more.",
+    ]
