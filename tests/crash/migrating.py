@@ -8,13 +8,12 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from random import Random
 
 import interlock
 from interlock.ledgers.sqlite import schema
-from tests.crash.harness import ROOT
+from tests.crash.harness import ROOT, let_live
 
 OPEN = """
 import sys
@@ -55,7 +54,7 @@ def migrations(kills: int, seed: int, keep: bool = False) -> list[str]:
         point = rng.randrange(1, 60) if rng.random() < 0.7 else 0
         command = [sys.executable, "-c", OPEN, str(scripts), str(team), str(point), str(ROOT)]
         processes = [subprocess.Popen(command, cwd=ROOT, env={"PYTHONPATH": str(ROOT / "src")}) for _ in range(2)]
-        time.sleep(rng.uniform(0.05, 0.3))
+        let_live(processes[0], rng.uniform(0.05, 0.3))
         for process in processes:
             process.send_signal(signal.SIGKILL)
             if process.wait() not in (0, -signal.SIGKILL):
