@@ -21,7 +21,7 @@ async def test_an_agent_reports_how_it_goes_and_how_it_ended(home: Home, team: T
         assert (ended["type"], ended["taskId"], ended["state"]) == ("completion.report", task, "review")
         result = team.run_result(task)
         assert result is not None and (result["agentId"], result["tests"]) == ("ada", tests)
-        assert [text for _, _, text in team.work_log(task)][0] == "Progress: half | Blockers: the grammar is unclear"
+        assert team.work_log(task)[0][2] == "Progress: half | Blockers: the grammar is unclear"
 
 
 async def test_a_report_is_either_an_end_or_a_step(home: Home, team: Team) -> None:
