@@ -31,18 +31,19 @@ STEP = """
 CREATE TABLE step_{0} (n INTEGER);
 WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 20000) INSERT INTO step_{0} SELECT n FROM c;
 """
-NEWEST = schema.VERSION + 4
+OLDEST = schema.VERSION
+NEWEST = OLDEST + 4
 
 
 def migrations(kills: int, seed: int, keep: bool = False) -> list[str]:
-    """Kill `kills` processes on their way over four more versions; what is wrong afterwards."""
+    """Kill `kills` processes on their way from our newest schema to one four steps on; what is wrong afterwards."""
     rng = Random(seed)
     directory = Path(tempfile.mkdtemp(prefix="interlock-crash-"))
     scripts = directory / "migrations"
     scripts.mkdir()
     for _, path in schema.migrations():
         shutil.copy(path, scripts)
-    for number in range(schema.VERSION + 1, NEWEST + 1):
+    for number in range(OLDEST + 1, NEWEST + 1):
         (scripts / f"{number:03d}_step.sql").write_text(STEP.format(number))
     home = interlock.connect(str(directory / "home"))
     team = Path(home.create_team("old").directory)
@@ -86,13 +87,13 @@ def _examine(path: Path, problems: list[str]) -> int:
         if connection.execute("SELECT subject FROM tasks").fetchall() != [("Still here",)]:
             problems.append(f"{path} lost its task")
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE name LIKE 'step_%'")}
-        if tables != {f"step_{number}" for number in range(schema.VERSION + 1, version + 1)}:
+        if tables != {f"step_{number}" for number in range(OLDEST + 1, version + 1)}:
             problems.append(f"{path} has version {version} and {sorted(tables)}")
         for table in tables:
             if connection.execute(f"SELECT count(*) FROM {table}").fetchone() != (20_000,):
                 problems.append(f"{table} is half-filled")
         told = connection.execute("SELECT count(*) FROM events WHERE type='ledger.migrated'").fetchone()[0]
-        if told != version - schema.VERSION:
+        if told != version - OLDEST:
             problems.append(f"{path} has version {version} and {told} events of migrations")
         return version
     finally:
