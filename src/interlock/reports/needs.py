@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from interlock.ledger import Rows
 from interlock.model.names import HUMAN
 from interlock.model.question import Question
 from interlock.model.task import BROKEN, Task
 from interlock.model.team import Member
 from interlock.views import complete
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from interlock.ledger import Rows
 
 READY_LOOKED_AT = 1000
 

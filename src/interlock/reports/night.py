@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from interlock.clock import seconds
-from interlock.ledger import Rows
 from interlock.model.names import HUMAN
 from interlock.model.task import FINAL, Run, Task
 from interlock.reports.needs import first_line, needs_me
 from interlock.views import complete
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from interlock.ledger import Rows
 
 FINE = ("done", "released", "blocked", "awaiting-response")
 """Outcomes of a run that are no incident."""

@@ -6,12 +6,15 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from interlock.ledger import Rows
 from interlock.model.names import HUMAN, LEAD
 from interlock.model.task import Task
 from interlock.output import plain
 from interlock.reports.needs import needs_me
 from interlock.views import complete
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from interlock.ledger import Rows
 
 NEXT_SHOWN = 10
 LAST_WORDS = 200

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from interlock.clients.local.base import calling
 from interlock.clients.local.mail import LocalMailing
 from interlock.clients.local.tasks import LocalTasks
-from interlock.errors import MemberNotFound
-from interlock.model.names import SYSTEM
-from interlock.sessions import Caller
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,16 +25,7 @@ class LocalTeam(LocalTasks, LocalMailing):
     def acting(
         self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python"
     ) -> LocalTeam:
-        if not isinstance(name, str) or name == SYSTEM:
-            raise MemberNotFound(
-                f"No member {name!r} in this team; that name stands for Interlock itself.", member=name
-            )
-        process = None
-        if session is not None:
-            from interlock import processes
-
-            process = processes.current().as_text()
-        return LocalTeam(self._workspace, Caller(name, session, run, face, process))
+        return LocalTeam(self._workspace, calling(name, session, run, face))
 
     def end_session(self) -> None:
         """The caller's session is over; what it was given and never acknowledged will be offered to the next."""
