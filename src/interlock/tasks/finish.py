@@ -194,6 +194,31 @@ def fail(
     return task
 
 
+def given_back(act: Act, task: Task) -> Task:
+    """An agent that a runner drives has released the task. It is offered again after a growing delay; given back more
+    often than it may fail, it goes to deadletter: whoever takes it would be started for nothing, for ever.
+
+    Anything that has happened to the task since the release stands.
+    """
+    runs = act.rows.runs.of_task(task.id)
+    if task.state not in ("ready", "backlog") or not runs or runs[-1].outcome != "released":
+        return task
+    times = sum(run.outcome == "released" and run.runner is not None for run in runs)
+    limit = int(task.metadata.get("retries", act.settings.get("retries")))
+    if times > limit:
+        reason = f"given back {times} times, last: {runs[-1].reason or 'without a reason'}"
+        if task.state == "backlog":  # It waits for a new blocker first.
+            return task
+        act.event("task.failed", task.id, run=runs[-1].id, attempt=times, reason=reason, retry_at=None)
+        move(act, task, "deadletter", reason=reason, output=reason)
+        _tell_lead(act, task, reason)
+    else:
+        delay = act.settings.get("retry_delay") * 2 ** min(times - 1, 30)
+        act.rows.tasks.update(task, not_before=act.later(min(delay, LONGEST_DELAY)), updated_at=act.at)
+        act.topics.add("tasks")
+    return task
+
+
 def answer_review(act: Act, task: Task, answer: str) -> None:
     """Close the task's review question with this answer."""
     for question in act.rows.questions.open(task.id):
