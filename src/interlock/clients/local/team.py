@@ -32,7 +32,8 @@ class LocalTeam(LocalTasks, LocalMailing):
                 f"No member {name!r} in this team; that name stands for Interlock itself.", member=name
             )
         process = None
-        if session is not None:
+        # A command ends at once, while the agent program that calls it lives on: its process says nothing.
+        if session is not None and face != "cli":
             from interlock import processes
 
             process = processes.current().as_text()
@@ -60,6 +61,11 @@ class LocalTeam(LocalTasks, LocalMailing):
         from interlock.clients.local import speech
 
         return speech.run_result(self, task)
+
+    def poll(self, *, dry_run: bool = False) -> dict[str, Any]:
+        from interlock.runner.scheduler import poll
+
+        return poll(self._workspace, dry_run=dry_run)
 
     def describe(self) -> dict[str, Any]:
         from interlock import teams

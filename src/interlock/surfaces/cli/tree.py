@@ -80,7 +80,7 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("work", LATER, "workers only (not yet)"),
         ("protocol", LATER, "send an AOF/1 message, or show its schema (not yet)"),
         ("session-end", LATER, "apply the results of in-progress tasks (not yet)"),
-        ("scheduler", LATER, "one poll of the scheduler (not yet)"),
+        ("scheduler poll", "scheduler:poll", "take up what nobody works on any more, once"),
         ("events", "events:events", "the team's history, and what is being added to it"),
         ("token", LATER, "tokens for members and people (not yet)"),
         ("analyze", LATER, "what the workflow engine's analysers see (not yet)"),
@@ -109,6 +109,10 @@ BRANCHES: dict[str, tuple[str, str]] = {
     "message": (
         "send, broadcast, read, wait, history",
         "Messages between members. The ledger keeps every one; what was not seen for sure is shown again.",
+    ),
+    "scheduler": (
+        "poll: take up what nobody works on any more",
+        "The scheduler takes up what nobody works on any more. `interlock run` does so all the time.",
     ),
     "shutdown": (
         "request, approve, reject",
