@@ -28,7 +28,7 @@ def report(rows: Rows, team: str, since: str | None, now: str) -> dict[str, Any]
     """
     tasks = complete(rows, rows.tasks.select())
     by_id = {task.id: task for task in tasks}
-    runs = {task.id: rows.runs.of_task(task.id) for task in tasks if task.run}
+    runs = {task.id: _real(rows.runs.of_task(task.id)) for task in tasks if task.run}
     done = [task for task in tasks if task.state == "done" and (since is None or (task.completed_at or "") >= since)]
     return {
         "team": team,
@@ -67,6 +67,11 @@ def why_left(task: Task, by_id: dict[str, Task], now: str) -> str:
             return "waits for an answer"
         case _:
             return first_line(task.output) or "is blocked"
+
+
+def _real(runs: list[Run]) -> list[Run]:
+    """Without runs that nobody worked in: a rejection opens one, and gives it back at once where its author is gone."""
+    return [run for run in runs if run.outcome != "released" or run.ended_at != run.started_at]
 
 
 def _reviewer(task: Task) -> str:
@@ -109,6 +114,7 @@ def _done(task: Task, runs: list[Run], now: str) -> dict[str, Any]:
         "by": task.owner,
         "runs": len(runs),
         "attempts": task.attempt,
+        "failed_checks": task.rounds,
         "seconds": _length(runs, now),
         "output": task.output,
     }

@@ -152,9 +152,11 @@ class LocalTeam(LocalTasks, LocalMailing):
 
     def status(self) -> dict[str, Any]:
         from interlock.reports import status
+        from interlock.runner.lifesigns import lives
 
         with self._workspace.look() as rows:
-            return status(rows, self.name, self._workspace.log_path, self._now())
+            found = status(rows, self.name, self._workspace.log_path, self._now())
+        return {**found, "driven": found["runner"] is not None and lives(found["runner"]) is not False}
 
     def report(self, since: str | None = None) -> dict[str, Any]:
         from interlock.reports import report
