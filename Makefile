@@ -62,7 +62,8 @@ reference: $(STAMP) ## write docs/reference/ from the code
 	@$(BIN)/python scripts/reference.py
 
 picture: $(STAMP) ## draw the demo's terminal into docs/pictures/
-	@$(BIN)/python scripts/terminal_picture.py docs/pictures/demo.svg $(BIN)/interlock demo
+	@$(BIN)/python scripts/terminal_picture.py --moment "attempt 1 failed" --tail 4 \
+	  docs/pictures/demo.svg $(BIN)/interlock demo
 
 clean: ## remove what these targets made
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

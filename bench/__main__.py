@@ -18,7 +18,7 @@ sys.path.insert(0, str(HERE.parent / "src"))  # measures this tree, whether or n
 
 from bench.measure import Row  # noqa: E402
 
-HEAD = ("work", "measured", "floor", "ratio", "goal")
+HEAD = ("work", "measured", "floor", "ratio", "goal", "")
 
 
 def scenarios() -> dict[str, Callable[[], list[Row]]]:
@@ -29,22 +29,27 @@ def scenarios() -> dict[str, Callable[[], list[Row]]]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows for people."""
-
-    def number(value: float | None, unit: str) -> str:
-        return "-" if value is None else f"{value:.3g} {unit}" if value < 1000 else f"{value:.0f} {unit}"
-
-    cells = [HEAD]
-    for row in rows:
-        ratio = "-" if row.ratio is None else f"{row.ratio:.1f}x"
-        measured, floor, goal = (number(value, row.unit) for value in (row.measured, row.floor, row.goal))
-        cells.append((row.work, measured, floor, ratio, goal))
-    widths = [max(len(line[column]) for line in cells) for column in range(len(HEAD))]
+    """The rows for people; the mark says whether all goals of a row are kept."""
+    cells = [HEAD, *(line(row) for row in rows)]
+    widths = [max(len(one[column]) for one in cells) for column in range(len(HEAD))]
     lines = (
-        [line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True))]
-        for line in cells
+        [one[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(one[1:], widths[1:], strict=True))]
+        for one in cells
     )
-    return "\n".join("  ".join(line) for line in lines)
+    return "\n".join("  ".join(one).rstrip() for one in lines)
+
+
+def line(row: Row) -> tuple[str, ...]:
+    """The cells of one row."""
+    ratio = "-" if row.ratio is None else f"{row.ratio:.2f}x"
+    goal = ", ".join(goal.text(row.unit) for goal in row.goals) or "-"
+    mark = {True: "✓", False: "✗", None: ""}[row.met]
+    return row.work, number(row.measured, row.unit), number(row.floor, row.unit), ratio, goal, mark
+
+
+def number(value: float | None, unit: str) -> str:
+    """A value with its unit."""
+    return "-" if value is None else f"{value:.3g} {unit}" if value < 1000 else f"{value:.0f} {unit}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

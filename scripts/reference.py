@@ -17,7 +17,10 @@ def pages() -> dict[str, str]:
     found = {"errors.md": errors(), "settings.md": settings()}
     optional: list[tuple[str, str, str, Callable[[Any], str]]] = [
         ("events.md", "interlock.model.event", "EVENT_TYPES", events),
-        ("cli.md", "interlock.surfaces.cli.tree", "cli", command_line),
+        ("cli.md", "interlock.surfaces.cli.tree", "TREE", command_line),
+        ("mcp.md", "interlock.surfaces.mcp.tools", "TOOLS", mcp_tools),
+        ("plan.md", "interlock.plan.fields", "PLAN", plan_keys),
+        ("states.md", "interlock.model.task", "MOVES", states),
     ]
     for page, module, name, write in optional:
         table = look_up(module, name)
@@ -82,23 +85,191 @@ def events(types: dict[str, str]) -> str:
     )
 
 
-def command_line(root: Any) -> str:
-    """The commands, as their own help shows them."""
+def command_line(rows: dict[str, tuple[tuple[str, str, str], ...]]) -> str:
+    """The commands with their arguments and options, in the order of their help."""
+    from interlock.surfaces.cli.command import LATER, SHARED
+    from interlock.surfaces.cli.tree import cli
+
+    parts = [
+        "## Options of every command\n\nThey may stand anywhere on the line; the last one wins.\n",
+        table(("option", "meaning"), (option_row(option) for option in SHARED)),
+    ]
+    later: list[tuple[str, str]] = []
+    for title, verbs in rows.items():
+        parts.append(f"## {title}\n")
+        for path, where, line in verbs:
+            if where == LATER:
+                later.append((f"`interlock {path}`", line.removesuffix(" (not yet)")))
+            else:
+                parts.append(command(cli, path))
+    parts += [
+        "## Announced, not in this version\n\nThese answer `not_available`, exit with 1 and change nothing.\n",
+        table(("command", "what it will do"), later),
+    ]
+    return page(
+        "Command line",
+        "src/interlock/surfaces/cli/tree.py",
+        "`interlock [OPTIONS] COMMAND …`. People get tables and colour, `--json` gives one JSON document on stdout; "
+        "errors go to stderr, as JSON too where that was asked for. Exit codes: 0 done, 1 refused or failed, 2 wrong "
+        "usage, 130 interrupted. A text argument `-` is read from standard input. `interlock COMMAND --help` shows the "
+        "same.",
+        "\n".join(parts),
+    )
+
+
+def command(root: Any, path: str) -> str:
+    """One command: its usage, what it says of itself, its options, its example."""
     import click
 
-    def sections(command: click.Command, path: str, parent: click.Context | None) -> Iterable[str]:
-        context = click.Context(command, info_name=path.split()[-1], parent=parent, terminal_width=100, color=False)
-        yield f"## `{path}`\n\n```\n{command.get_help(context)}\n```\n"
-        if isinstance(command, click.Group):
-            for name in command.list_commands(context):
-                child = command.get_command(context, name)
-                if child is not None and not child.hidden:
-                    yield from sections(child, f"{path} {name}", context)
+    found, context = root, click.Context(root, info_name="interlock")
+    for name in path.split():
+        found = found.get_command(context, name)
+    arguments = [argument_word(one) for one in found.params if isinstance(one, click.Argument)]
+    options = [option_row(one) for one in found.params if isinstance(one, click.Option)]
+    usage = " ".join(["interlock", path, *(["[OPTIONS]"] if options else []), *arguments])
+    said = "\n\n".join(" ".join(part.split()) for part in (found.help or "").split("\n\n"))
+    parts = [f"### `interlock {path}`\n", f"    {usage}\n", f"{said}\n"]
+    if options:
+        parts.append(table(("option", "meaning"), options))
+    if found.example:
+        parts.append("Example:\n\n" + "".join(f"    {line}\n" for line in found.example.splitlines()))
+    return "\n".join(parts)
 
+
+def argument_word(argument: Any) -> str:
+    """An argument as usage lines show it."""
+    word = argument.metavar or str(argument.name).upper()
+    if argument.nargs == -1:
+        word += " …"
+    return word if argument.required else f"[{word}]"
+
+
+def option_row(option: Any) -> tuple[str, str]:
+    """An option and what it means."""
+    import click
+
+    value = ""
+    if isinstance(option.type, click.Choice):
+        value = " " + "|".join(map(str, option.type.choices))
+    elif not option.is_flag:
+        value = f" {option.metavar or str(option.name).upper()}"
+    notes = [*(["required"] if option.required else []), *(["may be repeated"] if option.multiple else [])]
+    if option.show_default and option.default is not None and not option.is_flag:
+        notes.append(f"default: {option.default}")
+    meaning = " ".join([*([option.help] if option.help else []), *([f"[{', '.join(notes)}]"] if notes else [])])
+    return f"`{', '.join(option.opts)}{value}`", meaning
+
+
+def plan_keys(fields: tuple[Any, ...]) -> str:
+    """The keys of a plan, one table a place."""
+    places = [("A plan", fields), *((f"`{one.name}`", one.fields) for one in fields if one.fields)]
+    parts = []
+    for title, rows in places:
+        parts.append(f"## {title}\n")
+        parts.append(
+            table(("key", "value", "meaning"), ((f"`{one.name}`", value_words(one), one.help) for one in rows))
+        )
     return page(
-        "Command line", "src/interlock/surfaces/cli/", "Every command, with its own help.",
-        "\n".join(sections(root, "interlock", None)),
-    )  # fmt: skip
+        "Plan keys",
+        "src/interlock/plan/fields.py",
+        "A plan is a YAML file. Unknown keys are refused with the nearest name and the line; `interlock plan --schema` "
+        "prints the JSON Schema, for editors. [Writing a plan](../guides/plans.md) explains how to use them.",
+        "\n".join(parts),
+    )
+
+
+def value_words(field: Any) -> str:
+    """What may stand behind a key, in words."""
+    kinds = {
+        "text": "text",
+        "line": "text of one line",
+        "verify": "text, or `false`",
+        "integer": "whole number",
+        "number": "number",
+        "duration": "`90`, `30s`, `10m`, `1h30m`",
+        "texts": "list of texts",
+        "agent": "a name, or `{command: […]}`",
+        "mapping": f"the keys of [`{field.name}`](#{field.name})",
+        "named": f"names, each with the keys of [`{field.name}`](#{field.name})",
+    }
+    words = " or ".join(f"`{one}`" for one in field.choices) or kinds[field.kind]
+    if field.kind in ("integer", "number") and field.least is not None:
+        words += f", at least {field.least:g}"
+    return f"{words}, **required**" if field.required else words
+
+
+def mcp_tools(tools: dict[str, Any]) -> str:
+    """The MCP tools and their arguments."""
+    parts = []
+    for tool in tools.values():
+        later = tool.run.__qualname__.startswith("_not_yet")
+        notes = [*(["for the lead only"] if tool.for_leads else []), *(["not in this version yet"] if later else [])]
+        parts.append(f"## `{tool.name}`\n")
+        parts.append(tool.description + (f" *({', '.join(notes)})*" if notes else "") + "\n")
+        if tool.properties:
+            rows = (
+                (f"`{name}`", schema_words(schema, name in tool.required), schema.get("description", ""))
+                for name, schema in tool.properties.items()
+            )
+            parts.append(table(("argument", "value", "meaning"), rows))
+    return page(
+        "MCP tools",
+        "src/interlock/surfaces/mcp/tools.py",
+        "`interlock mcp --team TEAM --as MEMBER` serves these over stdio for one member; a plain member does not see "
+        "those for the lead. Arguments are snake_case, results camelCase. Tools that are not in this version yet "
+        "answer `not_available` and say what to use instead. [Joining over MCP](../guides/agents-over-mcp.md) shows "
+        "how to configure an agent program.",
+        "\n".join(parts),
+    )
+
+
+def schema_words(schema: Any, required: bool) -> str:
+    """What an argument may be, in words."""
+    kinds = {"string": "text", "boolean": "true or false", "integer": "whole number", "array": "list of texts"}
+    words = " or ".join(f"`{one}`" for one in schema.get("enum", ())) or kinds.get(schema["type"], schema["type"])
+    if "minimum" in schema:
+        words += f", {schema['minimum']} to {schema['maximum']}"
+    return f"{words}, **required**" if required else words
+
+
+def states(moves: dict[str, frozenset[str]]) -> str:
+    """Task states, the words for them, and where a task may go."""
+    from interlock.model.task import FINAL, HELD, STATUS
+
+    everywhere = {"cancelled", "deleted"}
+    rows = (
+        (
+            f"`{state}`",
+            f"`{STATUS[state]}`",
+            "yes" if state in HELD else "",
+            " ".join(f"`{target}`" for target in moves if target in moves[state]) or "(final)",
+        )
+        for state in moves
+    )
+    # Mermaid takes a hyphen in a name for an arrow.
+    drawn = [
+        f"    {state} --> {target}".replace("-progress", "_progress").replace("-response", "_response")
+        for state in moves
+        for target in moves
+        if target in moves[state] and target not in everywhere
+    ]
+    diagram = [
+        "stateDiagram-v2",
+        *(f'    state "{one}" as {one.replace("-", "_")}' for one in moves if one not in everywhere),
+        "    [*] --> ready",
+        "    [*] --> backlog",
+        *drawn,
+        *(f"    {one} --> [*]" for one in moves if one in FINAL and one not in everywhere),
+    ]
+    return page(
+        "Task states",
+        "src/interlock/model/task.py",
+        "One machine; members see `status`, files and events show `state`. Filters accept either word. Every change of "
+        "state goes through this table, and writes one `task.transitioned` event per hop.",
+        table(("state", "status", "held by its owner", "may go to"), rows)
+        + "\nThe same as a picture. Left out: whatever is not final may also be cancelled or deleted.\n\n"
+        + "\n".join(["```mermaid", *diagram, "```", ""]),
+    )
 
 
 def page(title: str, source: str, lead: str, body: str) -> str:

@@ -72,8 +72,8 @@ def executor_for(member: Member) -> Executor:
 
         return AgentExecutor(CommandAgent(member.name, member.command))
     raise AgentError(
-        f"{member.name} is a {member.agent!r} agent, which this version cannot run yet. Use `agent: shell`, or any program: "
-        "`agent: {command: [PROGRAM, ARGUMENT, …]}`.",
+        f"{member.name} is a {member.agent!r} agent, which this version cannot run yet. Use `agent: shell`, or any "
+        "program: `agent: {command: [PROGRAM, ARGUMENT, …]}`.",
         member=member.name,
         agent=member.agent,
     )

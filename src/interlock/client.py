@@ -27,8 +27,13 @@ from interlock.runner.stop import Stop
 class Mail(Protocol):
     """Messages being handed over. Leaving the `with` block marks them delivered; an exception gives them back."""
 
-    messages: list[Message]
-    timed_out: bool
+    @property
+    def messages(self) -> list[Message]:
+        """What is handed over, in the order of sending; urgent ones first."""
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether waiting ended without any (CORE-FR-008)."""
 
     def as_xml(self) -> str:
         """The messages as `<teammate-message>` blocks, for the lead after one with the team's state; empty if none."""
@@ -190,11 +195,19 @@ class People(Protocol):
 class Team(Tasks, Mailing, People, Protocol):
     """One team, seen by one caller."""
 
-    name: str
-    directory: str
+    @property
+    def name(self) -> str:
+        """The team's name."""
+
+    @property
+    def directory(self) -> str:
+        """Where the team's files lie."""
 
     def acting(self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python") -> Team:
         """The same team, seen by another caller."""
+
+    def end_session(self) -> None:
+        """The caller's session is over; what it was given and never acknowledged is offered to the next one."""
 
     def describe(self) -> dict[str, Any]:
         """The team with its members, as in `config.json`, plus `task_counts`."""
@@ -248,13 +261,17 @@ class Team(Tasks, Mailing, People, Protocol):
         """Run the verify of tasks whose verifier is gone; answers those tasks."""
 
     def doctor(self, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
-        """Check ledger, files and mirror: `{"healthy": bool, "findings": [{"level", "what", "path", "repaired"}]}`."""
+        """Check ledger, files and mirror: `{"healthy": bool, "findings": [{"level", "what", "path", "repaired",
+        "team"}]}`; `level` is error, warning or info. `repair` puts right what needs no guess, `adopt` takes edited
+        task files over."""
 
 
 class Home(Protocol):
     """A directory of teams."""
 
-    path: str
+    @property
+    def path(self) -> str:
+        """That directory."""
 
     def create_team(
         self,
@@ -299,6 +316,7 @@ class Home(Protocol):
         until: float | None = None,
         stop: Stop | None = None,
         on_update: Callable[[str, str, Update], None] = ...,
+        take_over: bool = False,
     ) -> str:
         """Run the team's agents until nothing can proceed without a person; answers why it ended.
 
@@ -306,10 +324,13 @@ class Home(Protocol):
             parallel: runs open at once; the team's setting by default.
             until: seconds since the epoch after which nothing new starts.
             stop: how others ask it to end.
-            on_update: hears (member, task id, update) of everything the agents say.
+            on_update: hears (member, task id, update) of everything the agents say, and, with empty names, what
+                concerns the run as a whole. If it raises it is called no more, and `drive` raises that in the end.
+            take_over: take the place of a runner on another machine, of which nobody here can tell whether it lives.
 
         Raises:
             RunnerAlive: another living process drives this team.
+            AgentError: no member has an agent, or one has an agent that this version cannot run.
         """
 
     def driven(self, team: str) -> bool:
@@ -323,6 +344,14 @@ class Home(Protocol):
 
     def configure(self, changes: Mapping[str, Any]) -> None:
         """Set, or with null unset, settings of the home."""
+
+    def doctor(self, team: str | None = None, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
+        """Examine one team, or the home with all its teams, as `Team.doctor`. A ledger that cannot be opened is a
+        finding, no error.
+
+        Raises:
+            InvalidTeamName, TeamNotFound.
+        """
 
     def close(self) -> None:
         """Give files and connections back."""

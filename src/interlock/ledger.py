@@ -30,6 +30,9 @@ class TeamRows(Protocol):
     def get(self) -> Team:
         """The team."""
 
+    def settings(self) -> dict[str, Any]:
+        """The team's own settings, without the rest of its row."""
+
     def update(self, team: Team, **changes: Any) -> None:
         """Write these fields, in the row and in `team`."""
 
@@ -120,8 +123,8 @@ class TaskRows(Protocol):
     def ready(self, limit: int) -> list[Task]:
         """The ready queue in its order."""
 
-    def ready_after(self) -> str | None:
-        """The earliest `not_before` among ready tasks."""
+    def ready_after(self, now: str) -> str | None:
+        """The earliest `not_before` after `now` among ready tasks."""
 
     def owned(self, member: str) -> list[Task]:
         """Tasks that member holds now."""
@@ -192,7 +195,7 @@ class RunRows(Protocol):
         """Runs that have not ended."""
 
     def open_count(self) -> int:
-        """How many there are."""
+        """How many of them a runner drives: claims made by hand take nobody's place."""
 
 
 class MessageRows(Protocol):
@@ -284,27 +287,52 @@ class EventRows(Protocol):
     def head(self) -> int:
         """The newest `seq`."""
 
-    def raw_since(self, seq: int) -> list[tuple[int, str, str | None, str]]:
+    def raw_since(self, seq: int, limit: int | None = None) -> list[tuple[int, str, str | None, str]]:
         """(seq, type, task id, payload as JSON text) after `seq`: all the mirror needs."""
 
 
 class Rows(Protocol):
     """Everything in one team's ledger, as one transaction or one snapshot sees it."""
 
-    team: TeamRows
-    tasks: TaskRows
-    graph: GraphRows
-    runs: RunRows
-    messages: MessageRows
-    questions: QuestionRows
-    requests: RequestRows
-    events: EventRows
+    @property
+    def team(self) -> TeamRows:
+        """The team, its members and sessions."""
+
+    @property
+    def tasks(self) -> TaskRows:
+        """Tasks and Work Logs."""
+
+    @property
+    def graph(self) -> GraphRows:
+        """Who waits for whom."""
+
+    @property
+    def runs(self) -> RunRows:
+        """Attempts at tasks."""
+
+    @property
+    def messages(self) -> MessageRows:
+        """Mail."""
+
+    @property
+    def questions(self) -> QuestionRows:
+        """Questions to people."""
+
+    @property
+    def requests(self) -> RequestRows:
+        """Shutdown requests."""
+
+    @property
+    def events(self) -> EventRows:
+        """The history."""
 
 
 class Ledger(Protocol):
     """One team's store."""
 
-    path: str
+    @property
+    def path(self) -> str:
+        """Where the store lies, for messages and for looking at it by hand."""
 
     def transaction(self) -> AbstractContextManager[Rows]:
         """The one write transaction of the team.
@@ -343,6 +371,12 @@ class Ledgers(Protocol):
             TeamNotFound: there is none.
             LedgerUnusable: damaged, newer than this version, or on a network file system.
         """
+
+    def inspect(self, path: str) -> list[str]:
+        """Faults of a ledger file that nobody uses, such as a backup; empty when it is sound. Changes nothing."""
+
+    def forget(self, directory: str) -> None:
+        """Close the ledger in `directory`, if it is open here: the team is gone."""
 
     def close(self) -> None:
         """Close every ledger opened here."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from interlock.errors import InboxFull, InvalidRequest, MessageTooLarge, RecipientNotFound
 from interlock.model.message import TYPES, UNLIMITED, Message
-from interlock.model.names import HUMAN, check_storable
+from interlock.model.names import HUMAN, check_metadata, check_storable, check_text
 from interlock.sessions import acknowledged, add_person
 
 TYPE_CHECKING = False
@@ -27,6 +27,13 @@ INJECT_BYTES = 409_600
 OFFER_LIFE = 60.0
 """Seconds after which an offer by a process that still lives counts as given up."""
 
+SUMMARY_LIMIT = 500
+REASON_LIMIT = 10_000
+CLIENT_ID_LIMIT = 200
+NOTICE_LIMIT = 20_000
+MAY_BE_EMPTY = UNLIMITED | {"idle"}
+"""Types that say something by their type alone."""
+
 
 def send(
     act: Act,
@@ -42,41 +49,53 @@ def send(
     metadata: dict[str, Any] | None = None,
     client_id: str | None = None,
     notice: bool = False,
+    sender: str | None = None,
 ) -> Message:
     """Store one message. With a `client_id` that this sender used before, answer the first one again.
 
-    `notice`: one of Interlock's own, which reaches a full inbox too.
+    `notice`: one of Interlock's own, which reaches a full inbox too and is as long as it has to be. `sender`: who it
+    comes from; the actor by default.
 
     Raises:
         RecipientNotFound: nobody of that name; names the nearest.
         MessageTooLarge: content above `message_bytes`.
         InboxFull: the recipient has `inbox_limit` unread messages.
-        InvalidRequest: not text, or an unknown type.
+        InvalidRequest: not text, empty, or an unknown type.
     """
-    _check(act, content, type, summary, reason)
-    if client_id is not None:
-        before = act.rows.messages.by_client_id(act.name, check_storable(client_id, "client_id"))
-        if before:
-            return before[0]
+    _check(act, content, type, summary, reason, notice)
+    before = sent_before(act, client_id)
+    if before:
+        return before[0]
+    metadata = None if metadata is None else check_metadata(metadata)
     name, unread = recipient(act, to)
-    if not notice and type not in UNLIMITED:
-        limit = act.settings.get("inbox_limit")
-        if unread >= limit:
-            raise _full(name, limit)
     message = Message(
-        0, act.clock.new_id(), act.name, name, type, content, summary, act.at, "stored", 0, None, request_id, approve,
-        reason, metadata, urgent or type in UNLIMITED,
+        0, act.clock.new_id(), sender or act.name, name, type, content, summary, act.at, "stored", 0, None, request_id,
+        approve, reason, metadata, urgent or type in UNLIMITED,
     )  # fmt: skip
-    act.rows.messages.insert(message, client_id)
-    act.event("message.sent", id=message.id, n=message.n, to=name, type=type)
-    act.topics.add(f"inbox:{name}")
-    return message
+    return _store(act, message, unread, client_id, unlimited=notice or type in UNLIMITED)
+
+
+def sent_before(act: Act, client_id: str | None) -> list[Message]:
+    """What the actor sent under that id of its own; nothing without one.
+
+    Raises:
+        InvalidRequest: the id is no text of at most 200 characters.
+    """
+    if client_id is None:
+        return []
+    return act.rows.messages.by_client_id(
+        act.name, check_text(client_id, "client_id", limit=CLIENT_ID_LIMIT, required=True)
+    )
 
 
 def notify(act: Act, to: str | None, content: str, *, type: str = "message", summary: str | None = None) -> None:
-    """One of Interlock's own notices; never to the member whose own act caused it, nor to nobody."""
-    if to is not None and to != act.name and act.rows.team.address(to) is not None:
-        send(act, to, content, type=type, summary=summary, notice=True)
+    """One of Interlock's own notices; never to the member whose own act caused it, nor to nobody.
+
+    It is cut where it is too long: a notice must not make the verb fail that caused it.
+    """
+    if to is not None and to != act.name and (to == HUMAN or act.rows.team.address(to) is not None):
+        summary = None if summary is None else summary[:SUMMARY_LIMIT]
+        send(act, to, content[:NOTICE_LIMIT], type=type, summary=summary, notice=True)
 
 
 def broadcast(
@@ -87,20 +106,20 @@ def broadcast(
     Returns:
         `{"delivered": [names], "not_delivered": [{"member", "error", "message"}]}`
     """
-    _check(act, content, "broadcast", summary, None)
+    _check(act, content, "broadcast", summary, None, False)
+    reached = {message.recipient for message in sent_before(act, client_id)}
     delivered: list[str] = []
     refused: list[dict[str, Any]] = []
-    before = act.rows.messages.by_client_id(act.name, client_id) if client_id is not None else []
-    reached = {message.recipient for message in before}
     for member in act.rows.team.members():
         if member.name == act.name or member.role == "person":
             continue
         if member.name not in reached:
             try:
-                send(
-                    act, member.name, content, type="broadcast", summary=summary, urgent=urgent,
-                    metadata=None, client_id=None if client_id is None else client_id,
+                message = Message(
+                    0, act.clock.new_id(), act.name, member.name, "broadcast", content, summary, act.at, "stored", 0,
+                    None, None, None, None, None, urgent,
                 )  # fmt: skip
+                _store(act, message, member.unread, client_id, unlimited=False)
             except InboxFull as error:
                 refused.append({"member": member.name, "error": error.code, "message": error.message})
                 continue
@@ -140,23 +159,40 @@ def offer(
     return chosen
 
 
-def deliver(act: Act, numbers: Sequence[int]) -> None:
-    """Second half: everything was printed."""
+def deliver(act: Act, numbers: Sequence[int]) -> list[str]:
+    """Second half: everything was printed. Answers the ids of what was still this session's to hand over."""
     ids = act.rows.messages.deliver(act.name, numbers, act.session, act.at)
     if ids:
         act.event("message.delivered", to=act.name, session=act.session, ids=ids)
+    return ids
 
 
 def give_back(act: Act, numbers: Sequence[int], reason: str) -> None:
-    """The handing over failed (the reader is gone): offer the messages again."""
-    ids = act.rows.messages.requeue(act.name, except_session=None, numbers=numbers)
+    """The handing over failed (the reader is gone): offer the messages again.
+
+    Only what this session still has in hand: another one may have taken them up meanwhile.
+    """
+    held = [
+        message.n
+        for message in act.rows.messages.numbered(numbers)
+        if message.recipient == act.name and message.stage == "offered" and message.session == act.session
+    ]
+    ids = act.rows.messages.requeue(act.name, except_session=None, numbers=held)
     if ids:
         act.event("message.requeued", to=act.name, ids=ids, reason=reason)
         act.topics.add(f"inbox:{act.name}")
 
 
 def acknowledge(act: Act, ids: Sequence[str]) -> list[str]:
-    """Mark these messages of the actor as seen; answers those that were delivered and not yet seen."""
+    """Mark these messages of the actor as seen; answers those that were delivered and not yet seen.
+
+    Raises:
+        InvalidRequest: `ids` is no list of texts.
+    """
+    if isinstance(ids, str) or len(ids) > READ_COUNT or not all(isinstance(one, str) for one in ids):
+        raise InvalidRequest(f"ids must be a list of at most {READ_COUNT} message ids.", field="ids")
+    for one in ids:
+        check_storable(one, "ids")
     seen = act.rows.messages.acknowledge_ids(act.name, ids, act.at)
     if seen:
         act.event("message.acknowledged", to=act.name, session=act.session, ids=seen)
@@ -187,34 +223,57 @@ def recipient(act: Act, to: str) -> tuple[str, int]:
     return found[0], found[3]
 
 
+def _store(act: Act, message: Message, unread: int, client_id: str | None, *, unlimited: bool) -> Message:
+    if not unlimited:
+        limit = act.settings.get("inbox_limit")
+        if unread >= limit:
+            raise _full(message.recipient, limit)
+    act.rows.messages.insert(message, client_id)
+    act.event("message.sent", id=message.id, n=message.n, to=message.recipient, type=message.type)
+    act.topics.add(f"inbox:{message.recipient}")
+    return message
+
+
 def _free(
     rows: Rows, member: str, now: float, alive: Callable[[str], bool | None], count: int, urgent_only: bool
 ) -> list[Message]:
     from interlock.clock import seconds
 
-    free: list[Message] = []
     living: dict[str, bool | None] = {}
+
+    def in_other_hands(process: str, offered_at: str) -> bool:
+        if process not in living:
+            living[process] = alive(process)
+        # A clock that was set back must not keep mail from its recipient.
+        return living[process] is not False and 0 <= now - seconds(offered_at) < OFFER_LIFE
+
+    looked_at = count + 50
+    while True:
+        found = rows.messages.offerable(member, looked_at, urgent_only)
+        free = [
+            message
+            for message, process, offered_at in found
+            if message.stage != "offered" or not in_other_hands(process, offered_at)
+        ]
+        if len(free) >= count or len(found) < looked_at:
+            break
+        looked_at *= 4  # What others are handing over just now stands in front.
     # Urgent mail overtakes, but only mail that is waiting: order within each kind is the order of sending.
-    for message, process, offered_at in rows.messages.offerable(member, count + 50, urgent_only):
-        if message.stage == "offered":
-            if process not in living:
-                living[process] = alive(process)
-            if living[process] is not False and now - seconds(offered_at) < OFFER_LIFE:
-                continue
-        free.append(message)
     free.sort(key=lambda message: (not message.urgent, message.n))
     return free[:count]
 
 
-def _check(act: Act, content: str, type: str, summary: str | None, reason: str | None) -> None:
+def _check(act: Act, content: str, type: str, summary: str | None, reason: str | None, notice: bool) -> None:
     if not isinstance(content, str):
         raise InvalidRequest("content must be text.", field="content")
     check_storable(content, "content")
     if type not in TYPES:
         raise InvalidRequest(f"There is no message type {type!r}. Use one of: {', '.join(TYPES)}.", field="type")
+    if not content.strip() and type not in MAY_BE_EMPTY:
+        raise InvalidRequest("content is required and must not be empty.", field="content")
     size = len(content.encode("utf-8"))
     limit = act.settings.get("message_bytes")
-    if size > limit:
+    if size > limit and not notice:
         raise MessageTooLarge(
             f"The message has {size} bytes, over the size limit of {limit}. Put the text into a file and send "
             "its path, or raise the setting message_bytes.",
@@ -222,9 +281,9 @@ def _check(act: Act, content: str, type: str, summary: str | None, reason: str |
             limit=limit,
             setting="message_bytes",
         )
-    for field, text, longest in (("summary", summary, 500), ("reason", reason, 10_000)):
-        if text is not None and len(check_storable(text, field)) > longest:
-            raise InvalidRequest(f"{field} has {len(text)} characters, {longest} are allowed.", field=field)
+    for field, text, longest in (("summary", summary, SUMMARY_LIMIT), ("reason", reason, REASON_LIMIT)):
+        if text is not None:
+            check_text(text, field, limit=longest)
 
 
 def _full(name: str, limit: int) -> InboxFull:

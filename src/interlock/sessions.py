@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from interlock.clock import iso
 from interlock.errors import MemberNotFound
-from interlock.model.names import HUMAN, LEAD, SYSTEM
+from interlock.model.names import HUMAN, LEAD, PERSON_KEY, SESSION_KEY_LIMIT, SYSTEM, check_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class Act:
         "at",
         "clock",
         "face",
+        "head",
         "home",
         "name",
         "process",
@@ -67,6 +68,7 @@ class Act:
         self.run = caller.run
         self.process = caller.process
         self.at = iso(clock.now())
+        self.head = 0
         self.topics: set[str] = set()
         self.warnings: list[str] = []
         self._settings: Settings | None = None
@@ -78,7 +80,7 @@ class Act:
     def settings(self) -> Settings:
         """The settings with the team's own laid over."""
         if self._settings is None:
-            self._settings = self.home.for_team(self.rows.team.get().settings)
+            self._settings = self.home.for_team(self.rows.team.settings())
         return self._settings
 
     @property
@@ -94,14 +96,15 @@ class Act:
     def event(self, type: str, task_id: str | None = None, /, **payload: Any) -> int:
         """Append an event of this verb."""
         self.topics.add("events")
-        return self.rows.events.append(type, self.name, task_id, self.at, payload)
+        self.head = self.rows.events.append(type, self.name, task_id, self.at, payload)
+        return self.head
 
     def later(self, seconds: float) -> str:
         """The time `seconds` from now."""
         return iso(self.clock.now() + seconds)
 
 
-def begin(rows: Rows, caller: Caller, settings: Settings, clock: Clock, *, acknowledge: bool = True) -> Act:
+def begin(rows: Rows, caller: Caller, settings: Settings, clock: Clock, *, acknowledge: bool = False) -> Act:
     """Start a verb: find the member, begin its session where it is new, and, for a verb that is a turn boundary of a
     session without an id, note that what was delivered to it was seen.
 
@@ -128,7 +131,12 @@ def begin(rows: Rows, caller: Caller, settings: Settings, clock: Clock, *, ackno
 
 
 def open_session(act: Act) -> None:
-    """Begin the act's session; unacknowledged mail of earlier ones goes back to the inbox."""
+    """Begin the act's session; unacknowledged mail of earlier ones goes back to the inbox.
+
+    Raises:
+        InvalidRequest: its id is no text of at most 200 characters.
+    """
+    check_text(act.session, "session", limit=SESSION_KEY_LIMIT, required=True)
     act.rows.team.begin_session(act.name, act.session, act.at, act.process)
     again = act.rows.messages.requeue(act.name, except_session=act.session, numbers=None)
     act.event("session.began", member=act.name, session=act.session, redelivered=len(again))
@@ -150,7 +158,7 @@ def add_person(act: Act, name: str) -> None:
 
     person = Member(
         name=name,
-        session_key=f"person:{name}",
+        session_key=f"{PERSON_KEY}{name}",
         inbox=name,
         role="person",
         agent=None,

@@ -145,6 +145,10 @@ class Settings:
         """The same settings with one team's own values laid over."""
         return Settings(self._home, values, self._environment)
 
+    def for_home(self, values: Mapping[str, Any]) -> Settings:
+        """The same settings with other values of the home."""
+        return Settings(values, self._team, self._environment)
+
     def get(self, name: str) -> Any:
         """The value in force, parsed."""
         return self.look_up(name)[0]

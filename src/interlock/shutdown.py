@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from interlock.errors import Forbidden, RequestNotFound
-from interlock.mailbox import recipient, send
-from interlock.model.names import LEAD, check_text
+from interlock.mailbox import recipient, send, sent_before
+from interlock.model.message import Message
+from interlock.model.names import LEAD, SYSTEM, check_text
 from interlock.sessions import Act
 
 REASON_LIMIT = 2000
@@ -37,21 +38,7 @@ def request(act: Act, member: str | None = None, *, reason: str | None = None) -
         if open_request["subject"] == subject and open_request["asked_by"] == act.name:
             return open_request
     asked = [subject] if subject != act.name else _concerned(act)
-    made = {
-        "id": f"shutdown-{act.clock.new_id()[:8]}",
-        "subject": subject,
-        "asked_by": act.name,
-        "asked": asked,
-        "answers": {},
-        "reason": reason,
-        "state": "open" if asked else "granted",
-        "at": act.at,
-        "expires_at": act.later(act.settings.get("shutdown_timeout")),
-    }
-    act.rows.requests.insert(made)
-    act.event("shutdown.requested", request=made["id"], subject=subject, to=asked, reason=reason)
-    if not asked:
-        act.event("shutdown.granted", request=made["id"])
+    made = _open(act, subject, asked, reason)
     text = (
         f"Please finish or release your tasks and shut down.{f' Reason: {reason}' if reason else ''}"
         if subject != act.name
@@ -90,7 +77,7 @@ def answer(
         act.event("shutdown.granted", request=found["id"])
     elif state == "rejected":
         act.event("shutdown.rejected", request=found["id"], reason=reason)
-    if announce and found["asked_by"] != act.name:
+    if announce and found["asked_by"] != act.name and act.rows.team.address(found["asked_by"]) is not None:
         word = "agrees to" if approve else "rejects"
         send(
             act,
@@ -101,10 +88,42 @@ def answer(
     return {**found, "answers": answers, "state": state}
 
 
-def closed_by_message(act: Act, type: str, request_id: str | None, reason: str | None) -> None:
-    """A `shutdown_approved` or `shutdown_rejected` sent as a message closes the request alike."""
-    if type in ("shutdown_approved", "shutdown_rejected"):
-        answer(act, request_id, approve=type == "shutdown_approved", reason=reason or "rejected", announce=False)
+def send_message(act: Act, to: str, content: str, *, type: str, **fields: Any) -> Message:
+    """Send a message of one of the shutdown types. It does what the verb would do (decision 6): a `shutdown_request`
+    opens a request that its recipient can answer, an answer closes the request it answers.
+
+    From the lead or a person a request asks its recipient to stop; from anybody else it announces the sender's own
+    shutdown. An answer that names no request, where none is open, is only a message.
+
+    Raises:
+        as `mailbox.send`; RequestNotFound: the request named does not ask the sender, or several do and none is named.
+    """
+    before = sent_before(act, fields.get("client_id"))
+    if before:
+        return before[0]
+    request_id, reason, approve = fields.pop("request_id", None), fields.get("reason"), fields.get("approve")
+    if type == "shutdown_request" and request_id is None:
+        name = recipient(act, to)[0]
+        subject = name if act.leads else act.name
+        if name != act.name:
+            expire(act)
+            same = [r for r in act.rows.requests.open() if (r["subject"], r["asked_by"]) == (subject, act.name)]
+            found = next((r for r in same if name in r["asked"]), None) or _open(act, subject, [name], reason)
+            request_id = found["id"]
+    elif type != "shutdown_request":
+        approve = {"shutdown_approved": True, "shutdown_rejected": False}.get(type, approve)
+        request_id = _answered(act, request_id, approve, reason, recipient(act, to)[0])
+    return send(act, to, content, type=type, request_id=request_id, **fields)
+
+
+def _answered(act: Act, request_id: str | None, approve: bool | None, reason: str | None, to: str) -> str | None:
+    """Close what the message answers; the id of the request."""
+    if approve is None or (request_id is None and not _unanswered(act)):
+        return request_id
+    asked_by = _asking(act, request_id)["asked_by"]
+    # Who asked reads it in this very message, unless that goes to somebody else.
+    closed = answer(act, request_id, approve=approve, reason=reason or "rejected", announce=asked_by != to)
+    return str(closed["id"])
 
 
 def expire(act: Act) -> list[dict[str, Any]]:
@@ -119,7 +138,8 @@ def expire(act: Act) -> list[dict[str, Any]]:
                 act, found["asked_by"],
                 f"{', '.join(silent)} did not answer the shutdown request. "
                 f"`interlock stop --now --member {found['subject']}` ends {found['subject']} without an answer.",
-                type="message", request_id=found["id"], notice=True, summary="shutdown request unanswered",
+                type="message", request_id=found["id"], notice=True, sender=SYSTEM,
+                summary="shutdown request unanswered",
             )  # fmt: skip
     return late
 
@@ -144,7 +164,7 @@ def _asking(act: Act, request_id: str | None) -> dict[str, Any]:
                 f"The shutdown request {request_id} is {found['state']} already.", request_id=request_id
             )
         return found
-    mine = [r for r in act.rows.requests.open() if act.name in r["asked"] and act.name not in r["answers"]]
+    mine = _unanswered(act)
     if len(mine) != 1:
         which = ", ".join(r["id"] for r in mine)
         raise RequestNotFound(
@@ -153,6 +173,30 @@ def _asking(act: Act, request_id: str | None) -> dict[str, Any]:
             candidates=[r["id"] for r in mine],
         )  # fmt: skip
     return mine[0]
+
+
+def _unanswered(act: Act) -> list[dict[str, Any]]:
+    """The open requests that wait for the actor."""
+    return [r for r in act.rows.requests.open() if act.name in r["asked"] and act.name not in r["answers"]]
+
+
+def _open(act: Act, subject: str, asked: list[str], reason: str | None) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "id": f"shutdown-{act.clock.new_id()[-12:]}",
+        "subject": subject,
+        "asked_by": act.name,
+        "asked": asked,
+        "answers": {},
+        "reason": reason,
+        "state": "open" if asked else "granted",
+        "at": act.at,
+        "expires_at": act.later(act.settings.get("shutdown_timeout")),
+    }
+    act.rows.requests.insert(made)
+    act.event("shutdown.requested", request=made["id"], subject=subject, to=asked, reason=reason)
+    if not asked:
+        act.event("shutdown.granted", request=made["id"])
+    return made
 
 
 def _state(found: dict[str, Any], answers: dict[str, Any]) -> str:

@@ -5,19 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from interlock.errors import (
+    Forbidden,
     InvalidMemberName,
     InvalidRequest,
     MemberExists,
     MemberLimit,
-    MemberNotFound,
     MembersRunning,
 )
+from interlock.ledger import Rows
 from interlock.model.message import escaped
 from interlock.model.names import LEAD, check_member_name, check_session_key, check_text, sanitized
-from interlock.model.task import HELD, STATUS
+from interlock.model.task import FINAL, HELD, STATUS
 from interlock.model.team import Member
 from interlock.sessions import Act, unknown_member
 from interlock.settings import known
+from interlock.tasks.finish import ask_reviewer
 from interlock.tasks.transition import end_run, move, waiting_state
 
 PERMISSIONS = ("ask", "workspace", "read-only", "unattended")
@@ -33,6 +35,7 @@ def spawn(
     type: str | None = None,
     model: str | None = None,
     permissions: str | None = None,
+    env: list[str] | None = None,
 ) -> Member:
     """Register a member with the session key `agent:<agent id, default its name>:teammate:<uuid4>`.
 
@@ -40,7 +43,9 @@ def spawn(
         InvalidMemberName: the name breaks the rule, is reserved, or collides with another's inbox directory.
         MemberExists: there is a member of that name.
         MemberLimit: the team has `member_limit` members.
+        Forbidden: the actor is a plain member.
     """
+    _must_lead(act, "spawn a member")
     check_member_name(name)
     if act.rows.team.member(name) is not None:
         raise MemberExists(f"There is a member {name!r} already. `interlock member list` shows all.", member=name)
@@ -75,10 +80,12 @@ def spawn(
         model=model,
         permissions=permissions,
         status="active",
-        unread=0,
+        # A name is an address: what was sent to an earlier member of that name waits for this one.
+        unread=len(act.rows.messages.undelivered(name)),
         session=None,
         joined_at=act.at,
         last_active_at=None,
+        env=env,
     )
     act.rows.team.add_member(member)
     act.event("member.spawned", name=name, session_key=key, agent=agent)
@@ -87,7 +94,7 @@ def spawn(
 
 
 def remove(act: Act, name: str, *, running: bool, reason: str = "removed") -> list[str]:
-    """Take a member out of the team; its tasks go back to the queue.
+    """Take a member out of the team; its tasks go back to the queue, what it was to review goes to a human.
 
     Args:
         running: whether a program of that member is at work now; it must be stopped first.
@@ -96,8 +103,11 @@ def remove(act: Act, name: str, *, running: bool, reason: str = "removed") -> li
         The ids of the tasks it gave back.
 
     Raises:
-        MemberNotFound, MembersRunning; InvalidRequest for the lead.
+        MemberNotFound, MembersRunning; InvalidRequest for the lead; Forbidden for another than the member itself, the
+        lead or a human.
     """
+    if name != act.name:
+        _must_lead(act, "remove another member")
     member = act.rows.team.member(name)
     if member is None or member.role == "person":
         raise unknown_member(act.rows, name)
@@ -112,26 +122,30 @@ def remove(act: Act, name: str, *, running: bool, reason: str = "removed") -> li
     given_back = []
     for task in act.rows.tasks.owned(name):
         if task.state in HELD:
+            if task.state == "review":
+                continue  # Its work is done; verify and review go on without it.
             number = task.run
             end_run(act, task, "reclaimed", f"{name} was removed")
-            if task.state == "review":
-                continue  # Its work is done; the review goes on without it.
             move(act, task, waiting_state(task), reason=f"{name} was removed")
             act.event("task.reclaimed", task.id, run=number, reason=f"{name} was removed")
             given_back.append(task.id)
-    for task in act.rows.tasks.select(states=("ready", "backlog", "deadletter")):
+    waiting = [task for task in act.rows.tasks.select() if task.state not in FINAL]
+    for task in waiting:
         if name in (task.assignee, task.reserved):
             act.rows.tasks.update(task, assignee=None, reserved=None, updated_at=act.at)
             act.event("task.assigned", task.id, assignee=None)
+            act.topics.add("tasks")
     act.rows.team.remove_member(name)
+    for task in waiting:
+        if task.state == "review" and task.review == name and task.verifying is None:
+            ask_reviewer(act, task)
     act.event("member.removed", name=name, reason=reason)
     act.topics.add("members")
     return given_back
 
 
-def members(act_or_rows: Any) -> list[Member]:
+def members(rows: Rows) -> list[Member]:
     """All members, the lead first, each with what it works on. People are not members."""
-    rows = getattr(act_or_rows, "rows", act_or_rows)
     current = rows.tasks.current()
     found = [member for member in rows.team.members() if member.role != "person"]
     for member in found:
@@ -146,7 +160,9 @@ def configure(act: Act, changes: dict[str, Any]) -> dict[str, Any]:
 
     Raises:
         InvalidRequest: an unknown setting, one that is not the team's, or a bad value.
+        Forbidden: the actor is a plain member.
     """
+    _must_lead(act, "change the settings of the team")
     team = act.rows.team.get()
     settings = dict(team.settings)
     for name, value in changes.items():
@@ -171,7 +187,7 @@ def state_block(act: Act) -> str:
         counts[STATUS[state]] = counts.get(STATUS[state], 0) + count
     counts.pop("deleted", None)
     lines = ["=== TEAM STATE ===", f"Team: {team.name}", f"Status: {team.status}", "Members:"]
-    for member in members(act):
+    for member in members(act.rows):
         work = f", on {member.current_task}" if member.current_task else ""
         lines.append(f"- {member.name} ({'Lead' if member.role == LEAD else 'Member'}): {member.status}{work}")
     shown = ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "none"
@@ -182,14 +198,6 @@ def state_block(act: Act) -> str:
     return escaped("\n".join(lines)) + "\n"
 
 
-def member_named(act: Act, name: str) -> Member:
-    """That member.
-
-    Raises:
-        MemberNotFound: there is none.
-    """
-    found = act.rows.team.member(name)
-    if found is None:
-        error: MemberNotFound = unknown_member(act.rows, name)
-        raise error
-    return found
+def _must_lead(act: Act, what: str) -> None:
+    if not act.leads:
+        raise Forbidden(f"Only the lead or a human may {what}. Ask: `interlock message send --to lead …`.")

@@ -12,10 +12,11 @@ def complete(rows: Rows, tasks: list[Task]) -> list[Task]:
     blockers: dict[str, list[tuple[str, str]]] = {}
     blocks: dict[str, list[str]] = {}
     for blocker, state, blocked, blocked_state in dict.fromkeys(rows.graph.edges_of(list(by_id))):
-        if state != "done":
+        # What is done, cancelled or deleted waits for nothing any more.
+        if state != "done" and blocked_state not in FINAL:
             if blocked in by_id:
                 blockers.setdefault(blocked, []).append((blocker, state))
-            if blocker in by_id and blocked_state != "deleted":
+            if blocker in by_id:
                 blocks.setdefault(blocker, []).append(blocked)
     asked = {}
     if any(task.state in HELD or task.state == "deadletter" for task in tasks):

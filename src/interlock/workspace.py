@@ -9,6 +9,7 @@ Everything that uses the core (the client, the runner, a server) does so through
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 
 from interlock.mirror import Mirror
@@ -38,8 +39,12 @@ class Workspace:
         self.clock = clock
         self.mirror = Mirror(directory, ledger, clock)
 
+    def log_path(self, task_id: str, run: int, kind: str = "output") -> str:
+        """Where what a run (`output`), or its verify (`verify`), printed is kept."""
+        return os.path.join(self.directory, "runs", task_id, f"{kind}.{run}.log")
+
     @contextmanager
-    def act(self, caller: Caller, *, acknowledge: bool = True) -> Iterator[Act]:
+    def act(self, caller: Caller, *, acknowledge: bool = False) -> Iterator[Act]:
         """One verb: everything inside is one transaction. Raising changes nothing.
 
         Args:
@@ -52,7 +57,7 @@ class Workspace:
         with self.ledger.transaction() as rows:
             act = begin(rows, caller, self.home_settings, self.clock, acknowledge=acknowledge)
             yield act
-            head = rows.events.head()
+            head = act.head or rows.events.head()
             mirrored = act.settings.get("mirror")
         act.warnings = self.mirror.catch_up(head) if mirrored else []
         if act.topics:
@@ -74,4 +79,4 @@ class Workspace:
 
     def settings(self, rows: Rows) -> Settings:
         """The settings with the team's own laid over."""
-        return self.home_settings.for_team(rows.team.get().settings)
+        return self.home_settings.for_team(rows.team.settings())

@@ -11,6 +11,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
 PACKAGE = SRC / "interlock"
+DEMO_PROJECT = PACKAGE / "demo" / "project"
+DEMO_AGENTS = PACKAGE / "demo" / "agents"
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -44,8 +46,9 @@ class Source(NamedTuple):
 
 @cache
 def files(under: Path = PACKAGE) -> tuple[Source, ...]:
-    """Every Python file below `under`."""
-    texts = ((path, path.read_text(encoding="utf-8")) for path in sorted(under.rglob("*.py")))
+    """Every Python file below `under`; what the demo puts into a user's directory is data, not ours to import."""
+    paths = (path for path in sorted(under.rglob("*.py")) if not path.is_relative_to(DEMO_PROJECT))
+    texts = ((path, path.read_text(encoding="utf-8")) for path in paths if not path.is_relative_to(DEMO_AGENTS))
     return tuple(Source(path, text, ast.parse(text, str(path))) for path, text in texts)
 
 

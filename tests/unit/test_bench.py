@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.__main__ import main, scenarios, table
-from bench.measure import Row, median, quantile
+from bench.measure import Row, at_least_times, at_most, median, quantile
 
 
 def test_a_quantile_is_a_value_that_was_measured() -> None:
@@ -16,8 +16,15 @@ def test_a_quantile_is_a_value_that_was_measured() -> None:
 
 def test_a_row_stands_beside_its_floor() -> None:
     assert Row("claim", 4.0, 2.0).ratio == 2.0
-    assert "2.0x" in table([Row("claim", 4.0, 2.0, goal=10.0)])
+    assert "2.00x" in table([Row("claim", 4.0, 2.0)])
     assert Row("start", 4.0).as_dict()["ratio"] is None
+
+
+def test_a_row_says_whether_its_goals_are_kept() -> None:
+    assert Row("wake", 4.0, goals=(at_most(5.0),)).met is True
+    assert Row("claim", 4.0, 8.0, (at_most(5.0), at_least_times(0.6))).met is False
+    assert "✗" in table([Row("claim", 4.0, 8.0, (at_least_times(0.6),))])
+    assert Row("start", 4.0).met is None
 
 
 def test_every_scenario_has_a_name() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+from functools import partial
 from pathlib import Path
 
+import anyio
 import pytest
 
 from interlock.errors import InvalidRequest
@@ -24,7 +26,7 @@ def check(command: str, workdir: Path, **changes: object) -> Evidence:
         "stop_grace": 5.0,
         **changes,
     }
-    return verify(command, **arguments)  # type: ignore[arg-type]
+    return anyio.run(partial(verify, command, **arguments))  # type: ignore[arg-type]
 
 
 def test_exit_zero_passes_and_is_written_down(tmp_path: Path) -> None:
@@ -70,9 +72,10 @@ def test_a_verify_never_runs_under_the_token_of_the_session_it_checks(tmp_path: 
     assert token not in evidence.tail
 
 
-def test_a_command_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequest):
-        check("echo 'a", tmp_path)
+def test_a_command_that_cannot_be_read_does_not_pass_and_says_why(tmp_path: Path) -> None:
+    evidence = check("echo 'never closed", tmp_path)
+    assert (evidence.passed, evidence.exit_code) == (False, None)
+    assert "quote" in evidence.tail
 
 
 USER = {

@@ -5,6 +5,9 @@ Files are made from the current rows, never from an event, so a late writer cann
 its own change. How far the mirror has come is a small file beside it, not a row: a second durable commit for each verb
 would halve the speed, and after power loss `interlock doctor` compares every file anyway.
 
+What is written and what is noted as written come from one snapshot, and every step may be done twice: a pass that was
+killed is done again from where the position file stands. Without a position that can be read, everything is written.
+
 A commit that stands is never undone for a file's sake: what cannot be written now is owed, the verb succeeds with the
 warning `mirror_pending`, and the team's next verb, a read too, tries again before it answers.
 """
@@ -14,22 +17,60 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from binascii import crc32
 
-from interlock.mirror import files
+from interlock.errors import InterlockError
+from interlock.mirror.files import Tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from interlock.clock import Clock
-    from interlock.ledger import Ledger, Rows
+    from interlock.ledger import Ledger
 
 PENDING = "mirror_pending"
 LOCK = ".mirror.lock"
 POSITION = ".mirror.json"
 PATIENCE = 2.0
-_RUN_EVENTS = frozenset({"task.claimed", "run.heartbeat", "task.transitioned"})
-_MAIL_EVENTS = ("message.sent", "message.delivered", "message.requeued")
+"""Seconds a verb waits for another process's pass."""
+REBUILD_PATIENCE = 10.0
+
+
+class Position:
+    """How far the files have come: the newest event they show, what could not be written, and for each inbox file
+    its size and the number of the last message it took in."""
+
+    __slots__ = ("inboxes", "owed", "seq")
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self.owed: list[tuple[str, str]] = []
+        self.inboxes: dict[str, tuple[int, int]] = {}
+
+    @classmethod
+    def parse(cls, data: bytes | None) -> Position | None:
+        """The position in a file's content; null where it is missing or torn."""
+        # What follows the line is the end of a longer one, from a process killed before it had cut it off.
+        sum_, _, text = (data or b"").partition(b"\n")[0].partition(b" ")
+        found = cls()
+        try:
+            if int(sum_, 16) != crc32(text):
+                return None
+            fields = json.loads(text)
+            found.seq = int(fields["seq"])
+            found.owed = [(str(kind), str(name)) for kind, name in fields["owed"]]
+            found.inboxes = {str(name): (int(size), int(n)) for name, (size, n) in fields["inboxes"].items()}
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return None
+        return found
+
+    def as_bytes(self) -> bytes:
+        """The reverse of `parse`: one line of JSON, after its checksum, since the file is written in place."""
+        text = json.dumps({"seq": self.seq, "owed": self.owed, "inboxes": self.inboxes}).encode()
+        return b"%08x %b\n" % (crc32(text), text)
+
+    def covers(self, head: int) -> bool:
+        """Whether nothing up to the event `head` is left to do."""
+        return self.seq >= head and not self.owed
 
 
 class Mirror:
@@ -43,143 +84,92 @@ class Mirror:
     def catch_up(self, head: int) -> list[str]:
         """Bring the files up to the event `head`; answers `["mirror_pending"]` where that is not possible now."""
         try:
-            if self._covered(self._position(), head):
-                return []
-            return self._with_lock(head)
-        except OSError:
+            with Tree(self.directory) as tree:
+                if _covered(tree, head):
+                    return []
+                lock = self._lock(tree, PATIENCE, head)
+                if lock is None:
+                    return [] if _covered(tree, head) else [PENDING]
+                try:
+                    return [PENDING] if self._drain(tree, head) else []
+                finally:
+                    os.close(lock)
+        except (OSError, InterlockError):
+            # Whatever keeps the files back, a full disk or a ledger that is busy, the commit stands.
             return [PENDING]
 
     def rebuild(self) -> list[str]:
-        """Write every file again, whatever the position says; the paths that could not be written."""
-        with self._ledger.snapshot() as rows:
-            work = Work.everything(rows)
-        lock = os.open(os.path.join(self.directory, LOCK), os.O_WRONLY | os.O_CREAT, files.FILE_MODE)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            position: dict[str, Any] = {"seq": 0, "inboxes": {}, "owed": None}
-            return self._drain(position, work)
-        finally:
-            os.close(lock)
+        """Compare every file with the ledger, and write again what differs; answers what could not be written.
 
-    def position(self) -> int:
-        """The newest event the files show."""
-        return int(self._position()["seq"])
-
-    def _with_lock(self, head: int) -> list[str]:
-        lock = os.open(os.path.join(self.directory, LOCK), os.O_WRONLY | os.O_CREAT, files.FILE_MODE)
-        try:
-            pause, deadline = 0.000_3, self._clock.monotonic() + PATIENCE
-            while True:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if self._covered(self._position(), head):
-                        return []
-                    if self._clock.monotonic() > deadline:
-                        return [PENDING]
-                    self._clock.sleep(pause)
-                    pause = min(pause * 1.6, 0.01)
-            position = self._position()
-            if self._covered(position, head):
-                return []
-            with self._ledger.snapshot() as rows:
-                work = Work.since(rows, position)
-            return [PENDING] if self._drain(position, work) else []
-        finally:
-            os.close(lock)
-
-    def _drain(self, position: dict[str, Any], work: Work) -> list[str]:
-        from interlock.mirror.drain import Drain
-
-        drain = Drain(self.directory, self._ledger, self._clock, position["inboxes"])
-        owed = drain.run(work)
-        position["seq"] = work.head
-        position["owed"] = owed or None
-        files.replace(os.path.join(self.directory, POSITION), json.dumps(position).encode())
-        drain.log_conflicts()
-        return owed
-
-    def _position(self) -> dict[str, Any]:
-        data = files.read(os.path.join(self.directory, POSITION))
-        if data is not None:
+        Raises:
+            OSError: the team's directory cannot be written at all.
+        """
+        with Tree(self.directory) as tree:
+            lock = self._lock(tree, REBUILD_PATIENCE, None)
+            if lock is None:
+                return [f"everything: another process holds {LOCK}"]
             try:
-                position = json.loads(data)
-                return {"seq": int(position["seq"]), "inboxes": dict(position["inboxes"]), "owed": position["owed"]}
-            except (KeyError, TypeError, ValueError):
-                pass  # Torn by power loss: start from nothing, which writes everything again.
-        return {"seq": 0, "inboxes": {}, "owed": None}
+                return [f"{kind} {name}".rstrip() for kind, name in self._rebuild(tree).owed]
+            finally:
+                os.close(lock)
 
-    def _covered(self, position: dict[str, Any], head: int) -> bool:
-        return position["seq"] >= head and not position["owed"]
+    def position(self) -> int | None:
+        """The newest event the files show; null where that is not known."""
+        with Tree(self.directory) as tree:
+            found = _position(tree)
+        return None if found is None else found.seq
 
+    def _lock(self, tree: Tree, patience: float, head: int | None) -> int | None:
+        """The lock; null when somebody else has covered `head` meanwhile, or kept the lock for too long."""
+        pause, deadline = 0.000_3, self._clock.monotonic() + patience
+        while True:
+            lock = tree.lock(LOCK)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if tree.is_same(LOCK, lock):
+                    return lock
+            except BlockingIOError:
+                if (head is not None and _covered(tree, head)) or self._clock.monotonic() > deadline:
+                    os.close(lock)
+                    return None
+                self._clock.sleep(pause)
+                pause = min(pause * 1.6, 0.01)
+            except BaseException:
+                os.close(lock)
+                raise
+            os.close(lock)
 
-class Work:
-    """What has to be written: which tasks (with the states their files may lie in), inboxes, whether config.json."""
+    def _drain(self, tree: Tree, head: int) -> bool:
+        """Write what changed since the position; whether something is still owed."""
+        from interlock.mirror.drain import AT_ONCE, Drain
 
-    __slots__ = ("config", "fresh", "head", "inboxes", "runs", "tasks")
+        position = _position(tree)
+        if position is None:
+            return bool(self._rebuild(tree).owed)
+        while not position.covers(head):
+            before = position.seq
+            drain = Drain(tree, self.directory, self._ledger, self._clock, position)
+            drain.advance()
+            tree.overwrite(POSITION, position.as_bytes())
+            if position.seq - before < AT_ONCE:
+                break
+        return bool(position.owed)
 
-    def __init__(self) -> None:
-        self.head = 0
-        self.config = False
-        self.tasks: dict[str, set[str]] = {}
-        self.runs: set[str] = set()
-        self.inboxes: dict[str, bool] = {}
-        self.fresh: dict[str, list[int]] = {}
+    def _rebuild(self, tree: Tree) -> Position:
+        from interlock.mirror.rebuild import rebuild
 
-    @classmethod
-    def since(cls, rows: Rows, position: dict[str, Any]) -> Work:
-        """What the events after the position touched, and what an earlier attempt still owes."""
-        work = cls()
-        work.head = position["seq"]
-        for seq, type, task_id, payload in rows.events.raw_since(position["seq"]):
-            work.head = seq
-            work._note(type, task_id, payload)
-        for kind, name in position["owed"] or ():
-            if kind == "task":
-                work.tasks.setdefault(name, set()).update(_all_states())
-                work.runs.add(name)
-            elif kind == "inbox":
-                work.inboxes[name] = True
-            else:
-                work.config = True
-        return work
-
-    @classmethod
-    def everything(cls, rows: Rows) -> Work:
-        """All files of the team."""
-        work = cls()
-        work.head = rows.events.head()
-        work.config = True
-        work.inboxes = dict.fromkeys(rows.team.names(), True)
-        states = set(_all_states())
-        work.tasks = {task.id: set(states) for task in rows.tasks.select(states=states)}
-        work.runs = set(work.tasks)
-        return work
-
-    def _note(self, type: str, task_id: str | None, payload: str) -> None:
-        if task_id is not None:
-            if not type.startswith(("question.", "mirror.")):
-                origins = self.tasks.setdefault(task_id, set())
-                if type == "task.transitioned":
-                    origins.add(json.loads(payload)["from"])
-                if type in _RUN_EVENTS:
-                    self.runs.add(task_id)
-        elif type in _MAIL_EVENTS:
-            fields = json.loads(payload)
-            name = fields["to"]
-            if type == "message.sent":
-                self.inboxes.setdefault(name, False)
-                self.fresh.setdefault(name, []).append(fields["n"])
-            else:
-                self.inboxes[name] = True
-        elif type.startswith(("team.", "member.")):
-            self.config = True
-            if type.startswith("member."):
-                self.inboxes[json.loads(payload)["name"]] = True
+        position = rebuild(tree, self.directory, self._ledger, self._clock)
+        tree.overwrite(POSITION, position.as_bytes())
+        return position
 
 
-def _all_states() -> tuple[str, ...]:
-    from interlock.model.task import STATES
+def _position(tree: Tree) -> Position | None:
+    return Position.parse(tree.read(POSITION))
 
-    return STATES
+
+def _covered(tree: Tree, head: int) -> bool:
+    position = _position(tree)
+    return position is not None and position.covers(head)
+
+
+__all__ = ["LOCK", "PENDING", "POSITION", "Mirror", "Position"]

@@ -1,4 +1,8 @@
-"""Writing files so that a reader sees the old one or the new one, never half of one.
+"""Writing files so that a reader sees the old one or the new one, never half of one, and none outside the directory.
+
+A `Tree` reaches everything from the descriptor of its root, one component after the other, and never through a
+symbolic link: a link that somebody laid inside the team's directory makes a write fail, it does not lead it elsewhere.
+And a directory that is renamed meanwhile (a team being deleted) is not made anew under its old name.
 
 Not synced to disk: everything here can be written again from the ledger, which is.
 """
@@ -6,77 +10,278 @@ Not synced to disk: everything here can be written again from the ledger, which 
 from __future__ import annotations
 
 import os
+import stat
 
+from interlock.clock import iso
+
+EDITED = ".edited-"
 FILE_MODE = 0o600
 DIRECTORY_MODE = 0o700
 
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+# Not to wait: a FIFO that lies where a file should be would hold up the verb for ever.
+_READ = os.O_RDONLY | os.O_NONBLOCK | _NOFOLLOW
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | _NOFOLLOW
+_OVERWRITE = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | _NOFOLLOW
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | _NOFOLLOW
 
-def replace(path: str, data: bytes) -> None:
-    """Put `data` at `path` in one step; directories on the way are made.
 
-    Raises:
-        OSError: the file system refused; nothing was half-written and no temporary file stays.
+class NotAFile(OSError):
+    """Something else (a directory, a link, a device) lies where a file should be."""
+
+
+class Tree:
+    """The files below `root`. Paths are relative to it, with slashes.
+
+    Every method raises OSError where the file system refuses; nothing is then half-written.
     """
-    temporary = f"{path}.{os.getpid()}.tmp"
-    try:
-        descriptor = _create(temporary)
-    except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), mode=DIRECTORY_MODE, exist_ok=True)
-        descriptor = _create(temporary)
-    try:
+
+    def __init__(self, root: str) -> None:
+        self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        os.close(self._root)
+
+    def __enter__(self) -> Tree:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self, path: str) -> bytes | None:
+        """The content of a file; null where there is nothing.
+
+        Raises:
+            NotAFile: something else lies there.
+        """
         try:
-            _write_all(descriptor, data)
+            descriptor = self._open(path, _READ)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        try:
+            size = _regular(descriptor, path).st_size
+            data = os.read(descriptor, size + 1)
+            if len(data) == size:
+                return data
+            pieces = [data]
+            while data:
+                data = os.read(descriptor, 1 << 20)
+                pieces.append(data)
+            return b"".join(pieces)
         finally:
             os.close(descriptor)
-        os.replace(temporary, path)
-    except OSError:
-        remove(temporary)
-        raise
 
+    def size(self, path: str) -> int | None:
+        """The size of a file in bytes; null where there is nothing.
 
-def append(path: str, data: bytes, size: int) -> bool:
-    """Append to a file that has exactly `size` bytes; false, and nothing written, where it has not.
+        Raises:
+            NotAFile: something else lies there.
+        """
+        try:
+            with _Parent(self._root, path) as (parent, name):
+                found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if not stat.S_ISREG(found.st_mode):
+            raise NotAFile(f"{path} is no file")
+        return found.st_size
 
-    Raises:
-        OSError: the file system refused; the file is as it was.
-    """
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0))
-    except FileNotFoundError:
-        return False
-    try:
-        if os.fstat(descriptor).st_size != size:
+    def replace(self, path: str, data: bytes) -> None:
+        """Put `data` at `path` in one step; directories on the way are made."""
+        with _Parent(self._root, path, make=True) as (parent, name):
+            temporary = f"{name}.{os.getpid()}.tmp"
+            descriptor = _create(temporary, parent)
+            try:
+                try:
+                    _write_all(descriptor, data)
+                finally:
+                    os.close(descriptor)
+                os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+            except OSError:
+                _unlink(temporary, parent)
+                raise
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        """Put `data` at `path` in place: no new file for each change of something that changes all the time. Whoever
+        reads meanwhile, or after a crash, may see half of it, so `data` must tell whether it is whole."""
+        with _Parent(self._root, path, make=True) as (parent, name):
+            descriptor = os.open(name, _OVERWRITE, FILE_MODE, dir_fd=parent)
+            try:
+                size = _regular(descriptor, path).st_size
+                _write_all(descriptor, data)
+                if size > len(data):
+                    os.ftruncate(descriptor, len(data))
+            finally:
+                os.close(descriptor)
+
+    def append(self, path: str, data: bytes, size: int) -> bool:
+        """Append to a file that has exactly `size` bytes; false, and nothing written, where it has not."""
+        try:
+            descriptor = self._open(path, _APPEND)
+        except (FileNotFoundError, NotADirectoryError):
             return False
         try:
-            _write_all(descriptor, data)
+            found = _regular(descriptor, path)
+            # A second name for the file may lie anywhere: then it is written anew rather than into both.
+            if found.st_size != size or found.st_nlink != 1:
+                return False
+            try:
+                _write_all(descriptor, data)
+            except OSError:
+                os.ftruncate(descriptor, size)
+                raise
+        finally:
+            os.close(descriptor)
+        return True
+
+    def remove(self, path: str) -> None:
+        """Remove a file that may be gone already."""
+        try:
+            with _Parent(self._root, path) as (parent, name):
+                os.unlink(name, dir_fd=parent)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+
+    def move(self, source: str, target: str) -> bool:
+        """Move a file or directory to where nothing lies; false where the source is gone or something lies there."""
+        try:
+            with _Parent(self._root, source) as (old, name), _Parent(self._root, target, make=True) as (new, new_name):
+                if _lies(new_name, new):
+                    return False
+                os.rename(name, new_name, src_dir_fd=old, dst_dir_fd=new)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def make(self, path: str) -> None:
+        """Make a directory, with those on the way."""
+        with _Parent(self._root, f"{path}/.", make=True):
+            return
+
+    def names(self, path: str) -> list[str]:
+        """What lies in a directory; nothing where there is none."""
+        try:
+            with _Parent(self._root, f"{path}/.") as (directory, _):
+                return os.listdir(directory)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def is_directory(self, path: str) -> bool:
+        """Whether a directory lies there."""
+        try:
+            with _Parent(self._root, f"{path}/."):
+                return True
         except OSError:
-            os.ftruncate(descriptor, size)
+            return False
+
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory that is empty; one that is not stays."""
+        try:
+            with _Parent(self._root, path) as (parent, name):
+                os.rmdir(name, dir_fd=parent)
+        except OSError:
+            return  # Something of somebody else's lies in it, or it is gone.
+
+    def lock(self, name: str) -> int:
+        """A descriptor of the lock file `name`, which is made where it is missing. The caller closes it."""
+        return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | _NOFOLLOW, FILE_MODE, dir_fd=self._root)
+
+    def is_same(self, name: str, descriptor: int) -> bool:
+        """Whether `name` in the root is still that open file."""
+        try:
+            there = os.stat(name, dir_fd=self._root, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(there, os.fstat(descriptor))
+
+    def _open(self, path: str, flags: int) -> int:
+        with _Parent(self._root, path) as (parent, name):
+            return os.open(name, flags, dir_fd=parent)
+
+
+class _Parent:
+    """The open directory that holds `path`, and the last part of `path`."""
+
+    __slots__ = ("_descriptor", "_name")
+
+    def __init__(self, root: int, path: str, *, make: bool = False) -> None:
+        *parents, self._name = path.split("/")
+        here = root
+        try:
+            for part in parents:
+                below = _step(here, part, make)
+                if here != root:
+                    os.close(here)
+                here = below
+        except OSError:
+            if here != root:
+                os.close(here)
             raise
-    finally:
-        os.close(descriptor)
-    return True
+        self._descriptor = os.dup(root) if here == root else here
+
+    def __enter__(self) -> tuple[int, str]:
+        return self._descriptor, self._name
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
 
 
-def remove(path: str) -> None:
-    """Remove a file that may be gone already."""
+def _step(parent: int, name: str, make: bool) -> int:
     try:
-        os.unlink(path)
+        return os.open(name, _DIRECTORY, dir_fd=parent)
+    except FileNotFoundError:
+        if not make:
+            raise
+    try:
+        os.mkdir(name, DIRECTORY_MODE, dir_fd=parent)
+    except FileExistsError:
+        pass  # Another process was faster.
+    return os.open(name, _DIRECTORY, dir_fd=parent)
+
+
+def replace(path: str, data: bytes) -> None:
+    """As `Tree.replace`, for a file in a directory that is there."""
+    with Tree(os.path.dirname(path)) as tree:
+        tree.replace(os.path.basename(path), data)
+
+
+def edited_name(name: str, now: float) -> str:
+    """The name under which a file that somebody edited is kept: `<stem>.edited-<time>.<ending>`."""
+    stem, _, ending = name.rpartition(".")
+    return f"{stem}{EDITED}{iso(now).replace(':', '').replace('.', '')}.{ending}"
+
+
+def _create(name: str, parent: int) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW
+    try:
+        return os.open(name, flags, FILE_MODE, dir_fd=parent)
+    except FileExistsError:
+        # Left behind by a killed process that had our number.
+        os.unlink(name, dir_fd=parent)
+        return os.open(name, flags, FILE_MODE, dir_fd=parent)
+
+
+def _unlink(name: str, parent: int) -> None:
+    try:
+        os.unlink(name, dir_fd=parent)
     except FileNotFoundError:
         return
 
 
-def read(path: str) -> bytes | None:
-    """The content of a regular file; null where there is none."""
+def _lies(name: str, parent: int) -> bool:
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read()
+        os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
 
 
-def _create(path: str) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), FILE_MODE)
+def _regular(descriptor: int, path: str) -> os.stat_result:
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        raise NotAFile(f"{path} is no file")
+    return found
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

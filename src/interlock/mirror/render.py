@@ -1,20 +1,21 @@
 """What the mirror's files say, as a pure function of the rows.
 
-A task file seals itself: `ledger_seq` is the newest event about the task, `digest` the hash of everything else in the
-file. So whoever finds one can tell, with no bookkeeping at all, whether the mirror wrote it or somebody edited it,
-and which of two is newer.
+Every file seals itself: `digest` is the hash of everything else in it. So whoever finds one can tell, with no
+bookkeeping at all, whether the mirror wrote it or somebody edited it; and of two files of one task `ledger_seq`, the
+newest event about the task, tells which is newer. Only an inbox, which is appended to, has no seal.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
-from interlock.clock import iso
 from interlock.model.task import Run, Task
 from interlock.model.team import Member, Team
 
+_as_json = json.JSONEncoder(ensure_ascii=False).encode
 _SEAL = b"digest: "
 _SHOWN = (
     "id subject state status owner assignee type priority review verify run run_id attempt blocked_by warnings "
@@ -22,30 +23,44 @@ _SHOWN = (
 ).split()
 
 
-def task_file(task: Task, log: list[tuple[str, str, str]], seq: int) -> bytes:
+def task_file(task: Task, log: Sequence[tuple[str, str, str]], seq: int) -> bytes:
     """The Markdown file of a task: YAML frontmatter, body, Work Log."""
     fields = task.as_dict()
     # JSON values are YAML values, and json is a hundred times faster than a YAML writer.
-    lines = [f"{name}: {json.dumps(fields[name], ensure_ascii=False)}" for name in _SHOWN]
+    lines = [f"{name}: {_as_json(fields[name])}" for name in _SHOWN]
     lines.append(f"ledger_seq: {seq}")
     head = "\n".join(lines)
-    body = with_work_log(task.body, [f"- {at} {author}: {_indented(text)}" for at, author, text in log])
+    body = with_work_log(task.body, log_entries(log))
     text = f"{head}\n---\n\n{body}\n" if body else f"{head}\n---\n"
     content = text.encode("utf-8", "surrogatepass")
-    return b"---\n" + _SEAL + hashlib.sha256(content).hexdigest()[:16].encode() + b"\n" + content
+    return b"---\n" + _SEAL + _digest(content).encode() + b"\n" + content
 
 
 def is_ours(data: bytes) -> bool:
-    """Whether the mirror wrote this task file and nobody has changed it since."""
+    """Whether the mirror wrote this file and nobody has changed it since."""
     start = b"---\n" + _SEAL
-    if not data.startswith(start):
+    if data.startswith(start):
+        digest, _, content = data[len(start) :].partition(b"\n")
+        return _digest(content).encode() == digest
+    if not data.startswith(b"{"):
         return False
-    digest, _, content = data[len(start) :].partition(b"\n")
-    return hashlib.sha256(content).hexdigest()[:16].encode() == digest
+    try:
+        value = json.loads(data)
+        del value["digest"]
+        return _json(value) == data
+    except (ValueError, KeyError, RecursionError):
+        return False
 
 
-def body_of(data: bytes) -> tuple[dict[str, Any], str]:
-    """(frontmatter, body without its Work Log) of a task file that somebody edited.
+def seq_of(data: bytes) -> int:
+    """The `ledger_seq` of a task file, 0 where it has none."""
+    head = data.partition(b"\n---\n")[0]
+    number = head.rpartition(b"\nledger_seq: ")[2]
+    return int(number) if number.isdigit() else 0
+
+
+def body_of(data: bytes, log: Sequence[tuple[str, str, str]]) -> tuple[dict[str, Any], str]:
+    """(frontmatter, body without those Work Log entries) of a task file that somebody edited.
 
     Raises:
         ValueError: it has no frontmatter that can be read.
@@ -57,13 +72,19 @@ def body_of(data: bytes) -> tuple[dict[str, Any], str]:
     if not text.startswith("---\n") or "\n---" not in text[3:]:
         raise ValueError("it has no frontmatter between two lines of ---")
     head, _, rest = text[4:].partition("\n---")
+    head = "\n".join(line for line in head.split("\n") if not line.startswith("digest: "))
     try:
         fields = YAML(typ="safe", pure=True).load(head)
     except YAMLError as error:
         raise ValueError(f"its frontmatter is no YAML: {error}") from None
     if not isinstance(fields, dict):
         raise ValueError("its frontmatter is no list of fields")
-    return fields, without_work_log(rest.partition("\n")[2].strip("\n"))
+    return fields, without_work_log(rest.partition("\n")[2].strip("\n"), log_entries(log))
+
+
+def log_entries(log: Sequence[tuple[str, str, str]]) -> list[str]:
+    """The lines of a Work Log's rows."""
+    return [f"- {at} {author}: {_indented(text)}" for at, author, text in log]
 
 
 def with_work_log(body: str, entries: list[str]) -> str:
@@ -84,11 +105,19 @@ def with_work_log(body: str, entries: list[str]) -> str:
     return "\n".join([*before, *gap, *entries, *rest])
 
 
-def without_work_log(body: str) -> str:
-    """`body` without the entries the mirror put into its Work Log; an emptied section goes too."""
-    kept = [line for line in body.split("\n") if not _is_entry(line)]
-    text = "\n".join(kept).rstrip("\n")
-    return text.removesuffix("## Work Log").rstrip("\n") if text.endswith("## Work Log") else text
+def without_work_log(body: str, entries: list[str]) -> str:
+    """`body` without those of its lines that the mirror added: the reverse of `with_work_log`."""
+    if not entries:
+        return body
+    before, heading, section = ("\n" + body).rpartition("\n## Work Log\n")
+    if not heading:
+        return body
+    for entry in entries:
+        head, found, rest = f"{section}\n".partition(f"\n{entry}\n")
+        if found:
+            section = f"{head}\n{rest}".removesuffix("\n")
+    whole = f"{before}{heading}{section}" if section.strip() else before
+    return whole.removeprefix("\n").strip("\n")
 
 
 def config_file(team: Team, members: list[Member]) -> bytes:
@@ -132,18 +161,15 @@ def heartbeat_file(run: Run) -> bytes:
     )
 
 
-def edited_name(task_id: str, now: float) -> str:
-    """The name an edited task file is kept under."""
-    return f"{task_id}.edited-{iso(now).replace(':', '').replace('.', '')}.md"
-
-
 def _json(value: dict[str, Any]) -> bytes:
-    return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode("utf-8", "surrogatepass")
+    content = json.dumps(value, ensure_ascii=False, indent=2).encode("utf-8", "surrogatepass")
+    # In front of the last brace, so that the file stays plain JSON.
+    return content[:-2] + b',\n  "digest": "' + _digest(content).encode() + b'"\n}\n'
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _indented(text: str) -> str:
     return text.strip("\n").replace("\n", "\n  ")
-
-
-def _is_entry(line: str) -> bool:
-    return line.startswith("- 2") and len(line) > 26 and line[26:27] == " " and line[25] == "Z"

@@ -132,19 +132,30 @@ def as_xml(message: Message) -> str:
         attributes.append(("reason", message.reason))
     if message.redelivered:
         attributes.append(("redelivered", "true"))
-    inside = "".join(f'\n  {name}="{escaped(value)}"' for name, value in attributes)
+    inside = "".join(f'\n  {name}="{escaped_attribute(value)}"' for name, value in attributes)
     return f"<teammate-message{inside}>\n{escaped(message.content)}\n</teammate-message>\n"
 
 
 def escaped(text: str) -> str:
-    """`text` for XML content and double-quoted attributes; characters XML forbids become U+FFFD."""
+    """`text` for XML content; a parser gives back the same, but characters XML forbids become U+FFFD."""
     text = (
         text.replace("&", "&amp;")
         .replace("<", "&lt;")
         .replace(">", "&gt;")
         .replace('"', "&quot;")
         .replace("'", "&apos;")
+        .replace("\r", "&#13;")  # a bare one would be read as a line feed
     )
     if text.isprintable():
         return text
-    return "".join(c if c >= " " or c in "\n\t\r" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return "".join(
+        c if c in "\n\t" or (c >= " " and c not in _FORBIDDEN) else "\N{REPLACEMENT CHARACTER}" for c in text
+    )
+
+
+def escaped_attribute(text: str) -> str:
+    """`text` for a double-quoted XML attribute, where bare line feeds and tabs would be read as blanks."""
+    return escaped(text).replace("\n", "&#10;").replace("\t", "&#9;")
+
+
+_FORBIDDEN = "\ufffe\uffff"

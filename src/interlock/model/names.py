@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from interlock.errors import InvalidMemberName, InvalidRequest, InvalidTeamName
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 LEAD = "lead"
 HUMAN = "human"
 SYSTEM = "interlock"
 """The actor of what Interlock does by itself (runner, scheduler, notices)."""
 
-RESERVED = (LEAD, HUMAN)
+RESERVED = (LEAD, HUMAN, SYSTEM)
+"""Names no member may have: each already stands for somebody."""
+
 NAME_LIMIT = 50
 SESSION_KEY_LIMIT = 200
+METADATA_LIMIT = 65_536
+PERSON_KEY = "person:"
+"""How the session keys of people begin; no program's key does."""
 
 _FIRST = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 _REST = _FIRST | {"-", "_"}
@@ -63,6 +72,8 @@ def check_member_name(name: object) -> str:
 def check_session_key(key: object) -> str:
     """`key`, if it may be a session key: 1 to 200 printable characters without white space.
 
+    A key that would stand for a person, or for Interlock itself, is refused: names and keys share one namespace.
+
     Raises:
         InvalidRequest: it may not.
     """
@@ -76,6 +87,10 @@ def check_session_key(key: object) -> str:
             f"{_shown(key)} cannot be a session key: use 1 to {SESSION_KEY_LIMIT} printable characters "
             "without spaces, such as agent:main:main.",
             field="session_key",
+        )
+    if key.startswith(PERSON_KEY) or sanitized(key).lower() in (HUMAN, SYSTEM):
+        raise InvalidRequest(
+            f"{key!r} is reserved and cannot be a session key; use one such as agent:main:main.", field="session_key"
         )
     return key
 
@@ -119,6 +134,27 @@ def check_storable(value: str, field: str) -> str:
     except UnicodeEncodeError as error:
         raise InvalidRequest(f"{field} is not valid Unicode text: {error.reason}.", field=field) from None
     return value
+
+
+def check_metadata(value: object) -> dict[str, Any]:
+    """`value` as a JSON object of at most 65,536 characters, exactly as it will be read back.
+
+    Raises:
+        InvalidRequest: it is not one.
+    """
+    import json
+
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+        text.encode("utf-8")
+        if isinstance(value, dict) and len(text) <= METADATA_LIMIT:
+            found: dict[str, Any] = json.loads(text)
+            return found
+    except (TypeError, ValueError, RecursionError):
+        pass
+    raise InvalidRequest(
+        f"metadata must be a JSON object of at most {METADATA_LIMIT} characters of Unicode text.", field="metadata"
+    )
 
 
 def _shown(value: object) -> str:

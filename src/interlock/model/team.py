@@ -40,7 +40,10 @@ class Team:
 
 @dataclass(slots=True)
 class Member:
-    """Somebody who takes part. `role` is lead, member or person; a person does not count as a member."""
+    """Somebody who takes part. `role` is lead, member or person; a person does not count as a member.
+
+    `env` names the variables that its programs may see of the runner's environment, beyond those of a task.
+    """
 
     name: str
     session_key: str
@@ -57,6 +60,7 @@ class Member:
     joined_at: str
     last_active_at: str | None
     current_task: str | None = None
+    env: list[str] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The contract's shape."""

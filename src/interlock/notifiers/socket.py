@@ -43,6 +43,7 @@ class SocketNotifier:
         """`home` is the directory of the teams; `runtime` overrides where the sockets are kept."""
         self._home = os.path.realpath(home)
         self._runtime = runtime or runtime_directory()
+        self._directories: dict[str, str] = {}
 
     def notify(self, team: str, topics: Collection[str]) -> None:
         directory = self._directory(team)
@@ -64,8 +65,11 @@ class SocketNotifier:
             return PollingWaiter(changed)
 
     def _directory(self, team: str) -> str:
-        name = crc32(os.fsencode(team), crc32(os.fsencode(self._home + "/")))
-        return f"{self._runtime}/{name:08x}"
+        found = self._directories.get(team)
+        if found is None:
+            name = crc32(os.fsencode(team), crc32(os.fsencode(self._home + "/")))
+            found = self._directories[team] = f"{self._runtime}/{name:08x}"
+        return found
 
     def _bind(self, directory: str, topics: Collection[str], changed: Callable[[], bool] | None) -> Waiter:
         import socket

@@ -1,14 +1,19 @@
 """The main job: a crew of members works off the ready queue until nothing can proceed without a person.
 
 Nobody leads: the crew only pulls what the ledger lets it claim, so a second crew, a person at a terminal or an agent
-with its own session may work in the same team at the same time. One crew per team drives the *plan*, so that a second
-`interlock run` shows the first one's board.
+with its own session may work in the same team at the same time. One crew per team drives the *plan* (see `office`).
+
+One task of the event loop decides (`_turns`): it starts what may start, sleeps until something has changed, and looks
+again. Everything that takes time goes on beside it, so that a stop is always heeded at once.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -16,62 +21,34 @@ from anyio.abc import TaskGroup
 
 from interlock import processes
 from interlock.agent import Update
-from interlock.clock import seconds
-from interlock.errors import AgentError, RunnerAlive
+from interlock.clock import iso, seconds
+from interlock.errors import AgentError, InterlockError, LedgerBusy
 from interlock.executor import Executor
-from interlock.model.names import SYSTEM
-from interlock.model.task import Task
+from interlock.model.task import Run, Task
 from interlock.model.team import Member
 from interlock.notifier import woken
-from interlock.reports import may_take
-from interlock.runner import recovery
-from interlock.runner.environment import allowed_environment
+from interlock.runner import launcher, office, rechecking, recovery
+from interlock.runner.assignment import Terms
+from interlock.runner.lifesigns import lives
+from interlock.runner.outlook import LOST, nothing_left
 from interlock.runner.stop import Stop
-from interlock.runner.verification import verify
-from interlock.runner.worker import Terms, Worker
+from interlock.runner.worker import Worker
 from interlock.sessions import Caller
-from interlock.tasks import finish
-from interlock.tasks.find import find
 from interlock.workspace import Workspace
 
-READY_LOOKED_AT = 10_000
+if TYPE_CHECKING:
+    from interlock.notifier import Waiter
+
 LOOK_AGAIN = 5.0
-"""Seconds between two looks at everything, however quiet it is: runs of dead runners, stopped verifies."""
-
-
-def sign_on(workspace: Workspace) -> str:
-    """Become the team's runner; answers this process as text.
-
-    Raises:
-        RunnerAlive: another living process is it.
-    """
-    own = processes.current().as_text()
-    with workspace.act(Caller(SYSTEM)) as act:
-        team = act.rows.team.get()
-        if team.runner is not None and team.runner != own and recovery.lives(team.runner) is not False:
-            raise RunnerAlive(
-                f"Another runner drives {workspace.name} already (process {team.runner.split('|')[2]}). "
-                "`interlock status` shows what it does; `interlock stop` ends it.",
-                runner=team.runner,
-            )
-        act.rows.team.update(team, runner=own)
-        act.event("runner.started", process=own)
-    return own
-
-
-def sign_off(workspace: Workspace, reason: str) -> None:
-    """No longer be the team's runner."""
-    with workspace.act(Caller(SYSTEM)) as act:
-        team = act.rows.team.get()
-        if team.runner == processes.current().as_text():
-            act.rows.team.update(team, runner=None)
-            act.event("runner.stopped", reason=reason)
+"""Seconds between two looks at everything, however quiet it is: dead runners, stopped verifies."""
+SPARE_THREADS = 8
 
 
 class Crew:
     """The members of one team that have an agent, and what each is doing.
 
-    `executor_for` makes the executor of a member, or raises `AgentError` when its agent cannot be used here.
+    `executor_for` makes the executor of a member, or raises `AgentError` when its agent cannot be used here. `until` is
+    in seconds since the epoch. `take_over`: also from a runner of another machine.
     """
 
     def __init__(
@@ -84,6 +61,7 @@ class Crew:
         until: float | None = None,
         stop: Stop | None = None,
         on_update: Callable[[str, str, Update], None] = lambda member, task, update: None,
+        take_over: bool = False,
     ) -> None:
         self._workspace = workspace
         self._executor_for = executor_for
@@ -92,126 +70,288 @@ class Crew:
         self._until = until
         self.stop = stop or Stop()
         self._on_update = on_update
+        self._take_over = take_over
         self._workers: dict[str, Worker] = {}
-        self._busy: set[str] = set()
+        self._busy: dict[str, Task] = {}
+        self._rechecking: dict[str, anyio.CancelScope] = {}
+        self._recovering = False
+        self._own = processes.current().as_text()
+        self._rouse = anyio.Event()
+        self._deaf: Exception | None = None
 
     async def work(self) -> str:
         """Work until nothing can proceed, the time is up, or somebody stops us; answers why it ended.
 
         Raises:
+            AgentError: no member has an agent, or one has an agent that cannot be run here; nothing was begun.
             RunnerAlive: another runner drives this team.
+            Exception: what `on_update` raised first; the work went on without it.
         """
-        runner = await anyio.to_thread.run_sync(sign_on, self._workspace)
+        workspace = self._workspace
+        terms = await anyio.to_thread.run_sync(self._terms)
+        await anyio.to_thread.run_sync(self._enlist, terms)
+        await anyio.to_thread.run_sync(partial(office.sign_on, workspace, take_over=self._take_over))
+        limiter = anyio.to_thread.current_default_thread_limiter()
+        limiter.total_tokens = max(limiter.total_tokens, 2 * terms.parallel + SPARE_THREADS)
         reason = "failed"
         try:
-            await anyio.to_thread.run_sync(self._enlist, runner)
-            reason = await self._until_quiet()
-            return reason
+            reason = await self._until_quiet(terms)
         finally:
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(sign_off, self._workspace, reason)
+            # Where it cannot be written down, the entry goes when this process does.
+            with anyio.CancelScope(shield=True), suppress(InterlockError):
+                await anyio.to_thread.run_sync(office.sign_off, workspace, reason)
+        if self._deaf is not None:
+            raise self._deaf
+        return reason
 
-    def _enlist(self, runner: str) -> None:
-        with self._workspace.look() as rows:
+    def _terms(self) -> Terms:
+        workspace = self._workspace
+        with workspace.look() as rows:
             team = rows.team.get()
-            settings = self._workspace.settings(rows)
-            members = [member for member in rows.team.members() if member.role == "member" and member.agent]
-        terms = Terms(self._home, team.workdir or ".", self._parallel or settings.get("parallel"), runner)
-        self._parallel = terms.parallel
-        for member in members:
-            executor = self._executor_for(member)
-            self._workers[member.name] = Worker(self._workspace, member, executor, terms, self.stop, self._on_update)
+            settings = workspace.settings(rows)
+        return Terms(
+            home=self._home,
+            bin=launcher.directory(workspace.directory),
+            workdir=team.workdir or os.getcwd(),
+            parallel=self._parallel or int(settings.get("parallel")),
+            runner=self._own,
+            heartbeat=float(settings.get("heartbeat_ttl")) / 3,
+            stop_grace=float(settings.get("stop_grace")),
+        )
+
+    def _enlist(self, terms: Terms) -> None:
+        """Take the members in as they are now; whoever is at work stays as it is until it has finished."""
+        with self._workspace.look() as rows:
+            members = {m.name: m for m in rows.team.members() if m.role == "member" and m.agent}
+        for name in [name for name in self._workers if name not in members and name not in self._busy]:
+            del self._workers[name]
+        for name, member in members.items():
+            known = self._workers.get(name)
+            if name not in self._busy and (known is None or _hired_as(known.member) != _hired_as(member)):
+                executor = self._executor_for(member)
+                self._workers[name] = Worker(self._workspace, member, executor, terms, self.stop, self._hear)
         if not self._workers:
             raise AgentError(
-                "No member of this team has an agent, so nothing can be run. `interlock member spawn` adds one."
+                f"No member of {self._workspace.name} has an agent, so nothing can be run. `interlock member spawn "
+                "NAME --agent shell` adds one; a plan brings its own."
             )
 
-    async def _until_quiet(self) -> str:
+    async def _until_quiet(self, terms: Terms) -> str:
         workspace = self._workspace
-        topics = ["tasks"]
-        # A stop may come from a signal handler or another thread: it rings the same bell as a change of the ledger.
-        self.stop.listen(lambda: workspace.notifier.notify(workspace.name, topics))
         reason: str | None = None
-        with workspace.notifier.waiter(workspace.name, topics, workspace.ledger.watch()) as waiter:
+        failure: Exception | None = None
+        with workspace.notifier.waiter(workspace.name, ["tasks", "members"], workspace.ledger.watch()) as waiter:
             async with anyio.create_task_group() as group:
-                while (reason := await self._turn(group)) is None:
-                    await woken(waiter, await anyio.to_thread.run_sync(self._patience))
-        return reason or "stopped"
+                group.start_soon(self._watch, waiter)
+                group.start_soon(self._heed_stop)
+                try:
+                    reason = await self._turns(group, terms)
+                except Exception as error:  # boundary: raised again once everybody's work has been put away
+                    failure = error
+                    self.stop.request("failed", now=True)
+                    await self._all_idle()
+                group.cancel_scope.cancel()
+        if failure is not None or reason is None:
+            raise failure or RuntimeError("the crew ended without a reason")
+        return reason
 
-    async def _turn(self, group: TaskGroup) -> str | None:
+    async def _watch(self, waiter: Waiter) -> None:
+        while True:
+            try:
+                await woken(waiter, 3600.0)
+            except InterlockError:
+                await anyio.sleep(1.0)  # A busy ledger, or none any more: the turn will see which.
+            self._rouse.set()
+
+    async def _turns(self, group: TaskGroup, terms: Terms) -> str:
+        while True:
+            # Made anew before the turn: whatever happens during it is looked at in the next one.
+            self._rouse = anyio.Event()
+            pause = LOOK_AGAIN
+            try:
+                reason = await self._turn(group, terms)
+                if reason is not None:
+                    return reason
+                pause = await anyio.to_thread.run_sync(self._patience)
+            except LedgerBusy as error:
+                self._hear("", "", Update("notice", error.message))
+            with anyio.move_on_after(pause):
+                await self._rouse.wait()
+
+    async def _turn(self, group: TaskGroup, terms: Terms) -> str | None:
         """Start whatever may start now; the reason to end, once there is one and nobody is at work."""
-        if self.stop.hard:
-            for name in self._busy:
-                await self._workers[name].cancel()
         ending = (self.stop.reason or "stopped") if self.stop.soft else "time is up" if self._time_is_up() else None
+        await self._end_superseded()
         if ending is None:
-            await anyio.to_thread.run_sync(self._recover)
-            await self._dispatch(group)
-            if not self._busy and await anyio.to_thread.run_sync(self._nothing_left):
+            await self._recover(group)
+            await self._renew(terms)
+            await self._dispatch(group, terms)
+            idle = not self._busy and not self._rechecking and not self._recovering
+            if idle and await anyio.to_thread.run_sync(self._nothing_left):
                 ending = "finished"
-        return ending if not self._busy else None
+        return None if self._busy or self._rechecking or self._recovering else ending
 
-    async def _dispatch(self, group: TaskGroup) -> None:
+    async def _dispatch(self, group: TaskGroup, terms: Terms) -> None:
         for name, worker in self._workers.items():
-            if name not in self._busy and not self.stop.soft:
+            if len(self._busy) >= terms.parallel or self.stop.soft or self._recovering:
+                return
+            if name not in self._busy:
                 claimed = await worker.claim()
                 if claimed is not None:
-                    self._busy.add(name)
+                    self._busy[name] = claimed[0]
                     group.start_soon(self._work_on, worker, *claimed)
 
     async def _work_on(self, worker: Worker, task: Task, caller: Caller) -> None:
         try:
             await worker.carry_out(task, caller)
         finally:
-            self._busy.discard(worker.member.name)
-            self._workspace.notifier.notify(self._workspace.name, ["tasks"])
+            del self._busy[worker.member.name]
+            self._rouse.set()
 
-    def _recover(self) -> None:
-        recovery.take_up(self._workspace)
-        for task in recovery.unverified(self._workspace):
-            self._verify_again(task)
+    async def _renew(self, terms: Terms) -> None:
+        try:
+            await anyio.to_thread.run_sync(self._enlist, terms)
+        except AgentError as error:
+            # Somebody came while we run whom we cannot run: no reason to send the others home.
+            self._hear("", "", Update("notice", error.message))
 
-    def _verify_again(self, task: Task) -> None:
-        """Run the verify that a process which is gone had begun."""
-        caller = Caller(SYSTEM)
-        with self._workspace.act(caller) as act:
-            current = find(act.rows, task.id)
-            if current.verifying != task.verifying:
-                return
-            finish.take_up_verify(act, current, processes.current().as_text())
-            settings = act.settings
-            workdir = act.rows.team.get().workdir or "."
-        environment, hidden = allowed_environment(os.environ, names=task.metadata.get("env", ()))
-        evidence = verify(
-            str(task.verify), workdir=workdir, environment=environment, secrets=hidden,
-            timeout=settings.get("verify_timeout"), output_bytes=settings.get("output_bytes"),
-            stop_grace=settings.get("stop_grace"),
-        )  # fmt: skip
-        with self._workspace.act(caller) as act:
-            current = finish.verified(act, find(act.rows, task.id), evidence.as_dict(), run=task.run)
-            if current.state == "in-progress":
-                # Its author's program is gone as well, so a new run takes the findings up.
-                finish.fail(act, current, "its check failed after its runner was gone", counts=False)
+    async def _end_superseded(self) -> None:
+        """End the programs of runs that were taken away: cancelled, reassigned, deleted."""
+        busy = dict(self._busy)
+
+        def lost() -> list[str]:
+            with self._workspace.ledger.snapshot() as rows:
+                runs = {name: rows.runs.get(task.id, task.run) for name, task in busy.items()}
+            return [name for name, run in runs.items() if run is not None and run.outcome in LOST]
+
+        if busy:
+            for name in await anyio.to_thread.run_sync(lost):
+                if self._busy.get(name) is busy[name]:
+                    await self._workers[name].cancel()
+
+    async def _heed_stop(self) -> None:
+        """Hear a stop from a signal handler or another thread, and end everything when it is a hard one."""
+        ours, theirs = os.pipe()
+        os.set_blocking(ours, False)
+        os.set_blocking(theirs, False)
+
+        def ring() -> None:
+            try:
+                os.write(theirs, b"!")
+            except BlockingIOError:
+                pass  # It is full of requests already.
+
+        silence = self.stop.listen(ring)
+        try:
+            while True:
+                if self.stop.hard:
+                    for name in list(self._busy):
+                        await self._workers[name].cancel()
+                    for scope in self._rechecking.values():
+                        scope.cancel()
+                if self.stop.soft:
+                    self._rouse.set()
+                await anyio.wait_readable(ours)
+                os.read(ours, 4096)
+        finally:
+            silence()
+            os.close(ours)
+            os.close(theirs)
+
+    async def _all_idle(self) -> None:
+        while self._busy or self._rechecking or self._recovering:
+            self._rouse = anyio.Event()
+            if self._busy or self._rechecking or self._recovering:
+                await self._rouse.wait()
+
+    async def _recover(self, group: TaskGroup) -> None:
+        """Take up what processes left that are gone: beside everything else, since ending programs takes its time."""
+        if self._recovering:
+            return
+        found, verifying = await anyio.to_thread.run_sync(
+            lambda: (recovery.abandoned(self._workspace, self._is_abandoned), recovery.verifying(self._workspace))
+        )
+        for task, run in verifying:
+            if task.id not in self._rechecking and self._is_unverified(task, run):
+                self._rechecking[task.id] = scope = anyio.CancelScope()
+                group.start_soon(self._recheck, task, run, scope)
+        if found:
+            self._recovering = True
+            group.start_soon(self._take_up)
+
+    async def _take_up(self) -> None:
+        try:
+            await anyio.to_thread.run_sync(recovery.take_up, self._workspace, self._is_abandoned)
+        except InterlockError as error:
+            self._hear("", "", Update("notice", f"what a dead runner left was not taken up: {error.message}"))
+            await anyio.sleep(1.0)
+        finally:
+            self._recovering = False
+            self._rouse.set()
+
+    async def _recheck(self, task: Task, run: Run, scope: anyio.CancelScope) -> None:
+        try:
+            with scope:
+                hear = partial(self._hear, run.member, task.id)
+                await rechecking.recheck(self._workspace, task, run, partial(self._is_abandoned, run), hear)
+        except Exception as error:  # boundary: one task's check must not end the others' work
+            self._hear(run.member, task.id, Update("notice", f"its check could not be run: {error}"))
+            await anyio.sleep(LOOK_AGAIN)
+        finally:
+            del self._rechecking[task.id]
+            self._rouse.set()
+
+    def _is_abandoned(self, run: Run) -> bool:
+        """Whether nobody drives that run: its runner is gone, or it is ours and no worker of ours is at it.
+
+        The second happens when this process has driven the team before and was stopped, or could not write down how a
+        run ended.
+        """
+        if run.runner is None:
+            return False
+        if run.runner == self._own:
+            return not any((task.id, task.run) == (run.task_id, run.number) for task in list(self._busy.values()))
+        alive = lives(run.runner)
+        return alive is False or (alive is None and self._take_over)
+
+    def _is_unverified(self, task: Task, run: Run) -> bool:
+        """Whether the task's verify was begun by a process that is gone, and is for us to run."""
+        if run.runner not in (None, self._own) and not self._is_abandoned(run):
+            return False  # Its own runner, which lives, sees to it.
+        process = str((task.verifying or {}).get("process") or "")
+        if process.partition("#")[0] == self._own:
+            return self._is_abandoned(run)
+        alive = lives(process)
+        return alive is False or (alive is None and self._take_over)
 
     def _nothing_left(self) -> bool:
-        """Whether no task is ready, now or after its delay, that a member of this crew could take."""
+        crew = [worker.member for worker in self._workers.values()]
         with self._workspace.look() as rows:
-            return not any(
-                may_take(task, worker.member.name, worker.member.agent)
-                for task in rows.tasks.ready(READY_LOOKED_AT)
-                for worker in self._workers.values()
-            )
+            return nothing_left(rows, crew)
 
     def _patience(self) -> float:
         now = self._workspace.clock.now()
         with self._workspace.ledger.snapshot() as rows:
-            retry_at = rows.tasks.ready_after()
+            retry_at = rows.tasks.ready_after(iso(now))
         moments = [LOOK_AGAIN]
-        if retry_at is not None and not self.stop.soft:
-            moments.append(max(0.01, seconds(retry_at) - now))
-        if self._until is not None:
-            moments.append(max(0.01, self._until - now))
-        return min(moments)
+        if retry_at is not None:
+            moments.append(seconds(retry_at) - now)
+        if self._until is not None and self._until > now:
+            moments.append(self._until - now)
+        return max(0.01, min(moments))
 
     def _time_is_up(self) -> bool:
         return self._until is not None and self._workspace.clock.now() >= self._until
+
+    def _hear(self, member: str, task_id: str, update: Update) -> None:
+        """Pass on what somebody said. A listener that fails once is asked no more: the work must not suffer from it."""
+        if self._deaf is None:
+            try:
+                self._on_update(member, task_id, update)
+            except Exception as error:  # boundary: foreign code; `work` raises it in the end
+                self._deaf = error
+
+
+def _hired_as(member: Member) -> tuple[object, ...]:
+    """What an executor depends on."""
+    return member.agent, member.command, member.model, member.permissions, member.env, member.joined_at

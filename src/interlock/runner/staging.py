@@ -10,6 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from interlock import teams
+from interlock.errors import NotAvailable
 from interlock.model.task import FINAL, Task
 from interlock.model.team import Member
 from interlock.plan.comparing import Change, Changes, ExistingTask, compare
@@ -17,7 +19,10 @@ from interlock.plan.document import Plan, PlanMember, PlanTask, digest
 from interlock.sessions import Act, Caller
 from interlock.tasks import change, create, depend
 from interlock.workspace import Workspace
-from interlock import teams
+
+PLANNED = ("env", "retries", "timeout")
+"""Keys of a task's metadata that a plan sets."""
+UNMEASURED = ("turns", "tokens", "cost_usd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +53,11 @@ def stage(workspace: Workspace, plan: Plan, *, redo: Collection[str] = (), new: 
             _enlist(act, member)
         changes = _compare(act.rows.tasks.planned(), plan, redo, new)
         for planned in changes.new:
-            _create(act, planned, plan)
+            _create(act, planned)
         for again in changes.redo:
-            _redo(act, again, plan)
+            _redo(act, again)
         for changed in changes.updated:
-            _update(act, changed, plan)
+            _update(act, changed)
         for gone in changes.removed_open:
             change.cancel(act, _by_id(act, gone.task_id), reason="no longer in the plan")
         act.event(
@@ -92,7 +97,23 @@ def as_member(planned: PlanMember) -> Member:
         session=None,
         joined_at="",
         last_active_at=None,
+        env=list(planned.env) or None,
     )
+
+
+def check_limits(plan: Plan) -> None:
+    """Refuse a limit that nobody could hold the run to: silence would be taken for a promise.
+
+    Raises:
+        NotAvailable: the plan limits turns, tokens or costs, which no agent of this version reports.
+    """
+    asked = [name for name in UNMEASURED if getattr(plan.limits, name) is not None]
+    if asked:
+        raise NotAvailable(
+            f"limits: {', '.join(asked)} cannot be measured yet, since `shell` and `command` agents do not report what "
+            "they use. Remove that from the plan; `limits: {time: 2h}` works, and so does a task's `timeout`.",
+            limits=asked,
+        )
 
 
 def _settings(act: Act, plan: Plan) -> None:
@@ -110,6 +131,7 @@ def _enlist(act: Act, planned: PlanMember) -> None:
         "type": planned.type,
         "model": planned.model,
         "permissions": planned.permissions,
+        "env": list(planned.env) or None,
     }
     if member is None:
         teams.spawn(act, planned.name, **wanted)
@@ -120,18 +142,18 @@ def _enlist(act: Act, planned: PlanMember) -> None:
         act.event("member.updated", name=planned.name, **changed)
 
 
-def _create(act: Act, planned: PlanTask, plan: Plan) -> Task:
+def _create(act: Act, planned: PlanTask) -> Task:
     return create.create(
-        act, planned.subject, **_fields(planned, plan), assignee=planned.assignee,
+        act, planned.subject, **_fields(planned), assignee=planned.assignee,
         blocked_by=[_task_of(act, key).id for key in planned.blocked_by],
         plan_key=planned.key, plan_digest=digest(planned),
     )  # fmt: skip
 
 
-def _redo(act: Act, again: Change, plan: Plan) -> None:
+def _redo(act: Act, again: Change) -> None:
     """A finished task stays as it is; a new one takes its key and its place before whatever still waits."""
     old = act.rows.tasks.get(again.existing.task_id)
-    task = _create(act, again.task, plan)
+    task = _create(act, again.task)
     if old is None:
         return
     for dependent in act.rows.graph.open_dependents(old.id):
@@ -142,24 +164,35 @@ def _redo(act: Act, again: Change, plan: Plan) -> None:
         change.cancel(act, old, reason=f"done again as {task.id}")
 
 
-def _update(act: Act, changed: Change, plan: Plan) -> None:
+def _call_off(act: Act, task_id: str) -> None:
+    """Cancel a task that the plan has no more. It gives its key back: a task of that key, later, is a new one."""
+    task = act.rows.tasks.get(task_id)
+    if task is not None:
+        change.cancel(act, task, reason="no longer in the plan")
+        act.rows.tasks.update(task, plan_key=None)
+
+
+def _update(act: Act, changed: Change) -> None:
     task = act.rows.tasks.get(changed.existing.task_id)
     if task is None:
         return
-    change.update(
-        act, task, **_fields(changed.task, plan), subject=changed.task.subject, plan_digest=digest(changed.task)
-    )
+    fields = _fields(changed.task)
+    others = {name: value for name, value in task.metadata.items() if name not in PLANNED}
+    fields["metadata"] = others | fields["metadata"]
+    change.update(act, task, **fields, subject=changed.task.subject, plan_digest=digest(changed.task))
     if task.assignee != changed.task.assignee:
         change.assign(act, task, changed.task.assignee)
     wanted = {_task_of(act, key).id for key in changed.task.blocked_by}
     present = {id for id, _ in act.rows.graph.blockers(task.id)}
     for id in sorted(present - wanted):
-        depend.independ(act, task, _by_id(act, id))
+        blocker = _by_id(act, id)
+        if blocker.plan_key is not None:  # What people made it wait for beside the plan is theirs.
+            depend.independ(act, task, blocker)
     for id in sorted(wanted - present):
         depend.depend(act, task, _by_id(act, id))
 
 
-def _fields(planned: PlanTask, plan: Plan) -> dict[str, Any]:
+def _fields(planned: PlanTask) -> dict[str, Any]:
     metadata: dict[str, Any] = {}
     if planned.env:
         metadata["env"] = list(planned.env)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 
@@ -10,7 +9,6 @@ class Stop:
     """Safe to use from signal handlers and other threads. A second request makes the first one hard."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._listeners: list[Callable[[], None]] = []
         self.soft = False
         self.hard = False
@@ -21,11 +19,11 @@ class Stop:
         self.hard = self.hard or now or self.soft
         self.soft = True
         self.reason = self.reason or reason
-        # No lock here: a signal handler may interrupt `listen` in this very thread.
+        # No lock, here or below: a signal handler may interrupt `listen` in this very thread.
         for listener in list(self._listeners):
             listener()
 
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` at each request."""
-        with self._lock:
-            self._listeners.append(listener)
+    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` at each request, until what this answers is called."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)

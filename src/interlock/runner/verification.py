@@ -9,13 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
-
-import anyio
 
 from interlock import clock, commands
 from interlock.agent import ignore
-from interlock.errors import AgentError
+from interlock.errors import AgentError, InvalidRequest, StorageError
+from interlock.output import plain
 from interlock.processes import RUN_TOKEN, Identity
 from interlock.programs import Program
 
@@ -43,7 +41,7 @@ class Evidence:
         return asdict(self)
 
 
-async def verify_async(
+async def verify(
     command: str,
     *,
     workdir: str,
@@ -52,34 +50,33 @@ async def verify_async(
     output_bytes: int,
     stop_grace: float,
     secrets: Sequence[str] = (),
+    token: str | None = None,
     log: str | None = None,
     on_line: Callable[[str], None] = lambda line: None,
     on_start: Callable[[Identity], None] = ignore,
 ) -> Evidence:
     """Run `command` in `workdir` with exactly `environment`, for at most `timeout` seconds.
 
-    Exit 0 within the time is a pass; anything else, also a program that is missing, is not. Nothing of it is left
-    running. `on_line` hears the output as it comes, `on_start` the process that was started.
-
-    Raises:
-        InvalidRequest: `command` cannot be read as a command.
-        StorageError: `log` cannot be opened.
+    Exit 0 within the time is a pass; anything else, also a program that is missing or a command that cannot be read,
+    is not. Nothing of it is left running. `token` is the run token by which another process could end it; `on_line`
+    hears the output as it comes, `on_start` the process that was started.
     """
-    argv = commands.argv(command)
     own = {name: value for name, value in environment.items() if name != RUN_TOKEN}
-    program = Program(
-        argv,
-        workdir=workdir,
-        environment=own,
-        log=log,
-        secrets=secrets,
-        output_bytes=output_bytes,
-        stop_grace=stop_grace,
-    )
+    if token is not None:
+        own[RUN_TOKEN] = token
     at = clock.iso(time.time())
     try:
+        program = Program(
+            commands.argv(command),
+            workdir=workdir,
+            environment=own,
+            log=log,
+            secrets=secrets,
+            output_bytes=output_bytes,
+            stop_grace=stop_grace,
+        )
         identity = program.start()
-    except AgentError as error:
+    except (AgentError, InvalidRequest, StorageError) as error:
         return Evidence(command, None, False, 0.0, error.message, at, False)
     try:
         on_start(identity)
@@ -91,37 +88,7 @@ async def verify_async(
         ending.exit_code,
         ending.stop == "end",
         round(ending.seconds, 3),
-        ending.output[-TAIL_CHARS:],
+        plain(ending.output)[-TAIL_CHARS:],
         at,
         ending.stop == "timeout",
     )
-
-
-def verify(
-    command: str,
-    *,
-    workdir: str,
-    environment: Mapping[str, str],
-    timeout: float,
-    output_bytes: int,
-    stop_grace: float,
-    secrets: Sequence[str] = (),
-    log: str | None = None,
-    on_line: Callable[[str], None] = lambda line: None,
-    on_start: Callable[[Identity], None] = ignore,
-) -> Evidence:
-    """`verify_async` for a caller without an event loop, such as a command-line process."""
-    run = partial(
-        verify_async,
-        command,
-        workdir=workdir,
-        environment=environment,
-        timeout=timeout,
-        output_bytes=output_bytes,
-        stop_grace=stop_grace,
-        secrets=secrets,
-        log=log,
-        on_line=on_line,
-        on_start=on_start,
-    )
-    return anyio.run(run)

@@ -5,52 +5,46 @@
                  └──failed, killed, timeout──> an attempt is used up; the task is tried again later
                  └──cancelled (we stop)──────> given back, nothing is used up
 
-The ledger's verbs are plain functions, so they run in worker threads; this module only waits.
+Whatever happens on the way, a bug of ours included, the programs are ended first and the task is settled then: no run
+is left hanging while its runner lives, and no other worker is touched. The ledger's verbs are plain functions, so they
+run in worker threads; this module only waits.
 """
 
 from __future__ import annotations
 
-import os
-import secrets
-import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Literal, TypeVar
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 
-from interlock import mailbox, processes
+from interlock import mailbox
 from interlock.agent import Update
-from interlock.errors import Conflict, InterlockError, RunLimit
-from interlock.executor import Execution, Executor, Job, Result
+from interlock.clock import iso
+from interlock.errors import Conflict, InterlockError, LedgerBusy, RunLimit
+from interlock.executor import Execution, Executor, Result
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
 from interlock.model.team import Member
-from interlock.runner import recovery
-from interlock.runner.environment import allowed_environment
+from interlock.output import plain
+from interlock.processes import Identity
+from interlock.runner import checking, recovery, settling
+from interlock.runner.assignment import Assignment, Terms, prepare, with_prompt
+from interlock.runner.lifesigns import lives, new_session, verifier, written
 from interlock.runner.prompt import prompt_for
 from interlock.runner.stop import Stop
-from interlock.runner.verification import verify_async
 from interlock.sessions import Caller, acknowledged
 from interlock.tasks import claim, finish
 from interlock.tasks.find import find
 from interlock.workspace import Workspace
 
-OUTPUT_TAIL = 4000
-SUMMARY_TAIL = 600
+BUSY_TRIES = 30
+"""How often a verdict is offered to a ledger that stays locked; each time waits for `busy_timeout`."""
 
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What holds for every run of one runner. `home` is passed to agents so that they find the same ledger."""
-
-    home: str
-    workdir: str
-    parallel: int
-    runner: str
+Value = TypeVar("Value")
 
 
 class Worker:
@@ -73,77 +67,107 @@ class Worker:
         self._on_update = on_update
         self._execution: Execution | None = None
         self._checking: anyio.CancelScope | None = None
+        self._halted = False
 
     async def claim(self) -> tuple[Task, Caller] | None:
-        """Claim the next task for this member in a session of its own; null where there is none."""
-        session = f"run:{self._workspace.clock.new_id()}"
-        caller = Caller(self.member.name, session, face="runner", process=self._terms.runner)
+        """Claim the next task for this member in a session of its own; null where there is none.
 
-        def next_task() -> Task | None:
-            shell = self.member.agent == "shell"
-            with self._workspace.look() as rows:
-                now = _now(self._workspace)
-                if rows.tasks.next_ready(self.member.name, shell=shell, now=now) is None:
-                    return None
-            try:
-                with self._workspace.act(caller) as act:
-                    return claim.claim_next(act, shell=shell, runner=self._terms.runner, parallel=self._terms.parallel)
-            except RunLimit:
+        Raises:
+            LedgerBusy: the ledger is locked; nothing was claimed.
+        """
+        self._halted = False
+        return await anyio.to_thread.run_sync(self._next_task)
+
+    def _next_task(self) -> tuple[Task, Caller] | None:
+        shell = self.member.agent == "shell"
+        workspace = self._workspace
+        with workspace.look() as rows:  # Most looks find nothing; they need not wait for the team's writer.
+            if rows.tasks.next_ready(self.member.name, shell=shell, now=iso(workspace.clock.now())) is None:
                 return None
-
-        task = await anyio.to_thread.run_sync(next_task)
+        session, _ = new_session()
+        caller = Caller(self.member.name, session, face="runner", process=self._terms.runner)
+        task = None
+        with suppress(RunLimit), workspace.act(caller) as act:
+            task = claim.claim_next(act, shell=shell, runner=self._terms.runner, parallel=self._terms.parallel)
+            if task is None:
+                raise _Nothing
         if task is None:
             return None
         caller.run = task.run
         return task, caller
 
     async def carry_out(self, task: Task, caller: Caller) -> None:
-        """Run a claimed task to its end, whatever that is. Whoever stops us, the task is not left hanging."""
+        """Run a claimed task to its end, whatever that is. Raises nothing but cancellation."""
+        failure: str | None = None
+        counts = True
         try:
             await self._rounds(task, caller)
         except InterlockError as error:
-            await self._settle_failure(task, caller, error.message)
+            failure = error.message
+        except Exception as error:  # boundary: whatever goes wrong in here concerns this one run
+            failure = f"an error in Interlock itself: {type(error).__name__}: {error}"
+        except BaseException:
+            failure, counts = "was stopped", False
+            raise
         finally:
             with anyio.CancelScope(shield=True):
-                if self._execution is not None:
-                    await self._execution.close()
-                self._execution = None
-                await anyio.to_thread.run_sync(self._end_session, caller)
+                await self._wind_up(task, caller, failure, counts)
 
     async def cancel(self) -> None:
-        """End what runs now, at once."""
+        """End what runs now, at once, and let nothing further begin for this task."""
+        self._halted = True
         if self._execution is not None:
             await self._execution.cancel()
         if self._checking is not None:
             self._checking.cancel()
 
+    async def _wind_up(self, task: Task, caller: Caller, failure: str | None, counts: bool) -> None:
+        """First end the programs, then settle the task if that has not been done, then end the session."""
+        try:
+            if self._execution is not None:
+                await self._execution.close()
+            await self._in_thread(partial(self._end_orphaned_check, task))
+            if failure is not None:
+                self._say(task, "notice", f"this run failed: {failure}" if counts else failure)
+                with suppress(Conflict):
+                    await self._in_thread(partial(settling.give_up, self._workspace, task, caller, failure, counts))
+            await self._in_thread(partial(settling.end_session, self._workspace, caller))
+        except Exception as error:  # boundary: the run stays open, and the next runner finds it
+            self._say(task, "notice", f"the end of this run could not be written down: {error}")
+        finally:
+            self._execution = None
+
     async def _rounds(self, task: Task, caller: Caller) -> None:
-        job, mail = await anyio.to_thread.run_sync(self._job, task, caller)
-        self._execution = self._executor.start(job)
-        result = await self._with_heartbeats(task, caller, partial(self._first, task, job, mail, caller))
+        assignment = await self._in_thread(partial(prepare, self._workspace, self.member, task, caller, self._terms))
+        try:
+            self._execution = self._executor.start(assignment.job)
+            result = await self._while_alive(task, caller, partial(self._first, task, assignment))
+        finally:
+            await self._mail_was_read(caller, assignment)
         while True:
-            current = await anyio.to_thread.run_sync(self._settle, task, caller, result)
+            current = await self._in_thread(
+                partial(settling.settle, self._workspace, task, caller, result, verifier=verifier())
+            )
             if current is None or current.verifying is None:
                 return
-            current = await self._verify(current, caller, job)
-            if current is None or current.state != "in-progress" or self._stop.hard:
+            current = await self._verify(current, caller)
+            if current is None or current.state != "in-progress" or self._halted or self._stop.hard:
                 return
             self._say(current, "notice", f"its check failed, round {current.rounds}")
-            result = await self._with_heartbeats(current, caller, partial(self._again, current, job))
+            result = await self._while_alive(current, caller, partial(self._again, current, assignment))
 
-    async def _first(self, task: Task, job: Job, mail: list[int], caller: Caller) -> Result:
-        if self._execution is None:
-            raise RuntimeError("no execution")
+    async def _first(self, task: Task, assignment: Assignment, group: TaskGroup) -> Result:
+        assert self._execution is not None
 
-        def started(identity: processes.Identity) -> None:
-            self._note_process(task, caller, recovery.written(identity, job.environment[processes.RUN_TOKEN]))
+        def started(identity: Identity) -> None:
+            assignment.started = True
+            group.start_soon(self._note_process, task, written(identity, assignment.token))
 
         result = await self._execution.run(partial(self._updated, task), started)
-        if mail:
-            await anyio.to_thread.run_sync(self._mail_was_read, caller, mail)
+        assignment.turn_ended = result.status == "ended"
         return result
 
-    async def _again(self, task: Task, job: Job) -> Result:
+    async def _again(self, task: Task, assignment: Assignment, group: TaskGroup) -> Result:
         """The findings go to the same session; where it keeps none, to a new program in the same run."""
         prompt = prompt_for(task, [])
         if self._execution is not None:
@@ -151,169 +175,115 @@ class Worker:
             if result is not None:
                 return result
             await self._execution.close()
-        again = _with(job, prompt=prompt)
-        self._execution = self._executor.start(again)
-        return await self._execution.run(partial(self._updated, task))
+        self._execution = self._executor.start(with_prompt(assignment.job, prompt))
+        if self._halted or self._stop.hard:
+            await self._execution.cancel()
+        return await self._first(task, assignment, group)
 
-    async def _with_heartbeats(self, task: Task, caller: Caller, work: Callable[[], Any]) -> Result:
-        settings = await anyio.to_thread.run_sync(self._team_settings)
-        interval = settings.get("heartbeat_ttl") / 3
+    async def _while_alive(self, task: Task, caller: Caller, work: Callable[[TaskGroup], Awaitable[Result]]) -> Result:
+        """`work`, with heartbeats beside it. What it raises is raised as it is, not as a group."""
+        result: Result | None = None
+        failure: Exception | None = None
         async with anyio.create_task_group() as group:
-            group.start_soon(self._heartbeat, task, caller, interval)
-            if self._stop.hard:
+            group.start_soon(self._heartbeats, task, caller)
+            if self._halted or self._stop.hard:
                 await self.cancel()
-            result: Result = await work()
+            try:
+                result = await work(group)
+            except Exception as error:  # boundary: of a task group, raised again outside it
+                failure = error
             group.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        assert result is not None
         return result
 
-    async def _heartbeat(self, task: Task, caller: Caller, interval: float) -> None:
+    async def _heartbeats(self, task: Task, caller: Caller) -> None:
+        def beat() -> None:
+            with self._workspace.act(caller, acknowledge=False) as act:
+                claim.heartbeat(act, find(act.rows, task.id))
+
         while True:
-            await anyio.sleep(interval)
+            await anyio.sleep(self._terms.heartbeat)
             with suppress(InterlockError):  # A busy ledger is no reason to end a run; the next beat follows.
-                await anyio.to_thread.run_sync(self._beat, task, caller)
+                await anyio.to_thread.run_sync(beat)
 
-    def _beat(self, task: Task, caller: Caller) -> None:
-        with self._workspace.act(caller, acknowledge=False) as act:
-            claim.heartbeat(act, find(act.rows, task.id))
-
-    async def _verify(self, task: Task, caller: Caller, job: Job) -> Task | None:
-        settings = await anyio.to_thread.run_sync(self._team_settings)
+    async def _verify(self, task: Task, caller: Caller) -> Task | None:
+        """Run the check; the task as it is then, or null where we were stopped and the next runner has to do it."""
         self._say(task, "notice", f"checking: {task.verify}")
         evidence = None
-        with anyio.CancelScope() as self._checking:
-            evidence = await verify_async(
-                str(task.verify), workdir=job.workdir, environment=job.environment, secrets=job.secrets,
-                timeout=settings.get("verify_timeout"), output_bytes=job.output_bytes, stop_grace=job.stop_grace,
-            )  # fmt: skip
+        with anyio.CancelScope() as scope:
+            self._checking = scope
+            if self._halted or self._stop.hard:
+                scope.cancel()
+            evidence = await checking.examine(self._workspace, task, on_line=partial(self._checked, task))
         self._checking = None
         if evidence is None:
-            return None  # Stopped in the middle: the next runner takes the verify up again.
+            return None
         found = evidence.as_dict()
 
         def decide() -> Task:
             with self._workspace.act(caller, acknowledge=False) as act:
                 return finish.verified(act, find(act.rows, task.id), found, run=task.run)
 
-        return await anyio.to_thread.run_sync(decide)
+        return await self._in_thread(decide)
 
-    def _job(self, task: Task, caller: Caller) -> tuple[Job, list[int]]:
-        settings = self._team_settings()
-        mail = []
-        if self.member.agent != "shell":
+    async def _note_process(self, task: Task, process: str) -> None:
+        def note() -> None:
+            with self._workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+                run = act.rows.runs.get(task.id, task.run)
+                if run is not None:
+                    act.rows.runs.update(run, process=process)
+                    act.event("run.started", task.id, run=run.id, process=process.partition("#")[0])
+
+        with suppress(InterlockError):  # The token in its environment names it as well.
+            await anyio.to_thread.run_sync(note)
+
+    async def _mail_was_read(self, caller: Caller, assignment: Assignment) -> None:
+        """Mail in the prompt of a program that began was handed over, and seen once its turn has ended well."""
+        numbers = assignment.mail
+
+        def deliver() -> None:
             with self._workspace.act(caller, acknowledge=False) as act:
-                mail = mailbox.offer(
-                    act, self._terms.runner, recovery.lives, count=mailbox.INJECT_COUNT, size=mailbox.INJECT_BYTES
-                )
-        token = secrets.token_hex(16)
-        environment, hidden = allowed_environment(
-            os.environ,
-            names=task.metadata.get("env", ()),
-            extra={
-                "INTERLOCK_HOME": self._terms.home,
-                "INTERLOCK_TEAM": self._workspace.name,
-                "INTERLOCK_MEMBER": self.member.name,
-                "INTERLOCK_SESSION": str(caller.session),
-                "INTERLOCK_RUN": str(task.run),
-                "INTERLOCK_TASK": task.id,
-                processes.RUN_TOKEN: token,
-            },
-        )
-        # Agents report through the `interlock` that started them, wherever that was installed.
-        own = os.path.dirname(os.path.abspath(sys.argv[0] or sys.executable))
-        environment["PATH"] = os.pathsep.join([environment.get("PATH", os.defpath), own])
-        log = os.path.join(self._workspace.directory, "runs", task.id, f"output.{task.run}.log")
-        os.makedirs(os.path.dirname(log), mode=0o700, exist_ok=True)
-        job = Job(
-            team=self._workspace.name,
-            task_id=task.id,
-            run_id=str(task.run_id),
-            member=self.member.name,
-            session_id=str(caller.session),
-            prompt=prompt_for(task, mail),
-            command=task.command,
-            workdir=self._terms.workdir,
-            environment=environment,
-            log=log,
-            time_limit=float(task.metadata.get("timeout", settings.get("task_timeout"))),
-            stop_grace=float(settings.get("stop_grace")),
-            output_bytes=int(settings.get("output_bytes")),
-            secrets=hidden,
-        )
-        return job, [message.n for message in mail]
+                if not assignment.started and not assignment.turn_ended:
+                    mailbox.give_back(act, numbers, "the program did not start")
+                    return
+                mailbox.deliver(act, numbers)
+                if assignment.turn_ended:
+                    acknowledged(act)
 
-    def _settle(self, task: Task, caller: Caller, result: Result) -> Task | None:
-        """Turn how the program ended into a verb. Null when nothing is left to do for this run."""
-        with self._workspace.act(caller, acknowledge=False) as act:
-            current = find(act.rows, task.id)
-            if current.run != task.run or current.state != "in-progress" or current.owner != self.member.name:
-                return None  # The agent reported by itself, or the task was taken from it.
-            tail = result.output[-OUTPUT_TAIL:].strip()
-            if result.status == "ended":
-                summary = tail[-SUMMARY_TAIL:] or None
-                return finish.complete(act, current, summary=summary, verifier=self._terms.runner)
-            finish.fail(
-                act, current, _reason(result), counts=result.status not in ("cancelled", "capacity"), output=tail
-            )
-            return None
+        if numbers:
+            with anyio.CancelScope(shield=True), suppress(InterlockError):  # Then it is offered again, marked so.
+                await anyio.to_thread.run_sync(deliver)
 
-    async def _settle_failure(self, task: Task, caller: Caller, reason: str) -> None:
-        def fail() -> None:
-            with suppress(Conflict), self._workspace.act(caller, acknowledge=False) as act:
-                current = find(act.rows, task.id)
-                if current.run == task.run and current.state == "in-progress":
-                    finish.fail(act, current, reason)
-
-        await anyio.to_thread.run_sync(fail)
-
-    def _mail_was_read(self, caller: Caller, numbers: list[int]) -> None:
-        """The turn that had the mail in its prompt has ended: handed over and seen."""
-        with self._workspace.act(caller, acknowledge=False) as act:
-            mailbox.deliver(act, numbers)
-            acknowledged(act)
-
-    def _end_session(self, caller: Caller) -> None:
-        with suppress(InterlockError), self._workspace.act(caller, acknowledge=False) as act:
-            act.rows.team.end_session(act.name, act.session, act.at)
-            act.event("session.ended", member=act.name, session=act.session)
-
-    def _note_process(self, task: Task, caller: Caller, process: str) -> None:
-        with self._workspace.act(Caller(SYSTEM), acknowledge=False) as act:
-            run = act.rows.runs.get(task.id, task.run)
-            if run is not None:
-                act.rows.runs.update(run, process=process)
-                act.event("run.started", task.id, run=run.id, process=process.partition("#")[0])
-
-    def _team_settings(self) -> Any:
+    def _end_orphaned_check(self, task: Task) -> None:
+        """A verify that the agent had begun by reporting itself ends with the agent."""
         with self._workspace.ledger.snapshot() as rows:
-            return self._workspace.settings(rows)
+            current = rows.tasks.get(task.id)
+        if current is not None and current.run == task.run and current.verifying is not None:
+            process = str(current.verifying.get("process") or "")
+            if lives(process) is False:
+                recovery.end_verify_program(current, self._terms.stop_grace)
+
+    async def _in_thread(self, verb: Callable[[], Value]) -> Value:
+        """`verb` in a worker thread, again and again while the ledger is locked: a result must not get lost."""
+        for _ in range(BUSY_TRIES - 1):
+            with suppress(LedgerBusy):
+                return await anyio.to_thread.run_sync(verb)
+        return await anyio.to_thread.run_sync(verb)
 
     def _updated(self, task: Task, update: Update) -> None:
-        self._on_update(self.member.name, task.id, update)
+        self._on_update(self.member.name, task.id, Update(update.kind, plain(update.text), update.data))
 
-    def _say(self, task: Task, kind: Any, text: str) -> None:
+    def _checked(self, task: Task, line: str) -> None:
+        self._say(task, "text", plain(line))
+
+    def _say(self, task: Task, kind: Literal["text", "notice"], text: str) -> None:
         self._on_update(self.member.name, task.id, Update(kind, text))
 
 
-def _reason(result: Result) -> str:
-    if result.status == "failed" and result.exit_code is not None:
-        return f"ended with exit code {result.exit_code}"
-    words = {
-        "failed": "could not be carried out",
-        "killed": "was killed from outside",
-        "timeout": "took longer than its time limit",
-        "cancelled": "was stopped",
-        "capacity": "its provider has no capacity left",
-    }
-    return f"{words[result.status]}: {result.detail}" if result.detail else words[result.status]
+class _Nothing(RunLimit):
+    """Somebody else took it; the transaction, with the session it began, is rolled back."""
 
-
-def _with(job: Job, **changes: Any) -> Job:
-    from dataclasses import replace
-
-    return replace(job, **changes)
-
-
-def _now(workspace: Workspace) -> str:
-    from interlock.clock import iso
-
-    return iso(workspace.clock.now())
+    def __init__(self) -> None:
+        super().__init__("there is nothing to claim")

@@ -9,10 +9,13 @@ from interlock.mailbox import notify
 from interlock.model.names import check_text
 from interlock.model.task import FINAL, HELD, STATES, Task, states_named
 from interlock.sessions import Act
-from interlock.tasks.claim import claim, must_hold
+from interlock.tasks.claim import claim, must_hold, refuse_stale
 from interlock.tasks.create import check_fields, member_named
-from interlock.tasks.finish import check_reason, complete
-from interlock.tasks.transition import end_run, illegal, move, waiting_state
+from interlock.tasks.finish import ask_reviewer, check_reason, complete
+from interlock.tasks.transition import end_run, illegal, move, waiting_state, withdraw_questions
+
+GATES = ("review", "verify", "command")
+"""What decides whether work is good enough, or what is run; not for who merely does the work to change."""
 
 EDITABLE = ("subject", "body", "type", "priority", "review", "verify", "command", "metadata")
 LOG_LIMIT = 10_000
@@ -44,6 +47,7 @@ def update(act: Act, task: Task, *, verifier: str | None = None, **fields: Any) 
 def add_log(act: Act, task: Task, text: str) -> Task:
     """Add a line to the task's Work Log."""
     check_text(text, "log", limit=LOG_LIMIT, required=True)
+    refuse_stale(act, task)
     act.rows.tasks.add_log(task.id, act.at, act.name, text)
     act.rows.tasks.update(task, updated_at=act.at)
     act.event("task.logged", task.id, text=text)
@@ -52,42 +56,57 @@ def add_log(act: Act, task: Task, text: str) -> Task:
 
 
 def assign(act: Act, task: Task, to: str | None) -> Task:
-    """Reserve the task for one member, or, with null, for nobody. A task somebody else holds is taken from them.
+    """Reserve the task for one member, or, with null, for nobody. A task somebody else holds is taken from them; one
+    in deadletter gets another chance with its new assignee (decision 8). Repeated it changes nothing.
 
     Raises:
-        Forbidden: the actor is neither lead nor human, and does not hold the task.
+        Forbidden: the actor neither holds, made nor leads it; from deadletter only the lead and people may.
         MemberNotFound: nobody of that name.
     """
     if task.state in FINAL:
         raise illegal(task, "cannot be assigned")
     _must_lead_or_hold(act, task, "assign")
     name = None if to is None else member_named(act, to)
+    if task.state == "deadletter" and name is not None:
+        retry(act, task)
+    elif task.assignee == name and task.reserved is None and task.owner in (None, name):
+        return task
     act.rows.tasks.update(task, assignee=name, reserved=None, updated_at=act.at)
     act.event("task.assigned", task.id, assignee=name)
     act.topics.add("tasks")
     if task.owner is not None and task.owner != name and task.state in HELD:
         owner, number = task.owner, task.run
-        end_run(act, task, "reclaimed", f"assigned to {name}")
+        end_run(act, task, "reclaimed", f"assigned to {name or 'nobody'}")
         if task.state == "review":
             move(act, task, "in-progress", reason=f"assigned to {name or 'nobody'}", verifying=None)
         move(act, task, waiting_state(task), reason=f"assigned to {name or 'nobody'}", verifying=None)
         act.event("task.reclaimed", task.id, run=number, reason=f"assigned to {name or 'nobody'}")
         notify(act, owner, f"{task.id} was taken from you and assigned to {name or 'nobody'}.", summary="reassigned")
-    if name is not None:
+    if name is not None and name != task.owner:
         notify(act, name, f"{task.id} is yours: {task.subject}", type="task_assignment", summary=task.subject)
     return task
 
 
 def block(act: Act, task: Task, reason: str) -> Task:
-    """Stop for a reason that is not a dependency. Repeated it changes nothing."""
+    """Stop for a reason that is not a dependency; on a blocked task, give another reason. Repeated it changes nothing.
+
+    Raises:
+        InvalidTransition: the task is finished, in deadletter, or in review, where its work is done.
+    """
     check_reason(reason, "block")
     if task.state == "blocked" and task.output == reason:
         return task
-    if task.state in HELD:
+    if task.state in HELD and task.owner is not None:
         must_hold(act, task)
     else:
         _must_lead_or_hold(act, task, "block")
-    move(act, task, "blocked", reason=reason, output=reason)
+    if task.state == "review":
+        raise illegal(task, "is in review and cannot be blocked")
+    if task.state == "blocked":
+        act.rows.tasks.update(task, output=reason, updated_at=act.at)
+        act.topics.add("tasks")
+    else:
+        move(act, task, "blocked", reason=reason, output=reason)
     act.event("task.blocked", task.id, reason=reason)
     return task
 
@@ -120,28 +139,20 @@ def retry(act: Act, task: Task) -> Task:
     return task
 
 
-def redo(act: Act, task: Task, digest: str | None = None) -> Task:
-    """Forget how far a held task has come (a plan says `--redo`): back to the queue in a new run."""
-    if task.state == "deadletter":
-        return retry(act, task)
-    if task.state in HELD:
-        end_run(act, task, "superseded", "redo")
-        if task.state == "review":
-            move(act, task, "in-progress", reason="redo", verifying=None)
-        move(act, task, waiting_state(task), reason="redo", verifying=None)
-    act.rows.tasks.update(task, failures=0, rounds=0, not_before=None, evidence=None, findings=None, updated_at=act.at)
-    return task
-
-
 def cancel(act: Act, task: Task, *, reason: str | None = None, cascade: bool = False) -> list[Task]:
     """Call a task off; with `cascade` also everything that waits for it. Dependents are warned otherwise.
 
     Returns:
         The tasks that were cancelled, this one first.
+
+    Raises:
+        Forbidden: the actor may not cancel this one, or, with `cascade`, one that waits for it.
+        InvalidTransition: the task is done, or deleted and nothing waits for it.
     """
     if task.state == "cancelled" and not cascade:
         return [task]
-    _must_lead_or_hold(act, task, "cancel")
+    if task.state == "done":
+        raise illegal(task, "cannot be cancelled")
     chosen, waiting = [], [task]
     seen = {task.id}
     while waiting:
@@ -155,8 +166,10 @@ def cancel(act: Act, task: Task, *, reason: str | None = None, cascade: bool = F
                     waiting.append(dependent)
     if not chosen:
         raise illegal(task, "cannot be cancelled")
-    # Leaves first: nobody is then warned about a blocker that goes in the same breath.
-    for here in reversed(chosen):
+    for here in chosen:
+        _must_lead_or_hold(act, here, "cancel")
+    # Last in the order of dependencies first: nobody is warned about a blocker that goes in the same breath.
+    for here in sorted(chosen, key=lambda one: one.rank, reverse=True):
         _drop(act, here, "cancelled", reason or (f"{task.id} was cancelled" if here is not task else "cancelled"))
         act.event("task.cancelled", here.id, reason=reason)
     return chosen
@@ -188,17 +201,32 @@ def _edit(act: Act, task: Task, fields: dict[str, Any]) -> None:
         raise Forbidden(
             f"Only its owner, its maker, the lead or a human may edit {task.id}.", task_id=task.id, owner=task.owner
         )
+    refuse_stale(act, task)
+    gates = [name for name in GATES if name in fields]
+    if gates and not act.leads and act.name != task.created_by:
+        raise Forbidden(
+            f"Only its maker, the lead or a human may change the {gates[0]} of {task.id}: whoever does the work does "
+            "not decide when it is good enough.",
+            task_id=task.id,
+            field=gates[0],
+        )
     checked = check_fields(act, **{name: value for name, value in fields.items() if name != "plan_digest"})
     act.rows.tasks.update(task, updated_at=act.at, **{**fields, **checked})
     act.event("task.updated", task.id, fields=sorted(fields))
     act.topics.add("tasks")
+    if "review" in fields and task.state == "review" and task.verifying is None:
+        withdraw_questions(act, task, "somebody else reviews it now")
+        ask_reviewer(act, task)
 
 
 def _forward(act: Act, task: Task, status: str, verifier: str | None) -> Task:
-    """A member's status update goes forward only (CORE-FR-011)."""
+    """A member's status update goes forward only (CORE-FR-011). `in_progress` is a claim, also of a task that is
+    claimed already: who is told that it worked may rely on holding it."""
+    if not isinstance(status, str):
+        raise InvalidRequest("status must be text.", field="status")
     targets = set(states_named(status))
     here = _ORDER.get(task.status)
-    if task.state in targets:
+    if task.state in targets and status not in ("in_progress", "in-progress"):
         return task
     wanted = next((word for word in _ORDER if states_named(word) >= targets), None)
     if (
@@ -224,10 +252,11 @@ def _forward(act: Act, task: Task, status: str, verifier: str | None) -> Task:
 
 
 def _must_lead_or_hold(act: Act, task: Task, verb: str) -> None:
-    if act.leads or act.name == task.created_by:
-        return
-    if task.owner == act.name:
+    if task.owner == act.name and task.state in HELD and not act.leads:
         must_hold(act, task)
+        return
+    if act.leads or act.name == task.created_by:
+        refuse_stale(act, task)
         return
     raise Forbidden(
         f"Only its owner, its maker, the lead or a human may {verb} {task.id}.", task_id=task.id, owner=task.owner

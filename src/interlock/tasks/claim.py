@@ -12,6 +12,9 @@ from interlock.model.task import HELD, Run, Task
 from interlock.sessions import Act
 from interlock.tasks.transition import end_run, illegal, move, waiting_state
 
+LOST = frozenset({"superseded", "reclaimed", "failed"})
+"""How a run ends that was taken from its session."""
+
 
 def claim(act: Act, task: Task, *, force: bool = False, take_over: bool = False, runner: str | None = None) -> Task:
     """Give `task` to the actor and begin a run. Repeated by the same session it changes nothing.
@@ -23,7 +26,7 @@ def claim(act: Act, task: Task, *, force: bool = False, take_over: bool = False,
         TaskAlreadyClaimed: somebody else, or another session of the actor, holds it.
         UnmetDependencies: a blocker is open (strict policy); `blocked_by` lists them.
         Forbidden: it is assigned to somebody else.
-        InvalidTransition: it is finished or in deadletter.
+        InvalidTransition: it is finished, in deadletter, or, for `take_over`, in review.
     """
     if task.state in HELD and task.owner is not None:
         if task.owner != act.name:
@@ -32,6 +35,8 @@ def claim(act: Act, task: Task, *, force: bool = False, take_over: bool = False,
             return task
         if not take_over:
             raise _taken(task, "Task already claimed by another agent: another session of yours", take_over=True)
+        if task.state == "review":
+            raise illegal(task, "is in review, so there is no work to take over")
         return _take_over(act, task, runner)
     if task.state not in ("ready", "backlog"):
         raise illegal(task, "cannot be claimed")
@@ -85,12 +90,9 @@ def release(act: Act, task: Task, reason: str | None = None) -> Task:
         StaleRun: another session of the actor has taken it over.
     """
     last = act.rows.runs.get(task.id, task.run) if task.run else None
-    if (
-        task.state in ("ready", "backlog")
-        and last is not None
-        and last.outcome == "released"
-        and last.member == act.name
-    ):
+    given_back = task.state in ("ready", "backlog") and last is not None and last.outcome == "released"
+    # The same act again, and nobody has claimed the task since. The lead also gives back what others hold.
+    if last is not None and given_back and (act.leads or (last.member, last.session) == (act.name, act.session)):
         return task
     must_hold(act, task)
     if task.state == "review":
@@ -122,7 +124,8 @@ def heartbeat(act: Act, task: Task) -> Run:
 def must_hold(act: Act, task: Task) -> None:
     """The actor may go on with the task's current run.
 
-    The lead and people may act on any held task, since somebody must when its owner is gone; they name no run.
+    The lead and people may act on any held task, since somebody must when its owner is gone; they name no run. Not so a
+    session of theirs that lost this very task: it would speak for work that is no longer its own.
 
     Raises:
         StaleRun: the actor's run, or session, was superseded.
@@ -130,7 +133,8 @@ def must_hold(act: Act, task: Task) -> None:
         Forbidden: another member holds it.
         InvalidTransition: nobody holds it.
     """
-    if act.run is not None and act.run != task.run:
+    # Only Interlock itself names a run here: a session's runs of this task are known, and it may hold other tasks too.
+    if act.role == SYSTEM and act.run is not None and act.run != task.run:
         raise _stale(task, act.run)
     if task.owner is None or task.state not in HELD:
         older = act.rows.runs.of_session(task.id, act.session) if task.run else None
@@ -145,7 +149,7 @@ def must_hold(act: Act, task: Task) -> None:
             raise _stale(task, older.number)
         raise _taken(task, "Task already claimed by another agent: another session of yours", take_over=True)
     older = act.rows.runs.of_session(task.id, act.session) if act.role != SYSTEM else None
-    if older is not None:
+    if older is not None and (not act.leads or older.outcome in LOST):
         raise _stale(task, older.number)
     if not act.leads:
         raise Forbidden(
@@ -153,6 +157,19 @@ def must_hold(act: Act, task: Task) -> None:
             task_id=task.id,
             owner=task.owner,
         )
+
+
+def refuse_stale(act: Act, task: Task) -> None:
+    """Whoever lost the task to a newer run may not go on with it, not even by a way that is open to everybody.
+
+    Raises:
+        StaleRun: the actor's run was taken from it.
+    """
+    if act.run is not None and act.run != task.run:
+        raise _stale(task, act.run)
+    older = act.rows.runs.of_session(task.id, act.session) if task.run and act.role != SYSTEM else None
+    if older is not None and older.number < task.run and older.outcome in LOST:
+        raise _stale(task, older.number)
 
 
 def _begin(act: Act, task: Task, runner: str | None, *, reason: str, soft: bool) -> None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from interlock.errors import InvalidRequest, MemberNotFound, TaskLimit
 from interlock.mailbox import notify
-from interlock.model.names import HUMAN, check_text
+from interlock.model.names import HUMAN, check_metadata, check_text
 from interlock.model.task import PRIORITIES, TYPES, Task
 from interlock.sessions import Act, unknown_member
 from interlock.tasks.find import find
 
 COMMAND_LIMIT = 10_000
-METADATA_LIMIT = 65_536
 BLOCKER_LIMIT = 1000
 
 
@@ -50,7 +48,7 @@ def create(
     """
     fields = check_fields(
         act, subject=subject, body=body, type=type, priority=priority, review=review, verify=verify, command=command,
-        metadata=metadata or {},
+        metadata={} if metadata is None else metadata,
     )  # fmt: skip
     blockers = _blockers(act, blocked_by)
     limit = act.settings.get("task_limit")
@@ -117,7 +115,7 @@ def check_fields(act: Act, **fields: Any) -> dict[str, Any]:
         checked["subject"] = check_text(
             fields["subject"], "subject", limit=limit, required=True, setting="subject_chars"
         )
-        if "\n" in checked["subject"]:
+        if checked["subject"].splitlines() != [checked["subject"]]:
             raise InvalidRequest("subject must be one line; put the rest into the body.", field="subject")
     if "body" in fields:
         limit = act.settings.get("body_chars")
@@ -134,7 +132,7 @@ def check_fields(act: Act, **fields: Any) -> dict[str, Any]:
     if fields.get("review") not in (None, "none", HUMAN):
         checked["review"] = member_named(act, fields["review"])
     if "metadata" in fields:
-        checked["metadata"] = _metadata(fields["metadata"])
+        checked["metadata"] = check_metadata(fields["metadata"])
     return checked
 
 
@@ -166,14 +164,3 @@ def _blockers(act: Act, references: Sequence[str]) -> list[Task]:
 def _choice(fields: dict[str, Any], name: str, choices: tuple[str, ...]) -> None:
     if fields.get(name) is not None and fields[name] not in choices:
         raise InvalidRequest(f"{name} must be one of: {', '.join(choices)}.", field=name)
-
-
-def _metadata(value: Any) -> dict[str, Any]:
-    try:
-        if not isinstance(value, dict) or len(json.dumps(value, allow_nan=False)) > METADATA_LIMIT:
-            raise TypeError
-    except (TypeError, ValueError):
-        raise InvalidRequest(
-            f"metadata must be a JSON object of at most {METADATA_LIMIT} characters.", field="metadata"
-        ) from None
-    return value

@@ -22,13 +22,15 @@ from interlock.tasks.claim import must_hold, open_run
 from interlock.tasks.transition import end_run, illegal, move, waiting_state
 
 SUMMARY_LIMIT = 10_000
+LONGEST_DELAY = 3600.0
+"""Seconds between two attempts at most, however often a task has failed."""
 
 
 def complete(act: Act, task: Task, *, summary: str | None = None, verifier: str | None = None) -> Task:
     """Report a task as finished. On a task in review, by somebody else than its author: approve it.
 
     With `verify` the task goes to review, `verifying` is set and names `verifier`, the process that must now run the
-    command and call `verified`. Repeated by the same session it changes nothing.
+    command and call `verified`. Repeated by the same session it changes nothing (decision 10).
 
     Raises:
         Forbidden, StaleRun, TaskAlreadyClaimed, InvalidTransition: see `claim.must_hold`.
@@ -42,7 +44,7 @@ def complete(act: Act, task: Task, *, summary: str | None = None, verifier: str 
     must_hold(act, task)
     if task.state == "review":
         raise illegal(task, "is in review already")
-    act.event("task.completed", task.id, outcome="done", run=task.run_id, summary=summary)
+    act.event("task.completed", task.id, outcome="done", run=task.run_id, summary=summary, session=act.session)
     if summary:
         _log(act, task, summary)
     changes: dict[str, Any] = {} if summary is None else {"output": summary}
@@ -66,14 +68,17 @@ def take_up_verify(act: Act, task: Task, verifier: str) -> Task:
     return task
 
 
-def verified(act: Act, task: Task, evidence: dict[str, Any], *, run: int) -> Task:
+def verified(act: Act, task: Task, evidence: dict[str, Any], *, run: int, verifier: str | None = None) -> Task:
     """Take in how the verify of that run ended. A failure goes back to the author with the output as findings, three
     rounds without delay, then to deadletter.
 
-    A result that comes late (the run was superseded, or the verify was taken over and decided) changes nothing.
+    A result that comes late (the run was superseded, or the verify was taken over: `verifier`, where given, is not who
+    runs it now) changes nothing.
     """
     state = task.verifying
     if task.state != "review" or state is None or task.run != run:
+        return task
+    if verifier is not None and state["process"] != verifier:
         return task
     passed = bool(evidence.get("passed"))
     act.event(
@@ -93,6 +98,10 @@ def verified(act: Act, task: Task, evidence: dict[str, Any], *, run: int) -> Tas
         _tell_lead(act, task, reason)
     else:
         move(act, task, "in-progress", reason=f"verify failed, round {rounds} of {limit}", **changes)
+        if act.rows.team.member(str(task.owner)) is None:
+            end_run(act, task, "released", f"{task.owner} left the team")
+            move(act, task, waiting_state(task), reason=f"{task.owner} left the team")
+            return task
         notify(act, task.owner, f"{task.id} is yours again, its verify failed.\n\n{findings}", summary="verify failed")
     return task
 
@@ -106,7 +115,7 @@ def approve(act: Act, task: Task, summary: str | None = None) -> Task:
     """
     _must_review(act, task)
     answer_review(act, task, summary or "approve")
-    act.event("task.approved", task.id, by=act.name)
+    act.event("task.approved", task.id, by=act.name, session=act.session)
     _done(act, task, f"approved by {act.name}", {})
     return task
 
@@ -130,23 +139,30 @@ def reject(act: Act, task: Task, reason: str, *, author_lives: bool) -> Task:
     )
     open_run(act, task, None)
     act.event("task.claimed", task.id, owner=author, run=task.run_id, session=session, forced=False)
-    if not author_lives:
+    if act.rows.team.member(str(author)) is None:
+        end_run(act, task, "released", f"{author} left the team")
+        move(act, task, waiting_state(task), reason=f"{author} left the team")
+    elif not author_lives:
         end_run(act, task, "released", "no session of the author lives")
         move(act, task, waiting_state(task), reason=f"waits for {author}", reserved=author)
     notify(act, author, f"Changes are asked for on {task.id}: {reason}", summary="changes requested")
     return task
 
 
-def fail(act: Act, task: Task, reason: str, *, counts: bool = True, output: str | None = None) -> Task:
+def fail(
+    act: Act, task: Task, reason: str, *, counts: bool = True, output: str | None = None, pause: float = 0.0
+) -> Task:
     """The run of the task ended without a result. The task is tried again after a growing delay; after `retries`
-    failed attempts it goes to deadletter with the cause on it. `counts` false: the run used up no attempt.
+    failed attempts it goes to deadletter with the cause on it. `counts` false: the run used up no attempt, and the
+    next one may begin after `pause` seconds.
 
     Raises:
         as `claim.must_hold`.
     """
     must_hold(act, task)
     failures = task.failures + (1 if counts else 0)
-    limit = int(task.metadata.get("retries", act.settings.get("retries")))
+    own = task.metadata.get("retries")
+    limit = own if isinstance(own, int) and not isinstance(own, bool) else act.settings.get("retries")
     end_run(act, task, "failed" if counts else "reclaimed", reason)
     if counts and failures > limit:
         act.event("task.failed", task.id, run=task.run_id, attempt=failures, reason=reason, retry_at=None)
@@ -156,9 +172,11 @@ def fail(act: Act, task: Task, reason: str, *, counts: bool = True, output: str 
         return task
     retry_at = None
     if counts:
-        retry_at = act.later(act.settings.get("retry_delay") * 2 ** (failures - 1))
+        delay = act.settings.get("retry_delay") * 2 ** min(failures - 1, 30)
+        retry_at = act.later(min(delay, LONGEST_DELAY))
         act.event("task.failed", task.id, run=task.run_id, attempt=failures, reason=reason, retry_at=retry_at)
     else:
+        retry_at = act.later(pause) if pause else None
         act.event("task.reclaimed", task.id, run=task.run_id, reason=reason)
     move(act, task, waiting_state(task), reason=reason, failures=failures, not_before=retry_at, verifying=None)
     return task
@@ -186,14 +204,19 @@ def _settle(act: Act, task: Task, changes: dict[str, Any]) -> Task:
     else:
         act.rows.tasks.update(task, updated_at=act.at, **changes)
         act.topics.add("tasks")
-    if task.review == HUMAN or task.review == task.owner or act.rows.team.member(str(task.review)) is None:
+    ask_reviewer(act, task)
+    return task
+
+
+def ask_reviewer(act: Act, task: Task) -> None:
+    """Ask whoever reviews the task: the member named, else a human, also where the member is the author or has left."""
+    if task.review in (None, "none", HUMAN, task.owner) or act.rows.team.member(str(task.review)) is None:
         _ask_human(act, task)
     else:
         notify(
             act, task.review, f"Please review {task.id}: {task.subject}\n\n{task.output or ''}".rstrip(),
             type="task_assignment", summary=f"review {task.id}",
         )  # fmt: skip
-    return task
 
 
 def _done(act: Act, task: Task, reason: str, changes: dict[str, Any]) -> None:
@@ -204,7 +227,7 @@ def _done(act: Act, task: Task, reason: str, changes: dict[str, Any]) -> None:
 
 def _ask_human(act: Act, task: Task) -> None:
     question = Question(
-        id=f"Q-{act.clock.new_id()[:8]}",
+        id=f"Q-{act.clock.new_id()[-12:]}",
         task_id=task.id,
         kind="review",
         text=f"Is {task.id} ({task.subject}) good as it is?",
@@ -238,11 +261,22 @@ def _must_review(act: Act, task: Task) -> None:
 
 
 def _repeated(act: Act, task: Task) -> bool:
-    """Whether this is the completion that the same session reported before (the answer may have been lost)."""
+    """Whether this is the completion that the same session reported before (the answer may have been lost).
+
+    That session need not be the author's: a reviewer completes a task in review, and the lead one that its owner left.
+    """
     if task.state not in ("done", "review") or not task.run:
         return False
     run = act.rows.runs.get(task.id, task.run)
-    return run is not None and run.member == act.name and run.session == act.session
+    if run is not None and run.member == act.name and run.session == act.session:
+        return True
+    told = [event for event in act.rows.events.of_task(task.id) if event.actor == act.name]
+    return any(
+        event.payload.get("session") == act.session
+        and (event.type == "task.approved" or event.payload.get("run") == task.run_id)
+        for event in told
+        if event.type in ("task.completed", "task.approved")
+    )
 
 
 def _findings(evidence: dict[str, Any]) -> str:

@@ -49,7 +49,9 @@ def move(act: Act, task: Task, *path: str, reason: str | None = None, **changes:
     act.topics.add("tasks")
     if end in FINAL and start not in FINAL:
         act.rows.team.count_open(-1)
-    if (start in HELD and end not in HELD) or start == "review":
+    waited = start in ("awaiting-response", "blocked") and end in ("in-progress", "review")
+    # `waited`: an agent found its own way out.
+    if start in HELD and (end not in HELD or start == "review" or waited):
         withdraw_questions(act, task, f"the task went to {end}")
     if end == "done":
         _unblock_dependents(act, task)

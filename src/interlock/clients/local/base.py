@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from interlock.errors import Forbidden
+from interlock.errors import Forbidden, InvalidRequest, MemberNotFound
+from interlock.model.names import SYSTEM
 from interlock.sessions import Caller
 from interlock.workspace import Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from interlock.model.task import Task
     from interlock.sessions import Act
@@ -37,18 +39,27 @@ class LocalBase:
         caller = self._caller
         if by is None or by == caller.name:
             return caller
+        if not isinstance(by, str):
+            raise InvalidRequest("Name a member by its name or session key.", field="by")
         if caller.session is not None:
             raise Forbidden(
                 f"This session belongs to {caller.name} and cannot act as {by}. Leave INTERLOCK_SESSION and "
                 "INTERLOCK_MEMBER unset to act as somebody else.",
                 member=by,
             )
+        if by == SYSTEM:
+            raise MemberNotFound(f"No member {by!r} in this team; that name stands for Interlock itself.", member=by)
         return Caller(by, face=caller.face, process=caller.process)
 
     @contextmanager
-    def _act(self, by: str | None = None, *, acknowledge: bool = True) -> Iterator[Act]:
+    def _act(self, by: str | None = None, *, acknowledge: bool = False) -> Iterator[Act]:
         with self._workspace.act(self._as(by), acknowledge=acknowledge) as act:
             yield act
+
+
+def plain(metadata: Any) -> Any:
+    """A mapping of any kind as a dictionary; anything else as it is, for the rules to refuse."""
+    return dict(metadata) if hasattr(metadata, "keys") else metadata
 
 
 def whole(act: Act, task: Task) -> Task:

@@ -10,6 +10,7 @@ from interlock import processes, shutdown
 from interlock.errors import Conflict
 from interlock.model.names import SYSTEM
 from interlock.runner import recovery
+from interlock.runner.lifesigns import lives
 from interlock.sessions import Caller
 from interlock.tasks import finish
 from interlock.workspace import Workspace
@@ -24,11 +25,11 @@ def running_members(workspace: Workspace) -> list[str]:
     found = set()
     with workspace.look() as rows:
         for run in rows.runs.open():
-            if any(text is not None and recovery.lives(text) for text in (run.process, run.runner)):
+            if any(text is not None and lives(text) for text in (run.process, run.runner)):
                 found.add(run.member)
         for member in rows.team.members():
             for _, process in rows.team.living_sessions(member.name):
-                if process not in (None, own) and recovery.lives(str(process)):
+                if process not in (None, own) and lives(str(process)):
                     found.add(member.name)
     return sorted(found)
 
@@ -73,7 +74,7 @@ def stop_member(workspace: Workspace, member: str, *, now: bool) -> dict[str, An
 
 
 def _end_runs(workspace: Workspace, member: str | None) -> list[str]:
-    """Give the tasks of open runs with a process back, then end the process: nobody then takes its end for a failure."""
+    """Give the tasks of open runs with a process back, then end the process: its end is no failure then."""
     with workspace.look() as rows:
         grace = float(workspace.settings(rows).get("stop_grace"))
         runs = [run for run in rows.runs.open() if run.process is not None and member in (None, run.member)]
@@ -92,11 +93,11 @@ def _end_runs(workspace: Workspace, member: str | None) -> list[str]:
 def _runner(workspace: Workspace) -> str | None:
     with workspace.look() as rows:
         runner = rows.team.get().runner
-    return runner if runner is not None and recovery.lives(runner) else None
+    return runner if runner is not None and lives(runner) else None
 
 
 def _signal(runner: str, number: signal.Signals) -> None:
-    if recovery.lives(runner):
+    if lives(runner):
         os.kill(processes.Identity.parse(runner).pid, number)
 
 
@@ -104,7 +105,7 @@ def _gone(workspace: Workspace, runner: str) -> bool:
     with workspace.look() as rows:
         patience = PATIENCE + float(workspace.settings(rows).get("stop_grace"))
     deadline = workspace.clock.monotonic() + patience
-    while recovery.lives(runner):
+    while lives(runner):
         if workspace.clock.monotonic() > deadline:
             return False
         workspace.clock.sleep(0.02)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 
 from interlock import settings as settings_module
 from interlock.clients.local.team import LocalTeam
@@ -13,7 +14,7 @@ from interlock.workspace import Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from typing import Any
 
     from interlock.agent import Update
@@ -77,10 +78,13 @@ class LocalHome:
         directory = os.path.join(self._teams, name)
         unfinished = os.path.join(self._teams, f"{CREATING}{name}-{self._clock.new_id()}")
         try:
-            os.makedirs(unfinished, mode=0o700)
-            self._fill(unfinished, name, lead, os.path.abspath(workdir) if workdir is not None else None, values)
-            # A team appears whole or not at all: a rename onto another's directory is refused by the system.
-            os.rename(unfinished, directory)
+            os.makedirs(self.path, mode=0o700, exist_ok=True)
+            os.makedirs(self._teams, mode=0o700, exist_ok=True)
+            os.mkdir(unfinished, 0o700)
+            with in_use(unfinished):
+                self._fill(unfinished, name, lead, os.path.abspath(workdir) if workdir is not None else None, values)
+                # A team appears whole or not at all: a rename onto another's directory is refused by the system.
+                os.rename(unfinished, directory)
         except OSError as error:
             _remove_tree(unfinished)
             if os.path.isdir(directory):
@@ -101,6 +105,8 @@ class LocalHome:
             names = os.listdir(self._teams)
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise StorageError(f"{self._teams} cannot be read: {error}.", path=self._teams) from error
         return sorted(name for name in names if not name.startswith(".") and self._is_team(name))
 
     def delete_team(self, name: str, *, force: bool = False) -> None:
@@ -113,18 +119,19 @@ class LocalHome:
             running = ask_running(workspace)
             if running:
                 raise MembersRunning(
-                    f"{', '.join(running)} {'is' if len(running) == 1 else 'are'} at work in {name!r} and got a shutdown "
-                    "request. Delete the team once they have stopped, or use --force to end them.",
+                    f"{', '.join(running)} {'is' if len(running) == 1 else 'are'} at work in {name!r} and got a "
+                    "shutdown request. Delete the team once they have stopped, or use --force to end them.",
                     members=running,
                 )
-        with workspace.act(Caller(HUMAN)) as act:
-            act.rows.team.update(act.rows.team.get(), status="deleted", updated_at=act.at)
-            act.event("team.updated", status="deleted")
         doomed = os.path.join(self._teams, f"{DELETING}{name}-{self._clock.new_id()}")
-        os.rename(workspace.directory, doomed)
-        self._workspaces.pop(name, None)
-        self._ledgers.forget(workspace.directory)
-        _remove_tree(doomed)
+        try:
+            with in_use(workspace.directory):
+                self._move_away(workspace, doomed)
+                self._workspaces.pop(name, None)
+                self._ledgers.forget(workspace.directory)
+                _remove_tree(doomed)
+        except FileNotFoundError:
+            raise self._not_found(name) from None  # Somebody else deleted it at the same time.
 
     def stage(self, plan: str, *, redo: Collection[str] = (), new: bool = False, dry_run: bool = False) -> Staged:
         from interlock.plan.comparing import compare
@@ -132,15 +139,24 @@ class LocalHome:
         from interlock.runner import staging
 
         found = load(plan)
+        # Everything that can be refused is refused before anything is made.
         for planned in found.members.values():
             self._executor_for(staging.as_member(planned))
-        if found.team not in self.teams():
+        staging.check_limits(found)
+        fresh = found.team not in self.teams()
+        if fresh:
+            changes = compare(found, {}, redo)
             if dry_run:
-                return staging.staged(found, compare(found, {}, redo))
+                return staging.staged(found, changes)
             self.create_team(found.team, workdir=found.workdir)
         workspace = self._workspace(found.team)
         verb = staging.preview if dry_run else staging.stage
-        return staging.staged(found, verb(workspace, found, redo=redo, new=new))
+        try:
+            return staging.staged(found, verb(workspace, found, redo=redo, new=new))
+        except BaseException:
+            if fresh:
+                self.delete_team(found.team, force=True)
+            raise
 
     def drive(
         self,
@@ -150,6 +166,7 @@ class LocalHome:
         until: float | None = None,
         stop: Stop | None = None,
         on_update: Callable[[str, str, Update], None] = lambda member, task, update: None,
+        take_over: bool = False,
     ) -> str:
         import anyio
 
@@ -157,16 +174,16 @@ class LocalHome:
 
         crew = Crew(
             self._workspace(team), self._executor_for, home=self.path, parallel=parallel, until=until, stop=stop,
-            on_update=on_update,
+            on_update=on_update, take_over=take_over,
         )  # fmt: skip
         return anyio.run(crew.work)
 
     def driven(self, team: str) -> bool:
-        from interlock.runner import recovery
+        from interlock.runner.lifesigns import lives
 
         with self._workspace(team).look() as rows:
             runner = rows.team.get().runner
-        return runner is not None and recovery.lives(runner) is not False
+        return runner is not None and lives(runner) is not False
 
     def stop(self, team: str, *, member: str | None = None, now: bool = False) -> dict[str, Any]:
         from interlock.clients.local import ending
@@ -216,11 +233,32 @@ class LocalHome:
                 os.close(lock)
         except OSError as error:
             raise StorageError(f"The settings could not be written: {error}.", path=path) from error
-        self._settings = settings_module.Settings(kept)
+        self._settings = self._settings.for_home(kept)
+        for workspace in self._workspaces.values():
+            workspace.home_settings = self._settings
+
+    def doctor(self, team: str | None = None, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
+        from interlock.doctor import examine_all
+
+        return examine_all(
+            self.path, self.teams() if team is None else [team], self._workspace, self._ledgers.inspect,
+            whole_home=team is None, repair=repair, adopt=adopt,
+        )  # fmt: skip
 
     def close(self) -> None:
         self._ledgers.close()
         self._workspaces.clear()
+
+    def _move_away(self, workspace: Workspace, doomed: str) -> None:
+        try:
+            with workspace.act(Caller(HUMAN)) as act:
+                act.rows.team.update(act.rows.team.get(), status="deleted", updated_at=act.at)
+                act.event("team.updated", status="deleted")
+                # Inside the transaction: nobody commits meanwhile, and a crash leaves the whole team or none.
+                os.rename(workspace.directory, doomed)
+        except (OSError, StorageError) as error:
+            if not os.path.isdir(doomed):
+                raise StorageError(f"Team {workspace.name!r} could not be deleted: {error}.") from error
 
     @property
     def _teams(self) -> str:
@@ -292,6 +330,19 @@ class LocalHome:
             last_active_at=None,
         )
         self._ledgers.create(directory, team, member, at)
+
+
+@contextmanager
+def in_use(directory: str) -> Iterator[None]:
+    """Show, to a doctor that looks for leftovers, that a living process is making or removing this directory."""
+    import fcntl
+
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _remove_tree(path: str) -> None:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 
 from interlock import mailbox, processes
-from interlock.clients.local.base import LocalBase
+from interlock.clients.local.base import LocalBase, plain
 from interlock.clock import iso
+from interlock.errors import InterlockError, InvalidRequest
 from interlock.model.message import as_xml
+from interlock.model.names import HUMAN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
+    from interlock.ledger import Rows
     from interlock.model.message import Message
+
+LOOK_AGAIN = 5.0
+"""Seconds between two looks for what frees a message without a commit."""
 
 
 class LocalMail:
@@ -50,16 +57,16 @@ class LocalMailing(LocalBase):
         metadata: Mapping[str, Any] | None = None,
         client_id: str | None = None,
     ) -> Message:
+        fields: dict[str, Any] = {
+            "type": type, "summary": summary, "urgent": urgent, "request_id": request_id, "approve": approve,
+            "reason": reason, "metadata": plain(metadata), "client_id": client_id,
+        }  # fmt: skip
         with self._act(sender) as act:
-            message = mailbox.send(
-                act, to, content, type=type, summary=summary, urgent=urgent, request_id=request_id, approve=approve,
-                reason=reason, metadata=dict(metadata) if metadata else None, client_id=client_id,
-            )  # fmt: skip
-            if type.startswith("shutdown_"):
-                from interlock.shutdown import closed_by_message
+            if isinstance(type, str) and type.startswith("shutdown_"):
+                from interlock import shutdown
 
-                closed_by_message(act, type, request_id, reason)
-        return message
+                return shutdown.send_message(act, to, content, **fields)
+            return mailbox.send(act, to, content, **fields)
 
     def broadcast(
         self, sender: str | None = None, *, content: str, summary: str | None = None, client_id: str | None = None
@@ -81,30 +88,32 @@ class LocalMailing(LocalBase):
             yield LocalMail(messages, timed_out and not messages, state)
         except BaseException:
             if numbers:
-                with self._act(by, acknowledge=False) as act:
-                    mailbox.give_back(act, numbers, "not_handed_over")
+                self._give_back(by, numbers)
             raise
         if numbers:
-            with self._act(by, acknowledge=False) as act:
-                mailbox.deliver(act, numbers)
+            with self._act(by) as act:
+                delivered = set(mailbox.deliver(act, numbers))
+            for message in messages:
+                if message.id in delivered:
+                    message.stage = "delivered"
 
     def read(self, by: str | None = None) -> list[Message]:
         with self.mail(by=by) as mail:
             return mail.messages
 
     def acknowledge(self, ids: Sequence[str], *, by: str | None = None) -> list[str]:
-        with self._act(by, acknowledge=False) as act:
+        with self._act(by) as act:
             return mailbox.acknowledge(act, ids)
 
     def history(self, *, member: str | None = None, limit: int = 100, before: int | None = None) -> list[Message]:
         with self._workspace.look() as rows:
             name = member
-            if member is not None:
-                found = rows.team.address(member)
+            if member not in (None, HUMAN):
+                found = rows.team.address(str(member))
                 if found is None:
                     from interlock.sessions import unknown_member
 
-                    raise unknown_member(rows, member)
+                    raise unknown_member(rows, str(member))
                 name = found[0]
             return rows.messages.history(member=name, limit=max(0, limit), before=before)
 
@@ -131,7 +140,12 @@ class LocalMailing(LocalBase):
 
     def _offer(self, by: str | None, urgent_only: bool, inject: bool) -> tuple[list[Message], str]:
         state = ""
-        with self._act(by, acknowledge=False) as act:
+        with self._act(by) as act:
+            if not inject:
+                # Who asked for a shutdown reads here that nobody answered. A hook does without: it must be quick.
+                from interlock import shutdown
+
+                shutdown.expire(act)
             messages = mailbox.offer(
                 act, processes.current().as_text(), _lives, urgent_only=urgent_only,
                 count=mailbox.INJECT_COUNT if inject else mailbox.READ_COUNT,
@@ -142,6 +156,13 @@ class LocalMailing(LocalBase):
 
                 state = state_block(act)
         return messages, state
+
+    def _give_back(self, by: str | None, numbers: list[int]) -> None:
+        try:
+            with self._act(by) as act:
+                mailbox.give_back(act, numbers, "not_handed_over")
+        except InterlockError:
+            pass  # They stay offered, and are offered anew when this process has ended; the first error matters more.
 
     def _has_begun(self, by: str | None) -> bool:
         """Whether the caller's session has acted before, so that looking without a transaction misses nothing."""
@@ -159,20 +180,28 @@ class LocalMailing(LocalBase):
         with workspace.ledger.snapshot() as rows:
             found = rows.team.address(self._as(by).name)
         name = found[0] if found is not None else self._as(by).name
-        deadline = workspace.clock.monotonic() + max(0.0, seconds)
+        left = max(0.0, seconds)
         with workspace.notifier.waiter(workspace.name, [f"inbox:{name}"], workspace.ledger.watch()) as waiter:
             while True:
                 with workspace.ledger.snapshot() as rows:
-                    if mailbox.waits(rows, name, workspace.clock.now(), _lives, urgent_only):
+                    now = workspace.clock.now()
+                    if mailbox.waits(rows, name, now, _lives, urgent_only) or _silence(rows, name, iso(now)):
                         return True
-                left = deadline - workspace.clock.monotonic()
                 if left <= 0:
                     return False
-                waiter.wait(left)
+                # Not all that frees a message is a commit: who was handing it over may have died.
+                began = time.monotonic()
+                waiter.wait(min(left, LOOK_AGAIN))
+                left -= max(time.monotonic() - began, 0.000_1)
+
+
+def _silence(rows: Rows, name: str, now: str) -> bool:
+    """Whether a shutdown request of that member ran out, which it is told by mail."""
+    return any(found["asked_by"] == name and found["expires_at"] <= now for found in rows.requests.open())
 
 
 def _lives(text: str) -> bool | None:
     try:
         return processes.alive(processes.Identity.parse(text))
-    except ValueError:
+    except InvalidRequest:
         return False

@@ -6,17 +6,18 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from interlock import processes
-from interlock.clients.local.base import LocalBase, warned, whole
+from interlock.clients.local.base import LocalBase, plain, warned, whole
 from interlock.errors import RunNotFound
 from interlock.model.names import HUMAN
 from interlock.model.task import Run, Task, states_named
-from interlock.runner.recovery import lives
+from interlock.runner.lifesigns import lives, verifier
 from interlock.sessions import Act
 from interlock.tasks import change, claim, create, depend, finish
 from interlock.tasks.find import find
 from interlock.views import complete as completed
 from interlock.views import show
+
+READY_LIMIT = 1_000_000
 
 
 class LocalTasks(LocalBase):
@@ -38,10 +39,10 @@ class LocalTasks(LocalBase):
         metadata: Mapping[str, Any] | None = None,
         by: str | None = None,
     ) -> Task:
-        with self._act(by) as act:
+        with self._act(by, acknowledge=True) as act:
             task = create.create(
                 act, subject, body=body, type=type, priority=priority, assignee=assignee, blocked_by=blocked_by,
-                review=review, verify=verify, command=run, parent_id=parent_id, metadata=dict(metadata or {}),
+                review=review, verify=verify, command=run, parent_id=parent_id, metadata=plain(metadata),
             )  # fmt: skip
             whole(act, task)
         return warned(act, task)
@@ -55,7 +56,7 @@ class LocalTasks(LocalBase):
     ) -> list[Task]:
         with self._workspace.look() as rows:
             if ready:
-                found = [task for task in rows.tasks.ready(limit or 1_000_000) if owner in (None, task.reserved_for)]
+                found = [task for task in rows.tasks.ready(READY_LIMIT) if owner in (None, task.reserved_for)][:limit]
             else:
                 found = rows.tasks.select(states=states_named(status) if status else None, owner=owner, limit=limit)
             return completed(rows, found)
@@ -70,7 +71,7 @@ class LocalTasks(LocalBase):
         return self._on(task, by, lambda act, found: claim.claim(act, found, force=force, take_over=take_over))
 
     def next_task(self, *, by: str | None = None) -> Task | None:
-        with self._act(by) as act:
+        with self._act(by, acknowledge=True) as act:
             member = act.rows.team.member(act.name)
             task = claim.claim_next(act, shell=member is not None and member.agent == "shell")
             if task is not None:
@@ -78,7 +79,7 @@ class LocalTasks(LocalBase):
         return None if task is None else warned(act, task)
 
     def update(self, task: str, *, by: str | None = None, **fields: Any) -> Task:
-        token = _token()
+        token = verifier()
         updated = self._on(task, by, lambda act, found: change.update(act, found, verifier=token, **fields))
         return self._verify(updated, token, by)
 
@@ -90,7 +91,7 @@ class LocalTasks(LocalBase):
         return self._on(task, by, lambda act, found: claim.release(act, found, reason))
 
     def complete(self, task: str, *, summary: str | None = None, by: str | None = None) -> Task:
-        token = _token()
+        token = verifier()
         reported = self._on(task, by, lambda act, found: finish.complete(act, found, summary=summary, verifier=token))
         return self._verify(reported, token, by)
 
@@ -111,7 +112,7 @@ class LocalTasks(LocalBase):
     def cancel(
         self, task: str, *, reason: str | None = None, cascade: bool = False, by: str | None = None
     ) -> list[Task]:
-        with self._act(by) as act:
+        with self._act(by, acknowledge=True) as act:
             cancelled = change.cancel(act, find(act.rows, task), reason=reason, cascade=cascade)
             completed(act.rows, cancelled)
         return [warned(act, here) for here in cancelled]
@@ -126,7 +127,7 @@ class LocalTasks(LocalBase):
         return self._on(task, by, lambda act, found: change.assign(act, found, to))
 
     def heartbeat(self, task: str, *, by: str | None = None) -> Run:
-        with self._act(by, acknowledge=False) as act:
+        with self._act(by) as act:
             return claim.heartbeat(act, find(act.rows, task))
 
     def runs(self, task: str) -> list[Run]:
@@ -142,7 +143,7 @@ class LocalTasks(LocalBase):
             found = find(rows, task)
             numbers = [attempt.number for attempt in rows.runs.of_task(found.id)]
         for number in [run] if run is not None else reversed(numbers):
-            path = log_path(self.directory, found.id, number)
+            path = self._workspace.log_path(found.id, number)
             if number in numbers and os.path.exists(path):
                 return path, number
         what = f"run {run}" if run is not None else "run"
@@ -153,7 +154,7 @@ class LocalTasks(LocalBase):
             waiting = [task for task in rows.tasks.select(states=["review"]) if verifier_is_gone(task)]
         decided = []
         for task in waiting:
-            token = _token()
+            token = verifier()
             with self._act(HUMAN, acknowledge=False) as act:
                 found = find(act.rows, task.id)
                 if verifier_is_gone(found):
@@ -163,7 +164,7 @@ class LocalTasks(LocalBase):
         return decided
 
     def _on(self, reference: str, by: str | None, verb: Callable[[Act, Task], Task]) -> Task:
-        with self._act(by) as act:
+        with self._act(by, acknowledge=True) as act:
             task = verb(act, find(act.rows, reference))
             whole(act, task)
         return warned(act, task)
@@ -172,28 +173,16 @@ class LocalTasks(LocalBase):
         """Run the task's verify, if this call is the one that has to."""
         if task.state != "review" or task.verifying is None or task.verifying["process"] != token:
             return task
-        from interlock.runner.environment import allowed_environment
-        from interlock.runner.verification import verify
+        import anyio
 
-        with self._workspace.look() as rows:
-            workdir = rows.team.get().workdir or os.getcwd()
-            settings = self._workspace.settings(rows)
-        environment, secrets = allowed_environment(os.environ, names=task.metadata.get("env", ()))
-        evidence = verify(
-            str(task.verify), workdir=workdir, environment=environment, secrets=secrets,
-            timeout=settings.get("verify_timeout"), output_bytes=settings.get("output_bytes"),
-            stop_grace=settings.get("stop_grace"),
-        )  # fmt: skip
+        from interlock.runner.checking import examine
+
+        evidence = anyio.run(examine, self._workspace, task)
         with self._act(by, acknowledge=False) as act:
             found = find(act.rows, task.id)
-            finish.verified(act, found, evidence.as_dict(), run=task.run)
+            finish.verified(act, found, evidence.as_dict(), run=task.run, verifier=token)
             whole(act, found)
         return warned(act, found)
-
-
-def log_path(directory: str, task_id: str, run: int) -> str:
-    """Where the output of a run is kept."""
-    return os.path.join(directory, "runs", task_id, f"output.{run}.log")
 
 
 def verifier_is_gone(task: Task) -> bool:
@@ -207,7 +196,3 @@ def author_lives(act: Act, task: Task) -> bool:
         session == task.session and process is not None and lives(process) is not False
         for session, process in act.rows.team.living_sessions(str(task.owner))
     )
-
-
-def _token() -> str:
-    return f"{processes.current().as_text()}#{os.urandom(6).hex()}"

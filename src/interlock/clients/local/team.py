@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from interlock.clients.local.mail import LocalMailing
-from interlock.clients.local.tasks import LocalTasks, log_path
+from interlock.clients.local.tasks import LocalTasks
+from interlock.errors import MemberNotFound
+from interlock.model.names import SYSTEM
 from interlock.sessions import Caller
 
 TYPE_CHECKING = False
@@ -25,6 +27,10 @@ class LocalTeam(LocalTasks, LocalMailing):
     def acting(
         self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python"
     ) -> LocalTeam:
+        if not isinstance(name, str) or name == SYSTEM:
+            raise MemberNotFound(
+                f"No member {name!r} in this team; that name stands for Interlock itself.", member=name
+            )
         process = None
         if session is not None:
             from interlock import processes
@@ -36,7 +42,7 @@ class LocalTeam(LocalTasks, LocalMailing):
         """The caller's session is over; what it was given and never acknowledged will be offered to the next."""
         caller = self._caller
         if caller.session is not None:
-            with self._act(acknowledge=False) as act:
+            with self._act() as act:
                 act.rows.team.end_session(act.name, act.session, act.at)
                 act.event("session.ended", member=act.name, session=act.session)
 
@@ -78,12 +84,11 @@ class LocalTeam(LocalTasks, LocalMailing):
 
     def remove(self, name: str, *, by: str | None = None) -> list[str]:
         from interlock import teams
-        from interlock.runner import recovery
+        from interlock.runner.lifesigns import lives
 
         with self._act(by) as act:
             running = any(
-                run.member == name and run.runner is not None and recovery.lives(run.runner)
-                for run in act.rows.runs.open()
+                run.member == name and run.runner is not None and lives(run.runner) for run in act.rows.runs.open()
             )
             return teams.remove(act, name, running=running)
 
@@ -108,7 +113,7 @@ class LocalTeam(LocalTasks, LocalMailing):
         from interlock.tasks import finish
         from interlock.tasks.find import find
 
-        with self._act(by) as act:
+        with self._act(by, acknowledge=True) as act:
             found = find(act.rows, task)
             questions.question_of(act.rows, found, question)
             approved, findings = questions.review_answer(text)
@@ -140,13 +145,18 @@ class LocalTeam(LocalTasks, LocalMailing):
         from interlock.reports import status
 
         with self._workspace.look() as rows:
-            return status(rows, self.name, lambda task, run: log_path(self.directory, task, run))
+            return status(rows, self.name, self._workspace.log_path, self._now())
 
     def report(self, since: str | None = None) -> dict[str, Any]:
         from interlock.reports import report
 
         with self._workspace.look() as rows:
-            return report(rows, self.name, since)
+            return report(rows, self.name, since, self._now())
+
+    def _now(self) -> str:
+        from interlock.clock import iso
+
+        return iso(self._workspace.clock.now())
 
     def doctor(self, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
         from interlock.doctor import examine

@@ -12,7 +12,7 @@ import os
 import sqlite3
 import sys
 
-from interlock.errors import LedgerBusy, LedgerUnusable, StorageError
+from interlock.errors import InvalidRequest, LedgerBusy, LedgerUnusable, StorageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,37 +22,51 @@ if TYPE_CHECKING:
     from interlock.clock import Clock
 
 FIRST_PAUSE = 0.000_2
-LONGEST_PAUSE = 0.008
 GROWTH = 1.7
+PATIENT_PAUSE = 0.004
+PATIENT_UNTIL = 0.012
+EAGER_PAUSE = 0.000_3
+EAGER_UNTIL = 0.3
+LONGEST_PAUSE = 0.02
 
-_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) if sys.version_info >= (3, 11) else ()
+# PROTOCOL is what a reader gets when the log's locks change hands too fast for it.
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
+_PRAGMAS = ["PRAGMA synchronous=FULL"]
+if sys.platform == "darwin":
+    _PRAGMAS += ["PRAGMA fullfsync=ON", "PRAGMA checkpoint_fullfsync=ON"]
 
 
-def connect(path: str) -> sqlite3.Connection:
+def connect(path: str, clock: Clock, patience: float) -> sqlite3.Connection:
     """A connection to an existing ledger file, with the pragmas above.
 
     Raises:
         LedgerUnusable: the file cannot be opened or is no database.
+        LedgerBusy: another process was recovering or closing it for `patience` seconds.
     """
     try:
         connection = sqlite3.connect(
-            f"file:{_quoted(path)}?mode=rw",
+            f"file:{quoted(path)}?mode=rw",
             uri=True,
             timeout=0,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=256,
         )
-        connection.execute("PRAGMA synchronous=FULL")
-        if sys.platform == "darwin":
-            connection.execute("PRAGMA fullfsync=ON")
-            connection.execute("PRAGMA checkpoint_fullfsync=ON")
     except sqlite3.Error as error:
         raise unusable(path, error) from error
+    try:
+        for pragma in _PRAGMAS:
+            # Reads the schema, so it may meet a lock.
+            execute_patiently(connection, pragma, clock, patience)
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, (sqlite3.Error, StorageError, LedgerUnusable)):
+            raise unusable(path, error.__cause__ or error) from error
+        raise
     return connection
 
 
-def unusable(path: str, error: Exception) -> LedgerUnusable:
+def unusable(path: str, error: BaseException) -> LedgerUnusable:
     """The error for a file that is no sound ledger."""
     return LedgerUnusable(
         f"The ledger {path} cannot be used: {error}. `interlock doctor` says more; backups lie beside it.", path=path
@@ -73,8 +87,7 @@ def execute_patiently(
         LedgerBusy: it was still locked after `patience` seconds.
         StorageError: the disk is full, read-only or failing.
     """
-    pause = FIRST_PAUSE
-    deadline: float | None = None
+    pause, started = FIRST_PAUSE, 0.0
     while True:
         try:
             return connection.execute(sql, parameters)
@@ -82,21 +95,39 @@ def execute_patiently(
             if not is_busy(error):
                 raise translated(error) from error
         now = clock.monotonic()
-        if deadline is None:
-            deadline = now + patience
-        if now >= deadline:
+        started = started or now
+        waited = now - started
+        if waited >= patience:
             raise LedgerBusy(
                 f"The ledger stayed locked for {patience:g} s and nothing was changed. Try again; "
                 "the setting busy_timeout makes Interlock wait longer.",
                 setting="busy_timeout",
             )
         clock.sleep(pause * (0.5 + os.urandom(1)[0] / 255))
-        pause = min(pause * GROWTH, LONGEST_PAUSE)
+        pause = next_pause(pause, waited)
 
 
-def translated(error: sqlite3.Error) -> Exception:
-    """Our error for one of SQLite's that is the machine's fault; the same error where it is ours."""
+def next_pause(pause: float, waited: float) -> float:
+    """How long to sleep before the next try, in seconds, after one of `pause`."""
+    if waited < PATIENT_UNTIL:
+        return min(pause * GROWTH, PATIENT_PAUSE)
+    if waited < EAGER_UNTIL:
+        return EAGER_PAUSE
+    return min(pause * GROWTH, LONGEST_PAUSE)
+
+
+TRANSLATED = (sqlite3.Error, UnicodeEncodeError, OverflowError)
+
+
+def translated(error: Exception) -> Exception:
+    """Our error for one of SQLite's that is the machine's or the caller's fault; the same error where it is ours."""
+    if isinstance(error, UnicodeEncodeError):
+        return InvalidRequest(f"A name, id or text is not valid Unicode: {error.reason}. Nothing was changed.")
+    if isinstance(error, OverflowError):
+        return InvalidRequest("A number is too large to be one of the ledger's. Nothing was changed.")
     code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+    if code in _BUSY:
+        return LedgerBusy("The ledger is locked and nothing was changed. Try again.", setting="busy_timeout")
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
         return StorageError(
             f"The ledger could not be written: {error}. Nothing was changed. Free space or mend the permissions "
@@ -107,5 +138,6 @@ def translated(error: sqlite3.Error) -> Exception:
     return error
 
 
-def _quoted(path: str) -> str:
+def quoted(path: str) -> str:
+    """`path` as a part of a `file:` address."""
     return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")

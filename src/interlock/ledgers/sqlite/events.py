@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sqlite3
 
+from interlock.ledgers.sqlite.table import as_json
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +24,7 @@ class SqliteEvents:
     def append(self, type: str, actor: str, task_id: str | None, at: str, payload: Mapping[str, Any]) -> int:
         cursor = self.connection.execute(
             "INSERT INTO events (type, at, actor, task_id, payload) VALUES (?, ?, ?, ?, ?)",
-            (type, at, actor, task_id, json.dumps(payload, ensure_ascii=False)),
+            (type, at, actor, task_id, as_json(payload)),
         )
         return int(cursor.lastrowid or 0)
 
@@ -43,10 +45,10 @@ class SqliteEvents:
     def head(self) -> int:
         return int(self.connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])
 
-    def raw_since(self, seq: int) -> list[tuple[int, str, str | None, str]]:
-        """(seq, type, task id, payload text) after `seq`: all the mirror needs to know what changed."""
+    def raw_since(self, seq: int, limit: int | None = None) -> list[tuple[int, str, str | None, str]]:
         return self.connection.execute(
-            "SELECT seq, type, task_id, payload FROM events WHERE seq > ? ORDER BY seq", (seq,)
+            "SELECT seq, type, task_id, payload FROM events WHERE seq > ? ORDER BY seq LIMIT ?",
+            (seq, -1 if limit is None else limit),
         ).fetchall()
 
 

@@ -6,25 +6,30 @@ import sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from interlock.ledgers.sqlite.events import SqliteEvents
-    from interlock.ledgers.sqlite.messages import SqliteMessages
-    from interlock.ledgers.sqlite.questions import SqliteQuestions, SqliteRequests
-    from interlock.ledgers.sqlite.tasks import SqliteGraph, SqliteRuns, SqliteTasks
-    from interlock.ledgers.sqlite.team import SqliteTeam
+    from interlock.ledger import (
+        EventRows,
+        GraphRows,
+        MessageRows,
+        QuestionRows,
+        RequestRows,
+        RunRows,
+        TaskRows,
+        TeamRows,
+    )
     from interlock.model.team import Team
 
 
 class SqliteRows:
     """See `ledger.Rows`. Attributes become real at first use."""
 
-    team: SqliteTeam
-    tasks: SqliteTasks
-    graph: SqliteGraph
-    runs: SqliteRuns
-    messages: SqliteMessages
-    questions: SqliteQuestions
-    requests: SqliteRequests
-    events: SqliteEvents
+    team: TeamRows
+    tasks: TaskRows
+    graph: GraphRows
+    runs: RunRows
+    messages: MessageRows
+    questions: QuestionRows
+    requests: RequestRows
+    events: EventRows
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection

@@ -6,7 +6,7 @@ import os
 import sqlite3
 
 from interlock.clock import iso
-from interlock.errors import LedgerUnusable
+from interlock.errors import LedgerUnusable, StorageError
 from interlock.ledgers.sqlite.connection import execute_patiently, translated
 
 TYPE_CHECKING = False
@@ -58,31 +58,38 @@ def migrate(
             f"{path} is not a ledger of Interlock, or was never finished. `interlock doctor` says more.", path=path
         )
     for number, file in migrations(directory):
-        if number > version:
-            _back_up(connection, path, number, clock)
-            execute_patiently(connection, "BEGIN IMMEDIATE", clock, patience)
-            try:
-                # Another process may have been first while we waited for the lock.
-                if connection.execute("PRAGMA user_version").fetchone()[0] < number:
-                    _apply(connection, number, file)
-                    connection.execute(
-                        "INSERT INTO events (type, at, actor, payload) VALUES ('ledger.migrated', ?, 'interlock', ?)",
-                        (iso(clock.now()), f'{{"from": {number - 1}, "to": {number}}}'),
-                    )
-                connection.execute("COMMIT")
-            except sqlite3.Error as error:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+        if number <= version:
+            continue
+        execute_patiently(connection, "BEGIN IMMEDIATE", clock, patience)
+        try:
+            # Another process may have been first while we waited for the lock. With the lock held the backup is what
+            # this migration is about to change.
+            if connection.execute("PRAGMA user_version").fetchone()[0] < number:
+                _back_up(path, number, clock, patience)
+                _apply(connection, number, file)
+                connection.execute(
+                    "INSERT INTO events (type, at, actor, payload) VALUES ('ledger.migrated', ?, 'interlock', ?)",
+                    (iso(clock.now()), f'{{"from": {number - 1}, "to": {number}}}'),
+                )
+            connection.execute("COMMIT")
+        except BaseException as error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error):
                 raise translated(error) from error
+            raise
 
 
-def _back_up(connection: sqlite3.Connection, path: str, number: int, clock: Clock) -> None:
+def _back_up(path: str, number: int, clock: Clock, patience: float) -> None:
     from interlock.ledgers.sqlite.store import backup
 
     directory = os.path.join(os.path.dirname(path), "backups")
-    os.makedirs(directory, mode=0o700, exist_ok=True)
     stamp = iso(clock.now()).replace(":", "").replace(".", "")
-    backup(path, os.path.join(directory, f"ledger-before-{number:03d}-{stamp}-{os.getpid()}.db"))
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"No backup could be made in {directory}: {error}.", path=directory) from error
+    backup(path, os.path.join(directory, f"ledger-before-{number:03d}-{stamp}-{os.getpid()}.db"), clock, patience)
 
 
 def _apply(connection: sqlite3.Connection, number: int, path: str) -> None:
@@ -95,4 +102,6 @@ def _apply(connection: sqlite3.Connection, number: int, path: str) -> None:
         if sqlite3.complete_statement(statement):
             connection.execute(statement)
             statement = ""
+    if statement.strip():
+        connection.execute(statement)  # A last statement without its semicolon, or a comment.
     connection.execute(f"PRAGMA user_version={number:d}")

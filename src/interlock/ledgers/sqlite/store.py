@@ -13,7 +13,7 @@ import threading
 from contextlib import contextmanager
 
 from interlock.errors import LedgerUnusable, StorageError, TeamNotFound
-from interlock.ledgers.sqlite.connection import connect, execute_patiently, translated, unusable
+from interlock.ledgers.sqlite.connection import TRANSLATED, connect, execute_patiently, translated, unusable
 from interlock.ledgers.sqlite.rows import SqliteRows
 
 TYPE_CHECKING = False
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 FILE = "ledger.db"
 IDLE_READERS = 4
+COMMITS_PER_LOOK = 16
+"""How often a process looks at the size of the log: at its first commit, which may be its only one, and from then on
+at each of so many."""
 
 
 class SqliteLedger:
@@ -41,6 +44,7 @@ class SqliteLedger:
         self._writer: SqliteRows | None = None
         self._readers: list[SqliteRows] = []
         self._watch: sqlite3.Connection | None = None
+        self._commits = 0
         self._inode = self._file_id()
 
     def use(self, connection: sqlite3.Connection) -> None:
@@ -51,8 +55,8 @@ class SqliteLedger:
     def transaction(self) -> Iterator[Rows]:
         """See `ledger.Ledger.transaction`."""
         with self._mutex:
-            rows = self._writer or self._open_writer()
             self._check_still_there()
+            rows = self._writer or self._open_writer()
             execute_patiently(rows.connection, "BEGIN IMMEDIATE", self._clock, self._patience)
             try:
                 if rows.team_is_deleted():
@@ -60,7 +64,7 @@ class SqliteLedger:
                 yield rows
             except BaseException as error:
                 self._roll_back(rows.connection)
-                if isinstance(error, sqlite3.Error):
+                if isinstance(error, TRANSLATED):
                     raise translated(error) from error
                 raise
             try:
@@ -74,17 +78,17 @@ class SqliteLedger:
     def snapshot(self) -> Iterator[Rows]:
         """See `ledger.Ledger.snapshot`."""
         self._check_still_there()
-        rows = self._readers.pop() if self._readers else SqliteRows(connect(self.path))
+        rows = self._take_reader()
         try:
-            execute_patiently(rows.connection, "BEGIN", self._clock, self._patience)
-            try:
-                yield rows
-            except sqlite3.Error as error:
-                raise translated(error) from error
-            finally:
-                self._roll_back(rows.connection)
-        except BaseException:
+            rows.connection.execute("BEGIN")
+            # BEGIN alone takes no lock: this read fixes the moment, and waits where the log is being recovered.
+            execute_patiently(rows.connection, "PRAGMA schema_version", self._clock, self._patience)
+            yield rows
+            rows.connection.execute("ROLLBACK")
+        except BaseException as error:
             rows.connection.close()
+            if isinstance(error, TRANSLATED):
+                raise translated(error) from error
             raise
         if len(self._readers) < IDLE_READERS:
             self._readers.append(rows)
@@ -105,7 +109,7 @@ class SqliteLedger:
     def _version(self) -> int:
         with self._mutex:
             if self._watch is None:
-                self._watch = connect(self.path)
+                self._watch = self._connect()
             cursor = execute_patiently(self._watch, "PRAGMA data_version", self._clock, self._patience)
             return int(cursor.fetchone()[0])
 
@@ -117,7 +121,7 @@ class SqliteLedger:
 
     def backup(self, path: str) -> None:
         """See `ledger.Ledger.backup`."""
-        backup(self.path, path)
+        backup(self.path, path, self._clock, self._patience)
 
     def close(self) -> None:
         """See `ledger.Ledger.close`."""
@@ -131,16 +135,44 @@ class SqliteLedger:
             self._readers = []
             self._watch = None
 
+    def is_current(self) -> bool:
+        """Whether the file at its path is still the one that was opened."""
+        try:
+            return self._file_id() == self._inode
+        except TeamNotFound:
+            return False
+
     def _open_writer(self) -> SqliteRows:
-        self._writer = SqliteRows(connect(self.path))
+        self._writer = SqliteRows(self._connect())
         return self._writer
 
+    def _take_reader(self) -> SqliteRows:
+        try:
+            return self._readers.pop()
+        except IndexError:
+            return SqliteRows(self._connect())
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            return connect(self.path, self._clock, self._patience)
+        except LedgerUnusable:
+            self._check_still_there()  # Deleted at this very moment?
+            raise
+
     def _roll_back(self, connection: sqlite3.Connection) -> None:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            # Closing undoes the transaction as well; the next one opens anew.
+            self._writer = None
+            connection.close()
 
     def _bound_wal(self, connection: sqlite3.Connection) -> None:
         # SQLite's own checkpoints reuse the log but never shrink it, and a long reader keeps it growing.
+        self._commits += 1
+        if self._commits % COMMITS_PER_LOOK != 1:
+            return
         try:
             if os.stat(self.path + "-wal").st_size > self._wal_bytes:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -213,14 +245,33 @@ class SqliteLedgers:
         """See `ledger.Ledgers.open`."""
         with self._mutex:
             ledger = self._open.get(directory)
-            if ledger is not None:
+            if ledger is not None and ledger.is_current():
                 return ledger
+            if ledger is not None:
+                # The team was deleted and made anew, perhaps by another process: what we have open is the old one.
+                self._open.pop(directory).close()
             path = os.path.join(directory, FILE)
             ledger = SqliteLedger(path, self._settings, self._clock)
             refuse_network_file_system(path)
             ledger.use(self._migrated(path))
             self._open[directory] = ledger
             return ledger
+
+    def inspect(self, path: str) -> list[str]:
+        """See `ledger.Ledgers.inspect`."""
+        from interlock.ledgers.sqlite.connection import quoted
+
+        try:
+            # Immutable: no log and no lock are looked for, and none are left beside it.
+            connection = sqlite3.connect(f"file:{quoted(path)}?mode=ro&immutable=1", uri=True)
+            try:
+                version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+                found = [line for (line,) in connection.execute("PRAGMA integrity_check") if line != "ok"]
+            finally:
+                connection.close()
+        except sqlite3.Error as error:
+            return [str(error)]
+        return found if version else [*found, "it is no ledger"]
 
     def forget(self, directory: str) -> None:
         """Close the ledger in `directory`, if it is open here."""
@@ -237,9 +288,9 @@ class SqliteLedgers:
             ledger.close()
 
     def _migrated(self, path: str) -> sqlite3.Connection:
-        connection = connect(path)
+        patience = float(self._settings.get("busy_timeout"))
+        connection = connect(path, self._clock, patience)
         try:
-            patience = float(self._settings.get("busy_timeout"))
             version = int(execute_patiently(connection, "PRAGMA user_version", self._clock, patience).fetchone()[0])
             if version != _newest(self._migrations):
                 from interlock.ledgers.sqlite.schema import migrate
@@ -253,21 +304,35 @@ class SqliteLedgers:
         return connection
 
 
-def backup(source: str, target: str) -> None:
-    """Copy a ledger with SQLite's own backup, which neither blocks writers nor drops locks."""
-    connection = connect(source)
+def backup(source: str, target: str, clock: Clock, patience: float) -> None:
+    """Copy a ledger with SQLite's own backup, which neither blocks writers nor drops locks. `target` appears whole or
+    not at all.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    temporary = f"{target}.{os.getpid()}.tmp"
+    connection = connect(source, clock, patience)
     try:
-        copy = sqlite3.connect(target)
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        copy = sqlite3.connect(temporary)
         try:
-            os.chmod(target, 0o600)
             connection.backup(copy)
-            copy.execute("PRAGMA synchronous=FULL")
         finally:
             copy.close()
-    except sqlite3.Error as error:
+        os.rename(temporary, target)
+    except (OSError, sqlite3.Error) as error:
+        _remove(temporary)
         raise StorageError(f"The ledger could not be copied to {target}: {error}.", path=target) from error
     finally:
         connection.close()
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return
 
 
 NETWORK_FILE_SYSTEMS = frozenset(

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+as_json = json.JSONEncoder(ensure_ascii=False).encode
+"""`value` as JSON text; json.dumps would make a new encoder each time."""
+
+
 class Table:
     """One table with a text key, its columns in the order of the value's own fields."""
 
@@ -37,7 +41,7 @@ class Table:
     def encoded(self, column: str, value: Any) -> Any:
         """`value` as the column holds it."""
         if column in self.json_columns and value is not None:
-            return json.dumps(value, ensure_ascii=False)
+            return as_json(value)
         return value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from interlock.ledgers.sqlite.table import Table, assign, marks
@@ -98,9 +99,9 @@ class SqliteTasks(Table):
     def ready(self, limit: int) -> list[Task]:
         return self._many("state='ready' ORDER BY priority, n LIMIT ?", (limit,))
 
-    def ready_after(self) -> str | None:
+    def ready_after(self, now: str) -> str | None:
         found = self.connection.execute(
-            "SELECT min(not_before) FROM tasks WHERE state='ready' AND not_before IS NOT NULL"
+            "SELECT min(not_before) FROM tasks WHERE state='ready' AND not_before IS NOT NULL AND not_before>?", (now,)
         )
         return found.fetchone()[0]  # type: ignore[no-any-return]
 
@@ -199,10 +200,7 @@ class SqliteRuns:
         self.connection = connection
 
     def begin(self, run: Run) -> None:
-        self.connection.execute(
-            f"INSERT INTO runs ({_RUN}) VALUES ({marks(len(_RUN_FIELDS))})",
-            tuple(getattr(run, field) for field in _RUN_FIELDS),
-        )
+        self.connection.execute(_BEGIN_RUN, _run_values(run))
 
     def update(self, run: Run, **changes: Any) -> None:
         assignments = ", ".join(f"{name}=?" for name in changes)
@@ -226,7 +224,8 @@ class SqliteRuns:
         return self._select("ended_at IS NULL ORDER BY task_id", ())
 
     def open_count(self) -> int:
-        return int(self.connection.execute("SELECT count(*) FROM runs WHERE ended_at IS NULL").fetchone()[0])
+        found = self.connection.execute("SELECT count(*) FROM runs WHERE ended_at IS NULL AND runner IS NOT NULL")
+        return int(found.fetchone()[0])
 
     def _select(self, where: str, values: tuple[Any, ...]) -> list[Run]:
         return [Run(*row) for row in self.connection.execute(f"SELECT {_RUN} FROM runs WHERE {where}", values)]
@@ -237,6 +236,8 @@ _RUN = (
     "expires_at, beats"
 )
 _RUN_FIELDS = tuple(_RUN.split(", "))
+_BEGIN_RUN = f"INSERT INTO runs ({_RUN}) VALUES ({marks(len(_RUN_FIELDS))})"
+_run_values = attrgetter(*_RUN_FIELDS)
 
 
 def _urgency(task: Task) -> tuple[int, int]:

@@ -17,7 +17,7 @@ _TEAM = (
 )
 _MEMBER = (
     "name, session_key, inbox, role, agent, command, type, model, permissions, status, unread, session, "
-    "joined_at, last_active_at"
+    "joined_at, last_active_at, env"
 )
 
 
@@ -27,7 +27,7 @@ class SqliteTeam(Table):
     name = "members"
     key = "name"
     columns = tuple(_MEMBER.split(", "))
-    json_columns = frozenset({"command"})
+    json_columns = frozenset({"command", "env"})
 
     def get(self) -> Team:
         from interlock.model.team import Team
@@ -36,6 +36,10 @@ class SqliteTeam(Table):
         row[5] = json.loads(row[5])
         return Team(*row)
 
+    def settings(self) -> dict[str, Any]:
+        text = self.connection.execute("SELECT settings FROM team").fetchone()[0]
+        return json.loads(text) if text != "{}" else {}
+
     def update(self, team: Team, **changes: Any) -> None:
         encoded = {k: json.dumps(v, ensure_ascii=False) if k == "settings" else v for k, v in changes.items()}
         assignments = ", ".join(f"{name}=?" for name in encoded)
@@ -43,19 +47,25 @@ class SqliteTeam(Table):
         assign(team, changes)
 
     def day_number(self, day: str) -> int:
-        row = self.connection.execute(
-            "UPDATE team SET day_count = CASE day WHEN ?1 THEN day_count + 1 ELSE 1 END, day = ?1 RETURNING day_count",
+        # On another day than last time, what is there already counts: a clock that was set back comes to a day again.
+        self.connection.execute(
+            "UPDATE team SET day_count = 1 + CASE day WHEN ?1 THEN day_count ELSE "
+            "(SELECT count(*) FROM tasks WHERE id >= 'TASK-' || ?1 || '-' AND id < 'TASK-' || ?1 || '.') END, day = ?1",
             (day,),
-        ).fetchone()
-        return int(row[0])
+        )
+        return int(self.connection.execute("SELECT day_count FROM team").fetchone()[0])
 
     def count_open(self, change: int) -> int:
-        row = self.connection.execute(
-            "UPDATE team SET open_tasks = open_tasks + ? RETURNING open_tasks", (change,)
-        ).fetchone()
-        return int(row[0])
+        self.connection.execute("UPDATE team SET open_tasks = open_tasks + ?", (change,))
+        return int(self.connection.execute("SELECT open_tasks FROM team").fetchone()[0])
 
     def add_member(self, member: Member) -> None:
+        # Somebody of that name may have been here before and left mail unread: it is this member's now.
+        member.unread = int(
+            self.connection.execute(
+                "SELECT count(*) FROM messages WHERE recipient=? AND stage IN ('stored', 'offered')", (member.name,)
+            ).fetchone()[0]
+        )
         values = [self.encoded(column, getattr(member, column)) for column in self.columns]
         self.connection.execute(f"INSERT INTO members ({_MEMBER}) VALUES (?{', ?' * (len(values) - 1)})", values)
 
@@ -112,9 +122,10 @@ class SqliteTeam(Table):
 
     def address(self, name: str) -> tuple[str, str, str, int] | None:
         """(name, inbox, role, unread) of a member, by name or session key: all that mail needs."""
-        return self.connection.execute(
+        found: tuple[str, str, str, int] | None = self.connection.execute(
             "SELECT name, inbox, role, unread FROM members WHERE name=?1 OR session_key=?1", (name,)
-        ).fetchone()  # type: ignore[no-any-return]
+        ).fetchone()
+        return found
 
     def names(self) -> list[str]:
         """The names of all members and people."""
@@ -128,7 +139,8 @@ class SqliteTeam(Table):
 def _member(row: tuple[Any, ...]) -> Member:
     from interlock.model.team import Member
 
-    fields = list(row)
-    if fields[5] is not None:
-        fields[5] = json.loads(fields[5])
-    return Member(*fields)
+    named = dict(zip(SqliteTeam.columns, row, strict=True))
+    for column in SqliteTeam.json_columns:
+        if named[column] is not None:
+            named[column] = json.loads(named[column])
+    return Member(**named)

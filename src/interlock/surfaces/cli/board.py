@@ -44,6 +44,7 @@ class Board:
         self._hint = hint
         self._began = time.time()
         self._words: dict[str, str] = {}
+        self._console: Any = None
         self._live: Any = None
         self.note: str | None = None
 
@@ -56,7 +57,10 @@ class Board:
         from rich.console import Console
         from rich.live import Live
 
-        self._live = Live(get_renderable=self._draw, console=Console(), refresh_per_second=REFRESHES, transient=True)
+        self._console = Console()
+        self._live = Live(
+            get_renderable=self._draw, console=self._console, refresh_per_second=REFRESHES, transient=True
+        )
         self._live.__enter__()
         return self
 
@@ -87,7 +91,10 @@ class Board:
         table.add_column(no_wrap=True)
         table.add_column(justify="right", no_wrap=True)
         table.add_column(ratio=3, no_wrap=True, overflow="ellipsis", style="dim")
-        shown = sorted(tasks, key=lambda task: (ORDER.index(task.state), task.n))[: self._room()]
+        # Rows that stay where they are read best; only what does not fit makes the active ones come first.
+        if len(tasks) > self._room():
+            tasks = sorted(tasks, key=lambda task: (ORDER.index(task.state), task.n))
+        shown = tasks[: self._room()]
         for task in shown:
             glyph, style = GLYPHS[task.state]
             table.add_row(
@@ -105,7 +112,7 @@ class Board:
         return Group(*parts)
 
     def _room(self) -> int:
-        return max(5, int(self._live.console.size.height) - ROOM_AROUND)
+        return max(5, int(self._console.size.height) - ROOM_AROUND)
 
     def _about(self, task: Task) -> str:
         if task.state == "in-progress":
@@ -114,6 +121,8 @@ class Board:
             return f"checking: {task.verify}" if task.verifying else f"waits for review by {task.review or 'human'}"
         if task.state == "backlog":
             return f"waits for {len(task.blocked_by)}"
+        if task.state == "ready" and task.failures:
+            return f"attempt {task.failures} failed, tried again soon"
         if task.state == "done":
             return "verified" if task.evidence and task.evidence.get("passed") else "done, unverified"
         return (task.output or "").splitlines()[0] if task.output and task.state in ("deadletter", "blocked") else ""

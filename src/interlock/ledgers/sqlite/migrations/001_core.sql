@@ -29,7 +29,9 @@ CREATE TABLE members (
     unread INTEGER NOT NULL DEFAULT 0 CHECK (unread >= 0),
     session TEXT,
     joined_at TEXT NOT NULL,
-    last_active_at TEXT
+    last_active_at TEXT,
+    -- Names of variables that its programs may see; never values.
+    env TEXT CHECK (env IS NULL OR json_valid(env))
 );
 
 CREATE TABLE sessions (

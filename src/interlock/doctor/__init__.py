@@ -1,0 +1,139 @@
+"""Is everything as it should be? Looks at ledgers, files and leftovers; repairs only what takes no guess.
+
+A repair writes files of the mirror again, counts counters anew (in one transaction, after a backup, with an event
+`ledger.repaired`), removes what dead processes left, and closes permissions. A ledger that is damaged is never
+touched: the doctor says which backup is sound and how to put it back.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from interlock.clock import iso
+from interlock.doctor import home as home_level
+from interlock.doctor.adopt import adopt as adopt_edits
+from interlock.doctor.files import BACKUPS, backups, examine_leftovers, examine_mirror, examine_permissions
+from interlock.doctor.findings import Finding, report
+from interlock.doctor.invariants import faults
+from interlock.errors import InterlockError, LedgerUnusable, TeamNotFound
+from interlock.model.names import SYSTEM
+from interlock.sessions import Caller
+from interlock.workspace import Workspace
+
+__all__ = ["examine", "examine_all"]
+
+Inspect = Callable[[str], list[str]]
+"""Answers the faults of a ledger file that nobody uses; empty when it is sound."""
+
+
+def examine(
+    workspace: Workspace, *, repair: bool = False, adopt: bool = False, inspect: Inspect | None = None
+) -> dict[str, Any]:
+    """Examine one team: `{"healthy": bool, "findings": [{"level", "what", "path", "repaired", "team"}]}`.
+
+    Args:
+        repair: put right what can be put right without guessing.
+        adopt: take edits of task files over into the ledger.
+    """
+    findings = _team(workspace, repair, adopt, inspect)
+    for finding in findings:
+        finding.team = workspace.name
+    return report(findings)
+
+
+def examine_all(
+    home: str,
+    teams: Iterable[str],
+    open_team: Callable[[str], Workspace],
+    inspect: Inspect,
+    *,
+    whole_home: bool,
+    repair: bool = False,
+    adopt: bool = False,
+) -> dict[str, Any]:
+    """Examine these teams of a home and, with `whole_home`, the home itself. A ledger that cannot be opened is a
+    finding, no error.
+
+    Raises:
+        TeamNotFound: one of the teams does not exist.
+    """
+    findings = home_level.examine(home, repair=repair) if whole_home else []
+    for name in teams:
+        directory = os.path.join(home, "teams", name)
+        try:
+            found = _team(open_team(name), repair, adopt, inspect)
+        except TeamNotFound:
+            if not whole_home:
+                raise
+            continue  # Deleted while we were looking.
+        except InterlockError as error:
+            found = _unusable(directory, str(error), inspect)
+        for finding in found:
+            finding.team = name
+        findings += found
+    return report(findings)
+
+
+def _team(workspace: Workspace, repair: bool, adopt: bool, inspect: Inspect | None) -> list[Finding]:
+    directory = workspace.directory
+    try:
+        broken = workspace.ledger.check()
+    except LedgerUnusable as error:
+        broken = [str(error)]
+    if broken:
+        said = "; ".join(broken[:5]) + ("; …" if len(broken) > 5 else "")
+        return _unusable(directory, f"The ledger is damaged: {said}.", inspect)
+    findings = _ledger(workspace, repair)
+    if adopt:
+        workspace.mirror.rebuild()  # Keeps aside what is edited in its place.
+        findings += adopt_edits(workspace)
+    findings += examine_mirror(workspace, repair=repair)
+    findings += examine_leftovers(directory, repair=repair)
+    findings += examine_permissions(directory, repair=repair)
+    findings += [Finding("info", "A backup of the ledger.", path) for path in backups(directory)]
+    return findings
+
+
+def _ledger(workspace: Workspace, repair: bool) -> list[Finding]:
+    with workspace.ledger.snapshot() as rows:
+        found = faults(rows)
+    repaired: set[str] = set()
+    if repair and any(fault.repair for fault in found):
+        stamp = iso(workspace.clock.now()).replace(":", "").replace(".", "")
+        place = os.path.join(workspace.directory, BACKUPS)
+        os.makedirs(place, mode=0o700, exist_ok=True)
+        workspace.ledger.backup(os.path.join(place, f"ledger-before-repair-{stamp}-{os.getpid()}.db"))
+        with workspace.act(Caller(SYSTEM, face="doctor")) as act:
+            # Found again inside the transaction: what is repaired is what is wrong now.
+            for fault in faults(act.rows):
+                if fault.repair is not None:
+                    fault.repair(act)
+                    repaired.add(fault.what)
+            if repaired:
+                act.event("ledger.repaired", what=sorted(repaired))
+        with workspace.ledger.snapshot() as rows:
+            repaired -= {fault.what for fault in faults(rows)}
+    path = workspace.ledger.path
+    return [Finding(fault.level, fault.what, path, fault.what in repaired) for fault in found]
+
+
+def _unusable(directory: str, said: str, inspect: Inspect | None) -> list[Finding]:
+    """A ledger that cannot be used, and how to go on: nothing is restored without being asked for."""
+    ledger = os.path.join(directory, "ledger.db")
+    kept = backups(directory)
+    sound = [path for path in kept if inspect is None or not inspect(path)]
+    if sound:
+        how = (
+            f" To put the newest {'sound ' if inspect else ''}backup back, stop all that works with the team, then "
+            f"`mv {ledger} {ledger}.damaged; rm -f {ledger}-wal {ledger}-shm; cp {sound[0]} {ledger}; "
+            "interlock doctor --repair`. What was done after the backup is only in the damaged file."
+        )
+    else:
+        how = f" There is no sound backup in {os.path.join(directory, BACKUPS)}; keep the file and ask for help."
+    found = [Finding("error", said + how, ledger)]
+    return found + [
+        Finding("info", "A backup of the ledger." if path in sound else "A backup that is itself damaged.", path)
+        for path in kept
+    ]

@@ -1,0 +1,182 @@
+"""The files of one team beside its ledger: the mirror, what edits and crashes left behind, permissions, backups."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+
+from interlock.doctor.findings import Finding
+from interlock.mirror import PENDING
+from interlock.mirror.files import EDITED, FILE_MODE
+from interlock.mirror.rebuild import compare
+from interlock.workspace import Workspace
+
+SHOWN = 50
+"""Findings of one kind that are listed one by one."""
+BACKUPS = "backups"
+
+# Only where the mirror and backups write: what an agent keeps beside its task is its own.
+_TEMPORARY = re.compile(
+    r"(?:|tasks/[^/]+/|inbox/[^/]+/|runs/[^/]+/(?:attempts/\d+/)?|backups/)[^/]+\.(\d+)\.tmp(?:-journal|-wal|-shm)?"
+)
+_SENTENCES = {
+    "missing": "{} is missing.",
+    "differs": "{} does not say what the ledger says.",
+    "edited": "{} was edited by hand. Its next change keeps the edit aside; `interlock doctor --adopt` takes a task's "
+    "subject and body over.",
+    "stray": "{} lies where the ledger knows nothing of that kind.",
+    "unreadable": "The file of {} cannot be looked at or written: something else lies in its place.",
+}
+
+
+def examine_mirror(workspace: Workspace, *, repair: bool) -> list[Finding]:
+    """Compare every file of the mirror with the ledger; with `repair`, write again what differs."""
+    with workspace.ledger.snapshot() as rows:
+        head = rows.events.head()
+        mirrored = workspace.settings(rows).get("mirror")
+    if not mirrored:
+        return [Finding("info", "No files are written: the setting mirror is off.", workspace.directory)]
+    findings = []
+    try:
+        position = workspace.mirror.position()
+    except OSError:
+        position = None
+    if position is not None and position > head:
+        findings.append(
+            Finding(
+                "error",
+                f"The files show event {position}, the ledger ends at {head}: it was replaced by an older one.",
+                workspace.directory,
+            )
+        )
+    elif workspace.settle() == [PENDING]:
+        findings.append(Finding("error", "The files cannot be brought up to the ledger now.", workspace.directory))
+    found = _compared(workspace)
+    if repair and (found or findings):
+        workspace.mirror.rebuild()
+        left = set(_compared(workspace))
+        findings = [Finding(one.level, one.what, one.path, workspace.settle() == []) for one in findings]
+    else:
+        left = set(found)
+    for kind, path in found[:SHOWN]:
+        level = "warning" if kind == "edited" else "error"
+        whole = workspace.directory if kind == "unreadable" else os.path.join(workspace.directory, path)
+        findings.append(Finding(level, _SENTENCES[kind].format(path), whole, (kind, path) not in left))
+    if len(found) > SHOWN:
+        repaired = not left.intersection(found[SHOWN:])
+        findings.append(Finding("error", f"… and {len(found) - SHOWN} more files.", workspace.directory, repaired))
+    return findings
+
+
+def _compared(workspace: Workspace) -> list[tuple[str, str]]:
+    """What differs, seen twice, since others may be at work."""
+    found = compare(workspace.directory, workspace.ledger, workspace.clock)
+    if found:
+        workspace.settle()
+        again = set(compare(workspace.directory, workspace.ledger, workspace.clock))
+        found = [one for one in dict.fromkeys(found) if one in again]
+    return found
+
+
+def examine_leftovers(directory: str, *, repair: bool) -> list[Finding]:
+    """Temporary files of dead processes, edits that were kept aside, and links the mirror does not follow."""
+    findings = []
+    edited = []
+    for path in _walk(directory):
+        name = os.path.basename(path)
+        temporary = _TEMPORARY.fullmatch(os.path.relpath(path, directory))
+        if temporary and not _lives(int(temporary[1])):
+            findings.append(Finding("warning", f"{name} was left behind by a process that is gone.", path))
+            if repair:
+                findings[-1].repaired = _removed(path)
+        elif EDITED in name:
+            edited.append(path)
+    for path in edited[:SHOWN]:
+        findings.append(Finding("info", "An edit by hand is kept here; remove it once it is of no use.", path))
+    if len(edited) > SHOWN:
+        findings.append(Finding("info", f"… and {len(edited) - SHOWN} more edits.", directory))
+    for path in _links(directory):
+        what = "A symbolic link lies where files are written; nothing is written through it. Remove it."
+        findings.append(Finding("error", what, path))
+    return findings
+
+
+def examine_permissions(directory: str, *, repair: bool) -> list[Finding]:
+    """Nobody else may read a team: its directory is 0700, what lies directly in it and its backups 0600 or 0700."""
+    findings = []
+    paths = [directory]
+    for below in (directory, os.path.join(directory, BACKUPS)):
+        paths += [os.path.join(below, name) for name in _names(below)]
+    for path in paths:
+        found = closed(path, repair=repair)
+        if found is not None:
+            findings.append(found)
+    return findings
+
+
+def closed(path: str, *, repair: bool) -> Finding | None:
+    """A finding where others may read or write `path`; with `repair` they no longer may."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return None
+    if stat.S_ISLNK(mode) or not mode & 0o077:
+        return None
+    finding = Finding("warning", f"Others may read or write it (mode {stat.S_IMODE(mode):04o}).", path)
+    if repair:
+        try:
+            os.chmod(path, mode & (0o700 if stat.S_ISDIR(mode) else FILE_MODE))
+            finding.repaired = True
+        except OSError as error:
+            finding.what += f" That could not be changed: {error}."
+    return finding
+
+
+def backups(directory: str) -> list[str]:
+    """The backups of a team's ledger, the newest first."""
+    below = os.path.join(directory, BACKUPS)
+    found = [os.path.join(below, name) for name in _names(below) if name.endswith(".db")]
+    return sorted(found, key=lambda path: os.stat(path).st_mtime, reverse=True)
+
+
+def _walk(directory: str) -> Iterator[str]:
+    for here, _, names in os.walk(directory, followlinks=False):
+        for name in sorted(names):
+            yield os.path.join(here, name)
+
+
+def _links(directory: str) -> Iterator[str]:
+    """Links among the directories and files that the mirror itself makes."""
+    for top in ("", "tasks", "inbox", "runs"):
+        base = os.path.join(directory, top)
+        for name in _names(base):
+            path = os.path.join(base, name)
+            if os.path.islink(path):
+                yield path
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))
+    except OSError:
+        return []
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _removed(path: str) -> bool:
+    try:
+        os.unlink(path)
+    except OSError:
+        return False
+    return True

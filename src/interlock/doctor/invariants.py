@@ -1,0 +1,236 @@
+"""What must hold between the rows of a ledger, whichever verbs were run: counters, ranks, runs, questions, history.
+
+Each fault that can be put right without guessing carries its repair; the others say which verb decides them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from interlock.ledger import Rows
+from interlock.model.names import HUMAN
+from interlock.model.task import FINAL, HELD, STATES, Run, Task
+from interlock.sessions import Act
+from interlock.tasks.transition import end_run, settle_queue, withdraw_questions
+
+AT_ONCE = 1000
+
+
+@dataclass(slots=True)
+class Fault:
+    """One thing that does not add up. `repair` puts it right inside a transaction; null: somebody has to decide."""
+
+    what: str
+    repair: Callable[[Act], None] | None = None
+    level: str = "error"
+
+
+def faults(rows: Rows) -> list[Fault]:
+    """Everything that does not hold in this ledger."""
+    return [
+        *_counters(rows),
+        *_dependencies(rows),
+        *_runs(rows),
+        *_people(rows),
+        *_questions(rows),
+        *_history(rows),
+    ]
+
+
+def every_task(rows: Rows) -> Iterator[Task]:
+    """All tasks, deleted ones too, some at a time."""
+    after = 0
+    while True:
+        some = rows.tasks.select(states=STATES, after=after, limit=AT_ONCE)
+        yield from some
+        if len(some) < AT_ONCE:
+            return
+        after = some[-1].n
+
+
+def _counters(rows: Rows) -> Iterator[Fault]:
+    team = rows.team.get()
+    open_tasks = sum(count for state, count in rows.tasks.counts().items() if state not in FINAL)
+    if team.open_tasks != open_tasks:
+        yield Fault(
+            f"The team counts {team.open_tasks} open tasks, there are {open_tasks}.",
+            lambda act: act.rows.team.update(act.rows.team.get(), open_tasks=open_tasks),
+        )
+    numbers = (task.id for task in every_task(rows) if task.id.startswith(f"TASK-{team.day}-"))
+    used = max((int(id.rpartition("-")[2]) for id in numbers), default=0) if team.day else 0
+    if team.day_count < used:
+        yield Fault(
+            f"The next task of {team.day} would get a number that is taken ({team.day_count + 1} of {used}).",
+            lambda act: act.rows.team.update(act.rows.team.get(), day_count=used),
+        )
+    for member in rows.team.members():
+        waiting = len(rows.messages.undelivered(member.name))
+        if member.unread != waiting:
+            yield Fault(
+                f"{member.name} counts {member.unread} unread messages, there are {waiting}.",
+                lambda act, member=member, waiting=waiting: act.rows.team.update_member(member, unread=waiting),  # type: ignore[misc]
+            )
+
+
+def _dependencies(rows: Rows) -> Iterator[Fault]:
+    edges = rows.graph.edges()
+    tasks = {task.id: (task.state, task.rank) for task in every_task(rows)}
+    waiting: Counter[str] = Counter()
+    disordered = False
+    for blocker, blocked in edges:
+        if blocker not in tasks or blocked not in tasks:
+            gone = blocker if blocker not in tasks else blocked
+            yield Fault(
+                f"{blocked} waits for {blocker}, but there is no {gone}.",
+                lambda act, edge=(blocker, blocked): act.rows.graph.remove(*edge) and None,  # type: ignore[misc]
+            )
+            continue
+        waiting[blocked] += tasks[blocker][0] != "done"
+        disordered |= tasks[blocker][1] >= tasks[blocked][1]
+    if disordered:
+        yield _disorder(edges, {id: rank for id, (_, rank) in tasks.items()})
+    for task in every_task(rows):
+        count = waiting[task.id]
+        if task.state in FINAL:
+            continue
+        if task.open_blockers != count:
+            yield Fault(f"{task.id} counts {task.open_blockers} open blockers, it has {count}.", _recount(task, count))
+        elif task.state in ("backlog", "ready") and (task.state == "backlog") != (count > 0):
+            yield Fault(f"{task.id} is {task.state} with {count} open blockers.", _recount(task, count))
+
+
+def _recount(task: Task, count: int) -> Callable[[Act], None]:
+    def repair(act: Act) -> None:
+        act.rows.tasks.update(task, open_blockers=count, updated_at=act.at)
+        settle_queue(act, task, "its blockers were counted again")
+
+    return repair
+
+
+def _disorder(edges: Iterable[tuple[str, str]], ranks: dict[str, int]) -> Fault:
+    """Blockers must rank below what they block; ranked anew unless there is a circle."""
+    waits: Counter[str] = Counter(dict.fromkeys(ranks, 0))
+    blocks: dict[str, list[str]] = {}
+    for blocker, blocked in edges:
+        if blocker in ranks and blocked in ranks:
+            waits[blocked] += 1
+            blocks.setdefault(blocker, []).append(blocked)
+    ordered = sorted((id for id in ranks if not waits[id]), key=ranks.__getitem__)
+    for here in ordered:
+        for onward in blocks.get(here, ()):
+            waits[onward] -= 1
+            if not waits[onward]:
+                ordered.append(onward)
+    if len(ordered) < len(ranks):
+        circle = sorted(set(ranks) - set(ordered))
+        return Fault(
+            f"{', '.join(circle[:10])} wait for each other in a circle: `interlock task depend ID --on ID --remove` "
+            "takes an edge away."
+        )
+    places = dict(zip(ordered, sorted(ranks.values()), strict=True))
+    return Fault(
+        "A blocker ranks above what it blocks, so that circles could go unnoticed.",
+        lambda act: act.rows.graph.set_ranks(places),
+    )
+
+
+def _runs(rows: Rows) -> Iterator[Fault]:
+    opened: dict[str, list[Run]] = {}
+    for run in rows.runs.open():
+        opened.setdefault(run.task_id, []).append(run)
+    for task_id, runs in opened.items():
+        task = rows.tasks.get(task_id)
+        for run in runs:
+            if task is None or task.state not in HELD or run.number != task.run:
+                state = f"is {task.state} in run {task.run}" if task else "does not exist"
+                yield Fault(f"Run {run.id} is open, but its task {state}.", _close(run))
+    for task in every_task(rows):
+        if task.state != "in-progress":
+            continue
+        current = next((run for run in opened.get(task.id, ()) if run.number == task.run), None)
+        if current is None:
+            yield Fault(
+                f"{task.id} is in progress, but its run {task.run} has ended: `interlock task release {task.id}` puts "
+                "it back into the queue."
+            )
+        elif (current.member, current.session) != (task.owner, task.session):
+            yield Fault(
+                f"{task.id} is held by {task.owner}, but its run belongs to {current.member}: "
+                f"`interlock task release {task.id}` puts it back into the queue."
+            )
+
+
+def _close(run: Run) -> Callable[[Act], None]:
+    def repair(act: Act) -> None:
+        task = act.rows.tasks.get(run.task_id)
+        if task is not None and task.run == run.number:
+            end_run(act, task, "reclaimed", "closed by doctor")
+        else:
+            act.rows.runs.update(run, ended_at=act.at, outcome="reclaimed", reason="closed by doctor")
+
+    return repair
+
+
+def _people(rows: Rows) -> Iterator[Fault]:
+    names = {*rows.team.names(), HUMAN}
+    for task in every_task(rows):
+        if task.state in FINAL:
+            continue
+        if task.state == "in-progress" and task.owner not in names:
+            verb = f"`interlock task release {task.id}` puts it back into the queue"
+            yield Fault(f"{task.id} is held by {task.owner}, who is no member: {verb}.", level="warning")
+        if task.reserved_for is not None and task.reserved_for not in names:
+            verb = f"`interlock task assign {task.id} --to MEMBER` changes that"
+            yield Fault(f"{task.id} is reserved for {task.reserved_for}, who is no member: {verb}.", level="warning")
+
+
+def _questions(rows: Rows) -> Iterator[Fault]:
+    asked = set()
+    for question in rows.questions.open():
+        asked.add(question.task_id)
+        task = rows.tasks.get(question.task_id)
+        if task is None or task.state in FINAL:
+            state = task.state if task else "gone"
+            yield Fault(
+                f"Question {question.id} is open, but its task {question.task_id} is {state}.",
+                _withdraw(task) if task else None,
+            )
+    for task in rows.tasks.select(states=["review"]):
+        nobody = task.review in (None, "none", HUMAN)
+        if nobody and task.verifying is None and task.id not in asked:
+            yield Fault(
+                f"{task.id} is in review and nobody was asked: `interlock task approve {task.id}`, or `reject`.",
+                level="warning",
+            )
+
+
+def _withdraw(task: Task) -> Callable[[Act], None]:
+    return lambda act: withdraw_questions(act, task, f"the task is {task.state}")
+
+
+def _history(rows: Rows) -> Iterator[Fault]:
+    """The events tell the same story as the rows."""
+    import json
+
+    states: dict[str, str] = {}
+    last = 0
+    while some := rows.events.raw_since(last, AT_ONCE):
+        for seq, type, task_id, payload in some:
+            if seq != last + 1:
+                yield Fault(f"Events {last + 1} to {seq - 1} are missing from the history.")
+            last = seq
+            if task_id is None or type not in ("task.created", "task.transitioned"):
+                continue
+            fields = json.loads(payload)
+            if type == "task.created":
+                states[task_id] = fields["state"]
+            else:
+                if states.get(task_id) != fields["from"]:
+                    yield Fault(f"Event {seq} moves {task_id} from {fields['from']}, where it was not.")
+                states[task_id] = fields["to"]
+    for task in every_task(rows):
+        if states.get(task.id) != task.state:
+            told = states.get(task.id, "never made")
+            yield Fault(f"{task.id} is {task.state}, but by its history it is {told}.")

@@ -1,0 +1,158 @@
+"""What `reports.report` found, as text, Markdown or a page of HTML that needs nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from interlock import words
+
+TAIL_LINES = 12
+
+BOLD, DIM = "1", "2"
+COLOURS = {"+": "32", "!": "1;31", "?": "35"}
+
+Item = tuple[str, str, list[str], str]
+"""(mark, headline, further lines, text kept as it is)"""
+
+
+def sections(found: dict[str, Any]) -> list[tuple[str, list[Item]]]:
+    """(title, items) of every part that has something to say."""
+    parts: list[tuple[str, list[Item]]] = [
+        ("Needs you", [("?", need["text"], [need["verb"]], "") for need in found["needs_me"]]),
+        ("Done", [_done(task) for task in found["done"]]),
+        ("Failed", [_failed(task) for task in found["failed"]]),
+        ("What happened", [_incident(one) for one in found["incidents"]]),
+        ("Left", [_left(task) for task in found["left"]]),
+        ("Cancelled", [("-", _named(task), [], "") for task in found["cancelled"]]),
+    ]
+    return [(title, items) for title, items in parts if items]
+
+
+def headline(found: dict[str, Any]) -> str:
+    """The report in a line."""
+    since = f" since {found['since'][:16].replace('T', ' ')} UTC" if found["since"] else ""
+    done, failed, waiting = len(found["done"]), len(found["failed"]), len(found["needs_me"])
+    unverified = sum(not task["verified"] for task in found["done"])
+    parts = [
+        f"{done} done{f' ({unverified} unverified)' if unverified else ''}",
+        f"{failed} failed",
+        f"{len(found['left'])} left",
+        f"{waiting} for you",
+    ]
+    if found["totals"]["runs"]:
+        parts.append(f"{words.count(found['totals']['runs'], 'run')} in {words.span(found['totals']['elapsed'])}")
+    return f"{', '.join(parts)}{since}"
+
+
+def as_text(found: dict[str, Any]) -> list[str]:
+    """For a terminal, with colours; `click.echo` takes them out where there is none."""
+    lines = [f"{_painted(found['team'], BOLD)}  {headline(found)}"]
+    for title, items in sections(found):
+        lines += ["", _painted(title, BOLD)]
+        for mark, head, more, kept in items:
+            lines.append(f"  {_painted(mark, COLOURS.get(mark, DIM))} {words.clean(head)}")
+            lines += [f"      {_painted(words.clean(line), DIM)}" for line in more]
+            lines += words.block(kept, "        ")
+    return lines
+
+
+def as_markdown(found: dict[str, Any]) -> list[str]:
+    """For a pull request or a mail."""
+    lines = [f"# {_plain(found['team'])}", "", f"{headline(found)}."]
+    for title, items in sections(found):
+        lines += ["", f"## {title}", ""]
+        for mark, head, more, kept in items:
+            box = "- [x] " if mark == "+" else "- "
+            lines.append(f"{box}{_plain(head)}")
+            lines += [f"  - {_plain(line)}" for line in more]
+            if kept:
+                fence = _fence(kept)
+                lines += ["", f"  {fence}", *words.block(kept, "  "), f"  {fence}", ""]
+    return lines
+
+
+def as_html(found: dict[str, Any]) -> list[str]:
+    """One file, without scripts, to open or send."""
+    from html import escape
+
+    team = escape(str(found["team"]))
+    lines = [
+        "<!doctype html>",
+        f'<html lang="en"><head><meta charset="utf-8"><title>{team}: report</title>',
+        f"<style>{CSS}</style></head><body>",
+        f"<h1>{team}</h1>",
+        f"<p>{escape(headline(found))}</p>",
+    ]
+    for title, items in sections(found):
+        lines += [f"<h2>{escape(title)}</h2>", "<ul>"]
+        for mark, head, more, kept in items:
+            kind = {"+": "done", "!": "failed", "?": "open"}.get(mark, "other")
+            lines.append(f'<li class="{kind}"><strong>{escape(words.clean(head))}</strong>')
+            lines += [f"<br><small>{escape(words.clean(line))}</small>" for line in more]
+            lines += [f"<pre>{escape(chr(10).join(words.block(kept, '')))}</pre>"] if kept else []
+            lines.append("</li>")
+        lines.append("</ul>")
+    return [*lines, "</body></html>"]
+
+
+CSS = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}"
+    "body{color:#222;background:#fff}"
+    "li{margin:.5rem 0}.done::marker{content:'✓ '}.failed::marker{content:'✗ '}.open::marker{content:'? '}"
+    "small{color:#555}pre{background:#f5f5f5;padding:.5rem;overflow:auto}"
+    "@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}small{color:#aaa}pre{background:#252525}}"
+)
+
+
+def _painted(text: str, code: str) -> str:
+    return f"\x1b[{code}m{text}\x1b[0m"
+
+
+def _done(task: dict[str, Any]) -> Item:
+    found = task["evidence"]
+    if task["verified"]:
+        took = f" in {words.span(float(found['seconds']))}" if found.get("seconds") is not None else ""
+        proof = f"verified: {found.get('command')} (exit code {found.get('exit_code')}{took})"
+    else:
+        proof = "done, unverified"
+    by = f"by {task['by']}" if task["by"] else ""
+    tries = f"{task['runs']} runs" if task["runs"] > 1 else ""
+    more = [", ".join(part for part in (proof, by, tries, words.span(task["seconds"])) if part)]
+    if task["output"]:
+        more.append(str(task["output"]).strip().rpartition("\n")[2])  # what was said last
+    return ("+", _named(task), [line for line in more if line], "")
+
+
+def _failed(task: dict[str, Any]) -> Item:
+    first, *rest = str(task["reason"] or "no reason was given").strip().splitlines() or [""]
+    took = f"{words.count(task['runs'], 'run')}, {words.span(task['seconds'])}"
+    more = [first, f"{took}; interlock task retry {task['task_id']}"]
+    return ("!", _named(task), more, "\n".join(rest[-TAIL_LINES:]).strip("\n"))
+
+
+def _incident(one: dict[str, Any]) -> Item:
+    at = str(one["at"])[:16].replace("T", " ")
+    first = str(one["reason"] or "").strip().splitlines()
+    reason = f": {first[0]}" if first else ""
+    return ("-", f"{at} UTC  {one['task_id']} run {one['run']} ({one['member']}) {one['outcome']}{reason}", [], "")
+
+
+def _left(task: dict[str, Any]) -> Item:
+    return ("-", f"{_named(task)} ({task['state']})", [task["why"]], "")
+
+
+def _named(task: dict[str, Any]) -> str:
+    key = f" [{task['key']}]" if task["key"] else ""
+    return f"{task['task_id']}{key} {task['subject']}"
+
+
+def _plain(text: object) -> str:
+    """Text that Markdown shows as it is."""
+    return "".join(f"\\{c}" if c in "\\`*_{}[]<>#|" else c for c in words.clean(text))
+
+
+def _fence(text: str) -> str:
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return fence

@@ -1,0 +1,12 @@
+"""What people want to know of a team, as data: now (`status`), over a night (`report`), and what waits for them.
+
+Faces turn it into text, Markdown or a page (`report_text`); nothing here formats for one of them.
+"""
+
+from __future__ import annotations
+
+from interlock.reports.needs import may_take, needs_me
+from interlock.reports.night import report
+from interlock.reports.present import last_words, status
+
+__all__ = ["last_words", "may_take", "needs_me", "report", "status"]

@@ -1,0 +1,112 @@
+"""What goes no further without a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from interlock.ledger import Rows
+from interlock.model.names import HUMAN
+from interlock.model.question import Question
+from interlock.model.task import BROKEN, Task
+from interlock.model.team import Member
+from interlock.views import complete
+
+READY_LOOKED_AT = 1000
+
+
+def needs_me(rows: Rows) -> list[dict[str, Any]]:
+    """Everything that waits for a person, most pressing first: `{kind, task_id, text, verb}`.
+
+    `kind` is a question's, or `review`, `blocked`, `deadletter`, `broken`, `unclaimable`, `held`.
+    """
+    people = {member.name: member for member in rows.team.members()}
+    questions = rows.questions.open()
+    found = [
+        {"kind": question.kind, "task_id": question.task_id, "text": question.text, "verb": _answer_verb(question)}
+        for question in questions
+    ]
+    asked = {question.task_id for question in questions}
+    for task in rows.tasks.select(states=["review"]):
+        if task.verifying is None and task.id not in asked:
+            found.append(_need("review", task, f"waits for review by {task.review or HUMAN}", "approve"))
+    for task in rows.tasks.select(states=["blocked", "awaiting-response"]):
+        if task.id not in asked:
+            found.append(_need("blocked", task, first_line(task.output) or "it is blocked", "unblock"))
+    for task in rows.tasks.select(states=["deadletter"]):
+        if task.id not in asked:
+            found.append(_need("deadletter", task, first_line(task.output) or "it failed", "retry"))
+    for task in complete(rows, rows.tasks.select(states=["backlog"])):
+        found += _broken(rows, task)
+    found += _unclaimable(rows, people)
+    for task in rows.tasks.select(states=["in-progress"]):
+        owner = people.get(str(task.owner))
+        if owner is not None and owner.role != "member":
+            found.append(_need("held", task, f"{owner.name} holds it", "complete"))
+    return found
+
+
+def may_take(task: Task, name: str, agent: str | None) -> bool:
+    """Whether a member may work on a ready task: a command is for shell members, everything else is not."""
+    if task.reserved_for not in (None, name):
+        return False
+    if agent is None:
+        return task.reserved_for == name
+    return (agent == "shell") == (task.command is not None)
+
+
+def first_line(text: str | None) -> str:
+    """The first line of a text that says anything."""
+    return next((line.strip() for line in (text or "").splitlines() if line.strip()), "")
+
+
+def _broken(rows: Rows, task: Task) -> list[dict[str, Any]]:
+    """One need for each blocker that will not unblock the task by itself. One in deadletter is mended by a retry."""
+    found = []
+    for id in task.blocked_by:
+        blocker = rows.tasks.get(id)
+        if blocker is not None and blocker.state in BROKEN:
+            need = _need("broken", task, f"waits for {id} ({blocker.subject}), which is in {blocker.state}", "depend")
+            verb = f"interlock task depend {task.id} --on {id} --remove"
+            if blocker.state == "deadletter":
+                verb = f"interlock task retry {id}"
+            else:
+                need["text"] = f"{task.subject}: waits for {id} ({blocker.subject}), which was {blocker.state}"
+            found.append({**need, "verb": verb})
+    return found
+
+
+def _unclaimable(rows: Rows, people: Mapping[str, Member]) -> list[dict[str, Any]]:
+    """Ready tasks that no agent of the team may take; in a team without agents, people take them as they please."""
+    members = [member for member in people.values() if member.role == "member"]
+    if not any(member.agent for member in members):
+        return []
+    found = []
+    for task in rows.tasks.ready(READY_LOOKED_AT):
+        if any(member.agent and may_take(task, member.name, member.agent) for member in members):
+            continue
+        reserved = people.get(task.reserved_for or "")
+        if reserved is not None and reserved.agent is None:
+            text = f"it is for {reserved.name}, who has no agent that could begin it"
+            found.append(_need("unclaimable", task, text, "claim"))
+        else:
+            kind = "a shell member, since it has a command" if task.command else "an agent, since it has no command"
+            only = f" and is reserved for {task.reserved_for}" if task.reserved_for else ""
+            need = _need("unclaimable", task, f"no member can take it: it needs {kind}{only}", "assign")
+            found.append({**need, "verb": f"{need['verb']} --to MEMBER"})
+    return found
+
+
+def _need(kind: str, task: Task, text: str, verb: str) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "task_id": task.id,
+        "text": f"{task.subject}: {text}",
+        "verb": f"interlock task {verb} {task.id}",
+    }
+
+
+def _answer_verb(question: Question) -> str:
+    if question.kind == "review":
+        return f"interlock task approve {question.task_id}"
+    return f"interlock question reply {question.task_id} TEXT"

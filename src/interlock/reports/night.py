@@ -1,0 +1,188 @@
+"""What a team has done: for whoever comes back in the morning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from interlock.clock import seconds
+from interlock.ledger import Rows
+from interlock.model.names import HUMAN
+from interlock.model.task import FINAL, Run, Task
+from interlock.reports.needs import first_line, needs_me
+from interlock.views import complete
+
+FINE = ("done", "released", "blocked", "awaiting-response")
+"""Outcomes of a run that are no incident."""
+CHAIN_SHOWN = 6
+"""How many tasks of a chain that waits are named."""
+
+
+def report(rows: Rows, team: str, since: str | None, now: str) -> dict[str, Any]:
+    """What needs you, what is done with its evidence, what failed and why, what is left and why, what it took.
+
+    `since` is an ISO 8601 time; only what was finished, or went wrong, after it is listed as such. `seconds` is the
+    time that runs took, verifies included; of `totals`, `elapsed` is from the first run to the end of the last.
+    """
+    tasks = complete(rows, rows.tasks.select())
+    by_id = {task.id: task for task in tasks}
+    runs = {task.id: rows.runs.of_task(task.id) for task in tasks if task.run}
+    done = [task for task in tasks if task.state == "done" and (since is None or (task.completed_at or "") >= since)]
+    return {
+        "team": team,
+        "since": since,
+        "needs_me": needs_me(rows),
+        "done": [_done(task, runs.get(task.id, []), now) for task in done],
+        "failed": [_failed(task, runs.get(task.id, []), now) for task in tasks if task.state == "deadletter"],
+        "incidents": _incidents(rows, tasks, runs, since),
+        "left": [
+            {**_brief(task), "blocked_by": task.blocked_by, "why": why_left(task, by_id, now)}
+            for task in tasks
+            if task.state not in FINAL | {"deadletter"}
+        ],
+        "cancelled": [_brief(task) for task in tasks if task.state == "cancelled"],
+        "counts": rows.tasks.counts(),
+        "totals": _totals(runs, since, now),
+    }
+
+
+def why_left(task: Task, by_id: dict[str, Task], now: str) -> str:
+    """Why a task is not done yet, in a line; `by_id` holds all tasks, complete."""
+    match task.state:
+        case "backlog":
+            return _waits_for(task, by_id, CHAIN_SHOWN)
+        case "ready" if task.not_before is not None and task.not_before > now:
+            return f"failed {task.failures} times; is tried again at {task.not_before}"
+        case "ready":
+            return f"is ready for {task.reserved_for or 'whoever takes it'}"
+        case "in-progress":
+            return f"{task.owner} is at it"
+        case "review" if task.verifying is not None:
+            return "its check is running, or was stopped; running the plan again takes it up"
+        case "review":
+            return f"waits for review by {_reviewer(task)}"
+        case "awaiting-response":
+            return "waits for an answer"
+        case _:
+            return first_line(task.output) or "is blocked"
+
+
+def _reviewer(task: Task) -> str:
+    return task.review if task.review not in (None, "none") else HUMAN
+
+
+def _waits_for(task: Task, by_id: dict[str, Task], depth: int) -> str:
+    parts = []
+    for id in task.blocked_by:
+        blocker = by_id.get(id)
+        if blocker is None:
+            parts.append(f"{id}, which was deleted")
+        elif blocker.state == "backlog" and depth > 1:
+            parts.append(f"{_name(blocker)}, which {_waits_for(blocker, by_id, depth - 1)}")
+        elif blocker.state == "cancelled":
+            parts.append(f"{_name(blocker)}, which was cancelled")
+        else:
+            parts.append(f"{_name(blocker)}, which is {_STATES.get(blocker.state, blocker.state)}")
+    return f"waits for {' and for '.join(parts) or 'nothing'}"
+
+
+_STATES = {
+    "deadletter": "in deadletter",
+    "in-progress": "under way",
+    "review": "in review",
+    "awaiting-response": "waiting for an answer",
+    "backlog": "waiting itself",
+}
+
+
+def _name(task: Task) -> str:
+    return task.plan_key or task.id
+
+
+def _done(task: Task, runs: list[Run], now: str) -> dict[str, Any]:
+    return {
+        **_brief(task),
+        "evidence": task.evidence,
+        "verified": bool(task.evidence and task.evidence.get("passed")),
+        "by": task.owner,
+        "runs": len(runs),
+        "attempts": task.attempt,
+        "seconds": _length(runs, now),
+        "output": task.output,
+    }
+
+
+def _failed(task: Task, runs: list[Run], now: str) -> dict[str, Any]:
+    return {
+        **_brief(task),
+        "reason": task.output,
+        "evidence": task.evidence,
+        "by": runs[-1].member if runs else None,
+        "runs": len(runs),
+        "attempts": task.failures,
+        "seconds": _length(runs, now),
+    }
+
+
+def _incidents(rows: Rows, tasks: list[Task], runs: dict[str, list[Run]], since: str | None) -> list[dict[str, Any]]:
+    """What went otherwise than well, in the order of time: runs that failed or were given up, checks that failed."""
+    found = [
+        {
+            "task_id": run.task_id,
+            "key": task.plan_key,
+            "run": run.number,
+            "member": run.member,
+            "at": run.ended_at,
+            "outcome": run.outcome,
+            "reason": run.reason,
+        }
+        for task in tasks
+        for run in runs.get(task.id, ())
+        if run.ended_at is not None and run.outcome not in FINE
+    ]
+    for task in tasks:
+        for event in rows.events.of_task(task.id) if task.rounds else ():
+            if event.type == "verify.finished" and event.payload.get("passed") is False:
+                number = int(str(event.payload.get("run")).rpartition(".")[2])
+                member = next((run.member for run in runs.get(task.id, ()) if run.number == number), task.owner)
+                found.append(
+                    {
+                        "task_id": task.id,
+                        "key": task.plan_key,
+                        "run": number,
+                        "member": member,
+                        "at": event.at,
+                        "outcome": "check failed",
+                        "reason": f"round {event.payload.get('round')}, exit code {event.payload.get('exit_code')}",
+                    }
+                )
+    return sorted((one for one in found if since is None or str(one["at"]) >= since), key=lambda one: str(one["at"]))
+
+
+def _totals(runs: dict[str, list[Run]], since: str | None, now: str) -> dict[str, Any]:
+    counted = [run for some in runs.values() for run in some if since is None or (run.ended_at or now) >= since]
+    began = min((run.started_at for run in counted), default=None)
+    ended = max((run.ended_at or now for run in counted), default=None)
+    elapsed = seconds(ended) - seconds(began) if began is not None and ended is not None else 0.0
+    return {
+        "runs": len(counted),
+        "seconds": _length(counted, now),
+        "elapsed": round(max(0.0, elapsed), 3),
+        "began_at": began,
+        "ended_at": ended,
+    }
+
+
+def _length(runs: list[Run], now: str) -> float:
+    return round(sum(max(0.0, seconds(run.ended_at or now) - seconds(run.started_at)) for run in runs), 3)
+
+
+def _brief(task: Task) -> dict[str, Any]:
+    return {
+        "task_id": task.id,
+        "subject": task.subject,
+        "state": task.state,
+        "key": task.plan_key,
+        "priority": task.priority,
+        "assignee": task.reserved_for,
+        "completed_at": task.completed_at,
+    }

@@ -1,0 +1,50 @@
+"""Whether there is anything left that goes on without a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from interlock.ledger import Rows
+from interlock.model.task import Run
+from interlock.model.team import Member
+from interlock.reports import may_take
+from interlock.runner.lifesigns import lives
+
+READY_LOOKED_AT = 10_000
+
+LOST = frozenset({"reclaimed", "cancelled", "deleted", "superseded"})
+"""Outcomes of a run whose task was taken away from it."""
+
+
+def nothing_left(rows: Rows, crew: Sequence[Member]) -> bool:
+    """Whether no task is ready, now or after its delay, that a member of the crew could take, and nobody else with a
+    living process is at work, whose result could make one so."""
+    ready = rows.tasks.ready(READY_LOOKED_AT)
+    if any(may_take(task, member.name, member.agent) for task in ready for member in crew):
+        return False
+    return not any(_at_work(rows, run) for run in rows.runs.open())
+
+
+def _at_work(rows: Rows, run: Run) -> bool:
+    """Whether that run goes on by itself: a runner's, a verify, or a member's whose session has a living process.
+
+    People, and members at a plain command line, have none: their tasks wait for a person.
+    """
+    task = rows.tasks.get(run.task_id)
+    if task is None or task.run != run.number:
+        return False
+    if task.state == "review":
+        return task.verifying is not None and bool(lives(str(task.verifying.get("process") or "")))
+    if task.state != "in-progress":
+        return False
+    if run.runner is not None:
+        return bool(lives(run.runner))
+    member = rows.team.member(run.member)
+    return (
+        member is not None
+        and member.role == "member"
+        and any(
+            session == run.session and process is not None and lives(process)
+            for session, process in rows.team.living_sessions(run.member)
+        )
+    )

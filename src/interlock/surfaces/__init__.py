@@ -1,0 +1,1 @@
+"""The faces: each translates between a way of asking and the client port, and decides nothing."""

@@ -1,0 +1,150 @@
+"""Who calls, and which team is meant, by the rules of the contract (Command line).
+
+*Team*: `--team`, `INTERLOCK_TEAM`, the nearest `interlock.toml` upward, the only team whose working directory contains
+the current one, the only team. *Actor*: `--as`, `INTERLOCK_MEMBER`, else `human`. *Session*: `INTERLOCK_SESSION`, and
+`INTERLOCK_RUN` the number of the run under way.
+
+The hook command loads this module at each start: it imports only what is needed.
+"""
+
+from __future__ import annotations
+
+import os
+
+from interlock.errors import ConfigParseError, Forbidden, InterlockError, InvalidRequest, TeamNotFound
+from interlock.model.names import HUMAN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from interlock.client import Home, Team
+
+TEAM_FILE = "interlock.toml"
+
+
+class Identity:
+    """Whom the caller acts as."""
+
+    __slots__ = ("name", "run", "session")
+
+    def __init__(self, name: str, session: str | None, run: int | None) -> None:
+        self.name = name
+        self.session = session
+        self.run = run
+
+
+def identify(
+    member: str | None = None, session: str | None = None, environment: Mapping[str, str] = os.environ
+) -> Identity:
+    """The actor: `member` and `session` where given (`--as`, `--session`), else what the environment says.
+
+    Raises:
+        Forbidden: a session is set, and `member` is another than the one it belongs to.
+        InvalidRequest: `INTERLOCK_RUN` is not a number.
+    """
+    own = environment.get("INTERLOCK_MEMBER") or None
+    set_session = environment.get("INTERLOCK_SESSION") or None
+    if set_session and own and member not in (None, own):
+        raise Forbidden(
+            f"This session belongs to {own} and cannot act as {member}. Leave --as out, or act as {member} from a "
+            "terminal of your own, outside the session.",
+            member=member,
+        )
+    return Identity(member or own or HUMAN, session or set_session, _run_number(environment.get("INTERLOCK_RUN")))
+
+
+def open_team(home: Home, team: str | None, who: Identity) -> Team:
+    """The team that is meant, as `who` sees it.
+
+    Raises:
+        TeamNotFound, InvalidTeamName, ConfigParseError: see `choose_team`.
+    """
+    name = team or choose_team(home)
+    return home.team(name).acting(who.name, session=who.session, run=who.run, face="cli")
+
+
+def choose_team(home: Home, environment: Mapping[str, str] = os.environ) -> str:
+    """The name of the team that is meant when `--team` does not say.
+
+    Raises:
+        TeamNotFound: nothing decides between several teams, or there is none; `teams` lists them.
+        ConfigParseError: the nearest `interlock.toml` cannot be read.
+    """
+    named = environment.get("INTERLOCK_TEAM")
+    if named:
+        return named
+    here = _current_directory()
+    found = team_of_file(here) if here is not None else None
+    if found is not None:
+        return found
+    teams = home.teams()
+    if len(teams) == 1:
+        return teams[0]
+    around = [name for name in teams if here is not None and _works_around(home, name, here)] if teams else []
+    if len(around) == 1:
+        return around[0]
+    if not teams:
+        raise TeamNotFound(
+            "There is no team here yet. Create one: `interlock team create NAME`, or `interlock init` in a project.",
+            teams=[],
+        )
+    raise TeamNotFound(
+        f"There are {len(teams)} teams; say which with --team NAME or INTERLOCK_TEAM: {', '.join(teams)}.", teams=teams
+    )
+
+
+def team_of_file(directory: str) -> str | None:
+    """The `team` of the nearest `interlock.toml` at or above `directory`; null where there is none.
+
+    Raises:
+        ConfigParseError: the file is not TOML, or its `team` is not a text.
+    """
+    while True:
+        path = os.path.join(directory, TEAM_FILE)
+        if os.path.exists(path):
+            return _read_team(path)
+        above = os.path.dirname(directory)
+        if above == directory:
+            return None
+        directory = above
+
+
+def _read_team(path: str) -> str | None:
+    import tomllib
+
+    try:
+        with open(path, "rb") as file:
+            value = tomllib.load(file).get("team")
+    except (OSError, ValueError) as error:
+        message = f"{path} cannot be read: {error}. Mend it, or name the team with --team."
+        raise ConfigParseError(message, path=path) from error
+    if value is not None and (not isinstance(value, str) or not value):
+        raise ConfigParseError(f'{path}: team must be a name, as in team = "alpha-squad".', path=path)
+    return value
+
+
+def _works_around(home: Home, name: str, here: str) -> bool:
+    try:
+        workdir = home.team(name).describe()["workdir"]
+    except InterlockError:
+        return False  # A team that cannot be opened is no reason to refuse work on another.
+    if not workdir:
+        return False
+    root = os.path.realpath(workdir)
+    return here == root or here.startswith(root.rstrip("/") + "/")
+
+
+def _current_directory() -> str | None:
+    try:
+        return os.path.realpath(os.getcwd())
+    except OSError:
+        return None  # It was removed under us.
+
+
+def _run_number(text: str | None) -> int | None:
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit():
+        raise InvalidRequest(f"INTERLOCK_RUN must be the number of a run, not {text[:40]!r}.", field="INTERLOCK_RUN")
+    return int(text)

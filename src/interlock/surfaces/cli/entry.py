@@ -1,0 +1,73 @@
+"""Runs one command line: parse, do, print, and turn every way it can end into an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from interlock.errors import InterlockError, InvalidRequest
+from interlock.surfaces.cli.call import Call, as_json, explain
+from interlock.surfaces.cli.inject import silence_stdout
+from interlock.surfaces.cli.tree import cli
+
+REFUSED = 1
+USAGE = 2
+INTERRUPTED = 130
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Do what `arguments` say; the exit code."""
+    call = Call()
+    color = False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
+    try:
+        result = cli.main(list(arguments), prog_name="interlock", standalone_mode=False, obj=call, color=color)
+        sys.stdout.flush()
+    except InterlockError as error:
+        return _refused(error, call.json)
+    except click.UsageError as error:
+        return _wrong_usage(error, call.json or asks_for_json(arguments))
+    except click.ClickException as error:
+        return _refused(InvalidRequest(error.format_message()), call.json)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo(err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        silence_stdout()
+        return REFUSED
+    finally:
+        call.close()
+    return result if isinstance(result, int) else 0
+
+
+def asks_for_json(arguments: Sequence[str]) -> bool:
+    """Whether `--json` stands on a line that could not be parsed."""
+    for word in arguments:
+        if word == "--":
+            return False
+        if word == "--json":
+            return True
+    return False
+
+
+def _refused(error: InterlockError, as_document: bool) -> int:
+    if as_document:
+        click.echo(as_json(error.as_dict()), err=True)
+    else:
+        click.echo(f"{click.style('error:', fg='red', bold=True)} {error.message}", err=True)
+        for line in explain(error):
+            click.echo(line, err=True)
+    return error.exit_code
+
+
+def _wrong_usage(error: click.UsageError, as_document: bool) -> int:
+    if as_document:
+        document = {"error": InvalidRequest.code, "message": error.format_message()}
+        if error.ctx is not None:
+            document["usage"] = error.ctx.get_usage()
+        click.echo(as_json(document), err=True)
+    else:
+        error.show()
+    return USAGE

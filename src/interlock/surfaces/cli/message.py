@@ -1,0 +1,143 @@
+"""`interlock message …`, and the click side of `interlock inject`.
+
+Mail is printed and flushed inside the `with` block that hands it over: a reader that is gone gives it back.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from interlock.errors import InterlockError
+from interlock.model.message import TYPES, Message
+from interlock.model.names import HUMAN
+from interlock.surfaces.cli import words
+from interlock.surfaces.cli.call import Call
+from interlock.surfaces.cli.command import verb
+from interlock.surfaces.cli.text import TEXT
+
+if TYPE_CHECKING:
+    from interlock.client import Mail
+
+
+@verb("send", example='interlock message send --to researcher --summary "parser" "The parser is yours."')
+@click.argument("text", type=TEXT)
+@click.option("--to", metavar="M", required=True, help="A member by name or session key, lead, or human.")
+@click.option("--type", "kind", metavar="T", default="message", show_default=True, help=f"One of {', '.join(TYPES)}.")
+@click.option("--summary", metavar="S", help="What it is about, in a few words.")
+@click.option("--urgent", is_flag=True, help="Before other mail, and also between two steps of an agent's turn.")
+@click.option("--request", metavar="ID", help="The shutdown request that it answers.")
+@click.option("--reason", type=TEXT, help="Why, in an answer to a shutdown request.")
+@click.option("--client-id", metavar="ID", help="Your own id for it: sent again with the same one, it arrives once.")
+def send(
+    call: Call,
+    text: str,
+    to: str,
+    kind: str,
+    summary: str | None,
+    urgent: bool,
+    request: str | None,
+    reason: str | None,
+    client_id: str | None,
+) -> None:
+    """Send TEXT to one member; - reads it from stdin. An unknown recipient is an error, never a new inbox."""
+    message = call.team().send(
+        to=to, content=text, type=kind, summary=summary, urgent=urgent, request_id=request, reason=reason,
+        client_id=client_id,
+    )  # fmt: skip
+    call.answer(message.as_dict(), f"sent to {words.strong(message.recipient)}")
+
+
+@verb("broadcast", example='interlock message broadcast "The build is green again."')
+@click.argument("text", type=TEXT)
+@click.option("--summary", metavar="S", help="What it is about, in a few words.")
+@click.option("--client-id", metavar="ID", help="Your own id for it: sent again with the same one, it arrives once.")
+def broadcast(call: Call, text: str, summary: str | None, client_id: str | None) -> int:
+    """Send TEXT to every member but me; - reads it from stdin. Members whose inbox is full are listed."""
+    answer = call.team().broadcast(content=text, summary=summary, client_id=client_id)
+    delivered = answer["delivered"]
+    call.answer(
+        answer, f"sent to {', '.join(delivered)}" if delivered else "sent to nobody: there are no other members"
+    )
+    call.warn([f"not sent to {one['member']}: {one['message']}" for one in answer["not_delivered"]])
+    return 1 if answer["not_delivered"] and not delivered else 0
+
+
+@verb("read", example="interlock message read --as researcher")
+def read(call: Call) -> None:
+    """Read my messages: they are printed, and marked as read once they were."""
+    with call.team().mail() as mail:
+        _hand_over(call, mail, "No new messages. `interlock message history` shows old ones.")
+
+
+@verb("wait", example="interlock message wait --as researcher --timeout 600")
+@click.option("--timeout", metavar="S", type=click.FloatRange(min=0), help="Seconds to wait [default: `wait_timeout`].")
+def wait(call: Call, timeout: float | None) -> None:
+    """Wait until a message comes, and read it. When none comes in time, the exit code is 0 all the same."""
+    team = call.team()
+    seconds = float(team.setting("wait_timeout")[0]) if timeout is None else timeout
+    with team.mail(wait=seconds) as mail:
+        _hand_over(call, mail, f"No message came within {words.span(seconds)}.")
+
+
+@verb("history", example="interlock message history --member researcher --limit 20")
+@click.option("--member", metavar="M", help="Messages to or from this member [default: mine; of all for human].")
+@click.option("--all", "everybody", is_flag=True, help="Messages of all members.")
+@click.option("--limit", metavar="N", type=click.IntRange(min=1), default=100, show_default=True)
+def history(call: Call, member: str | None, everybody: bool, limit: int) -> None:
+    """The newest messages, read or not, in order. It marks nothing as read."""
+    mine = None if everybody or call.who.name == HUMAN else call.who.name
+    found = call.team().history(member=member or mine, limit=limit)
+    document = {"messages": [message.as_dict() for message in found], "timed_out": False}
+    call.answer(document, listed(found, both=True) if found else "No messages yet.")
+
+
+@verb("inject", example="interlock inject --team alpha-squad --as researcher")
+@click.option("--session", metavar="S", help="The session that gets them [default: INTERLOCK_SESSION].")
+@click.option("--urgent", is_flag=True, help="Only urgent ones, for a hook between two steps.")
+def inject(call: Call, session: str | None, urgent: bool) -> None:
+    """My new messages as XML on stdout, for a hook that puts them before an agent's prompt.
+
+    They count as delivered once they are printed, and as seen once the same session asks again; until then a new
+    session gets them once more. The lead also gets the state of the team. Where there is no mail, no team or no way to
+    read it, nothing is printed and the exit code is 0.
+    """
+    from interlock.surfaces.cli.inject import fail_open, hand_over
+
+    try:
+        hand_over(
+            call.asked_home, call.asked_team, call.asked_actor, session, urgent=urgent, as_json=call.json
+        )  # fmt: skip
+    except InterlockError as error:
+        fail_open(error)
+
+
+def _hand_over(call: Call, mail: Mail, none: str) -> None:
+    document = {"messages": [message.as_dict() for message in mail.messages], "timed_out": mail.timed_out}
+    call.answer(document, listed(mail.messages) if mail.messages else none)
+    sys.stdout.flush()
+
+
+def listed(messages: Sequence[Message], *, both: bool = False) -> list[str]:
+    """Messages one below the other; `both` names the recipient too."""
+    lines: list[str] = []
+    for message in messages:
+        to = f" to {words.strong(words.clean(message.recipient))}" if both else ""
+        marks = [
+            words.ago(message.timestamp),
+            message.type if message.type not in ("message", "plain") else "",
+            message.request_id or "",
+            "urgent" if message.urgent else "",
+            "shown before" if message.redelivered and not both else "",
+            "" if message.read or not both else "unread",
+        ]
+        about = words.faint(" · ".join(words.clean(mark) for mark in marks if mark))
+        lines += [""] if lines else []
+        lines.append(f"from {words.strong(words.clean(message.sender))}{to}  {about}")
+        if message.summary:
+            lines.append(f"  {words.strong(words.clean(message.summary))}")
+        lines += words.block(message.content)
+    return lines

@@ -1,0 +1,40 @@
+"""`interlock question …`"""
+
+from __future__ import annotations
+
+import click
+
+from interlock.surfaces.cli import words
+from interlock.surfaces.cli.call import Call
+from interlock.surfaces.cli.command import verb
+from interlock.surfaces.cli.task_words import line, question
+from interlock.surfaces.cli.text import TEXT
+
+
+@verb("list", example="interlock question list")
+def list_(call: Call) -> None:
+    """What waits for a human, oldest first."""
+    found = [one.as_dict() for one in call.team().questions()]
+    lines: list[str] = []
+    for one in found:
+        asked = words.faint(f"{one['kind']} · {words.ago(one['asked_at'])} · {one['id']}")
+        lines += [*([""] if lines else []), f"{words.strong(one['task_id'])}  {asked}", *question(one)]
+    call.answer({"questions": found}, lines or "Nothing waits for you.")
+
+
+@verb("reply", example='interlock question reply 003 "use the staging database"')
+@click.argument("task")
+@click.argument("text", type=TEXT)
+@click.option("--question", "question_id", metavar="Q", help="The question's id [default: the one now shown].")
+def reply(call: Call, task: str, text: str, question_id: str | None) -> None:
+    """Answer a question about a task; - reads the answer from stdin.
+
+    A review is answered with `approve`, or with `changes: what to change`.
+    """
+    team = call.team()
+    if question_id is None:
+        shown = team.task(task).question
+        question_id = shown["id"] if shown else None
+    found = team.reply(task, text, question=question_id)
+    call.answer(found.as_dict(), line(found, f"is {words.state(found.state)}"))
+    call.warn(found.warnings)

@@ -1,0 +1,83 @@
+"""Tables for people: aligned by what is seen, cut to the terminal in one column that may shrink, plain in a pipe."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+GAP = "  "
+NARROWEST = 12
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], shrink: int = -1) -> list[str]:
+    """The lines of a table. Columns that are empty in every row are left out.
+
+    Args:
+        head: the column titles.
+        rows: one text per column; it may carry styles.
+        shrink: the column that is cut where the terminal is too narrow; its texts carry no style.
+    """
+    shrink %= len(head)
+    kept = [place for place in range(len(head)) if place == shrink or any(row[place] for row in rows)]
+    widths = {place: max(width(head[place]), *(width(row[place]) for row in rows), 0) for place in kept}
+    room = terminal_width()
+    if room is not None:
+        others = sum(widths[place] + len(GAP) for place in kept if place != shrink)
+        widths[shrink] = min(widths[shrink], max(room - others, NARROWEST))
+    lines = [_line([click.style(title, bold=True) for title in head], kept, widths)]
+    for row in rows:
+        cells = list(row)
+        cells[shrink] = cut(cells[shrink], widths[shrink])
+        lines.append(_line(cells, kept, widths))
+    return lines
+
+
+def fields(pairs: Sequence[tuple[str, str | None]]) -> list[str]:
+    """Names and values below each other, values aligned; what has none is left out."""
+    shown = [(name, value) for name, value in pairs if value]
+    longest = max((len(name) for name, _ in shown), default=0)
+    return [f"{click.style(name.ljust(longest), dim=True)}  {value}" for name, value in shown]
+
+
+def terminal_width() -> int | None:
+    """The columns of the terminal that stdout is; null where it is none and nothing needs cutting."""
+    if not sys.stdout.isatty():
+        return None
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and int(columns) > 0:
+        return int(columns)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+    except OSError:
+        return None
+
+
+def cut(text: str, columns: int) -> str:
+    """Text in at most so many columns, with `…` where something is missing."""
+    if width(text) <= columns:
+        return text
+    kept, used = [], 0
+    for character in text:
+        used += width(character)
+        if used > columns - 1:
+            break
+        kept.append(character)
+    return "".join(kept).rstrip() + "…"
+
+
+def width(text: str) -> int:
+    """How many columns a text takes: styles take none, East Asian characters two."""
+    plain = click.unstyle(text) if "\x1b" in text else text
+    if plain.isascii():
+        return len(plain)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in plain)
+
+
+def _line(cells: Sequence[str], kept: Sequence[int], widths: dict[int, int]) -> str:
+    padded = [cells[place] + " " * (widths[place] - width(cells[place])) for place in kept]
+    return GAP.join(padded).rstrip()

@@ -1,0 +1,185 @@
+"""Every verb of the command line in one table, in the order of its help. A row's module is loaded when it is called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from interlock import __version__
+from interlock.surfaces.cli.command import LATER, Branch
+
+TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "Everyday": (
+        ("demo", "demo:demo", "see the main job at work, on a real plan, in under a minute"),
+        ("init", "init:init", "find agents, git and the tests; write interlock.toml and a plan"),
+        ("plan", "plan:plan", 'a plan for "GOAL" by an agent (not yet); --schema: its keys'),
+        ("run", "run:run", "run a plan with a team of agents: live board, report"),
+        ("up", LATER, "scheduler, workers, HTTP API, web page, MCP over HTTP (not yet)"),
+        ("open", LATER, "a fresh link to the web page (not yet)"),
+        ("status", "status:status", "what needs me, what is running, what is next"),
+        ("report", "report:report", "what is done with its evidence, what failed and why"),
+        ("logs", "logs:logs", "the output of a task's or member's run"),
+        ("question list", "question:list_", "what waits for a human"),
+        ("question reply", "question:reply", "answer a question about a task"),
+        ("question ask", LATER, "ask a human about a task (not yet)"),
+        ("merge", LATER, "merge the work of finished tasks (not yet)"),
+        ("diff", LATER, "show what a task changed (not yet)"),
+        ("pause", LATER, "start nothing new (not yet)"),
+        ("resume", LATER, "go on after a pause (not yet)"),
+        ("stop", "stop:stop", "stop a team's runner, or one member"),
+        ("down", "stop:down", "stop everything that runs in this home"),
+        ("workflow", LATER, "run a workflow of many steps (not yet)"),
+        ("doctor", "doctor:doctor", "check ledger, files and mirror; mend what can be mended"),
+        ("config list", "config:list_", "every setting, its value and where it comes from"),
+        ("config get", "config:get", "one setting"),
+        ("config set", "config:set_", "set or unset a setting of the home, or with --team of a team"),
+        ("agents", LATER, "list and check agent programs (not yet)"),
+    ),
+    "Team": (
+        ("team create", "team:create", "create a team"),
+        ("team list", "team:list_", "all teams of this home"),
+        ("team show", "team:show", "one team with its members"),
+        ("team delete", "team:delete", "delete a team with everything in it"),
+        ("member spawn", "member:spawn", "register a member"),
+        ("member list", "member:list_", "who takes part, and on what"),
+        ("member remove", "member:remove", "take a member out; its tasks go back to the queue"),
+        ("task create", "task_create:create", "create a task"),
+        ("task list", "task:list_", "the tasks, all or those asked for"),
+        ("task show", "task:show", "one task, whole"),
+        ("task graph", "task:graph", "what waits for what"),
+        ("task claim", "task_work:claim", "take a task"),
+        ("task next", "task_work:next_", "take the most urgent ready task"),
+        ("task update", "task_edit:update", "edit a task, log a line, or take it forward"),
+        ("task depend", "task_edit:depend", "make a task wait for another, or no longer"),
+        ("task release", "task_work:release", "give a task back"),
+        ("task complete", "task_work:complete", "report a task as finished; its verify is run here"),
+        ("task delete", "task_decide:delete", "delete a task"),
+        ("task approve", "task_decide:approve", "a reviewer's yes"),
+        ("task reject", "task_decide:reject", "a reviewer's no: back to the author with the reason"),
+        ("task retry", "task_decide:retry", "another chance for a task in deadletter"),
+        ("task cancel", "task_decide:cancel", "call a task off"),
+        ("task block", "task_work:block", "stop a task for a reason that is not a dependency"),
+        ("task unblock", "task_work:unblock", "the reason is gone"),
+        ("task assign", "task_edit:assign", "reserve a task for a member, or free it"),
+        ("task heartbeat", "task_work:heartbeat", "show that work on a task goes on"),
+        ("message send", "message:send", "send a message to a member, to lead or to human"),
+        ("message broadcast", "message:broadcast", "send a message to all members"),
+        ("message read", "message:read", "read my messages"),
+        ("message wait", "message:wait", "wait until a message comes"),
+        ("message history", "message:history", "old and new messages; marks nothing as read"),
+        ("shutdown request", "shutdown:request", "ask a member to stop, or announce my own shutdown"),
+        ("shutdown approve", "shutdown:approve", "agree to a shutdown"),
+        ("shutdown reject", "shutdown:reject", "refuse a shutdown"),
+    ),
+    "Plumbing": (
+        ("join", LATER, "give this project's agent our hooks and MCP entry (not yet)"),
+        ("leave", LATER, "take them back out (not yet)"),
+        ("inject", "message:inject", "my new messages as XML, marked delivered (for hooks)"),
+        ("mcp", "mcp:mcp", "MCP over stdio for one member"),
+        ("work", LATER, "workers only (not yet)"),
+        ("protocol", LATER, "send an AOF/1 message, or show its schema (not yet)"),
+        ("session-end", LATER, "apply the results of in-progress tasks (not yet)"),
+        ("scheduler", LATER, "one poll of the scheduler (not yet)"),
+        ("events", "events:events", "the team's history, and what is being added to it"),
+        ("token", LATER, "tokens for members and people (not yet)"),
+        ("analyze", LATER, "what the workflow engine's analysers see (not yet)"),
+    ),
+}
+
+BRANCHES: dict[str, tuple[str, str]] = {
+    "question": (
+        "list, reply: what waits for a human",
+        "What waits for a human: reviews, and whatever an agent cannot decide.",
+    ),
+    "config": (
+        "list, get, set: the settings",
+        "The settings. The strongest first: INTERLOCK_<NAME> in the environment, the team's own value, the home's, the "
+        "default.",
+    ),
+    "team": (
+        "create, list, show, delete",
+        "Teams: their members, tasks, messages and history live in one ledger each.",
+    ),
+    "member": ("spawn, list, remove", "Who takes part in a team: the lead, and members at work."),
+    "task": (
+        "create, list, show, claim, complete, and everything else on tasks",
+        "Tasks. Name one by its id, by the last part of it (003), or by its key in a plan.",
+    ),
+    "message": (
+        "send, broadcast, read, wait, history",
+        "Messages between members. The ledger keeps every one; what was not seen for sure is shown again.",
+    ),
+    "shutdown": (
+        "request, approve, reject",
+        "The shutdown handshake: a member is asked to stop, or announces that it will, and those concerned answer.",
+    ),
+}
+
+ABOUT = """A team of coding agents in one workspace, safely.
+
+The team is --team, INTERLOCK_TEAM, the one that interlock.toml names, the one that works in this directory, or the
+only one there is. You act as --as, INTERLOCK_MEMBER, or `human`, who may do what the lead may."""
+
+FIRST_STEPS = """First steps:
+  interlock demo                       see it work, without a model
+  interlock init && interlock run plan.yaml
+  interlock team create alpha && interlock task create "Write the parser"
+
+Completion in the shell: eval "$(_INTERLOCK_COMPLETE=bash_source interlock)"   (zsh_source, fish_source)
+"""
+
+
+class Root(Branch):
+    """`interlock` itself."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """What to try first."""
+        formatter.write(f"\n{FIRST_STEPS}")
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A branch, made of the rows that begin with its name, or the command of a row."""
+        if cmd_name in BRANCHES and cmd_name not in self.commands:
+            rows = _rows(cmd_name)
+            self.commands[cmd_name] = Branch(
+                cmd_name, rows, {"Commands": list(rows)}, help=BRANCHES[cmd_name][1], short_help=BRANCHES[cmd_name][0]
+            )
+        return super().get_command(ctx, cmd_name)
+
+
+def _rows(branch: str) -> dict[str, tuple[str, str]]:
+    """The rows of one branch, by the name of the verb."""
+    prefix = branch + " "
+    return {
+        path.removeprefix(prefix): (where, line)
+        for rows in TREE.values()
+        for path, where, line in rows
+        if path.startswith(prefix)
+    }
+
+
+def _root() -> Root:
+    top: dict[str, tuple[str, str]] = {}
+    titles: dict[str, list[str]] = {}
+    for title, rows in TREE.items():
+        for path, where, line in rows:
+            name = path.split(" ")[0]
+            if name not in top:
+                top[name] = ("", BRANCHES[name][0]) if name in BRANCHES else (where, line)
+                titles.setdefault(title, []).append(name)
+    return Root("interlock", top, titles, help=ABOUT, params=[_version()])
+
+
+def _version() -> click.Option:
+    def show(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+        if value and not ctx.resilient_parsing:
+            click.echo(f"interlock {__version__}")
+            ctx.exit()
+
+    return click.Option(
+        ["--version"], is_flag=True, expose_value=False, is_eager=True, callback=show, help="Show the version and exit."
+    )
+
+
+cli = _root()
+"""The root of the command line."""

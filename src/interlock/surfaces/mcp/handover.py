@@ -1,0 +1,109 @@
+"""Mail counts as delivered only once the answer that carries it was written (decision 5).
+
+A call that gives mail opens a `Handover` under the id of its request and keeps the `with` block of `Team.mail` open in
+it. Whoever writes the answer ends it: written, and the block is left normally (*delivered*); not written, because the
+client is gone, cancelled the call or the write failed, and it is left with an exception (the mail is given back).
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import AbstractContextManager
+
+from interlock.client import Mail
+from interlock.errors import InterlockError
+
+
+class NotHandedOver(Exception):
+    """The answer that carried the mail was not written."""
+
+
+class Handover:
+    """The mail of one answer. Safe to use from any thread; what ends it first, counts."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ended = False
+        self._context: AbstractContextManager[Mail] | None = None
+
+    def begin(self, context: AbstractContextManager[Mail]) -> Mail:
+        """Enter `context`, which may sleep, and keep it open. The mail of a call that was given up meanwhile goes back.
+
+        Raises:
+            NotHandedOver: the call was given up; there is nobody to answer.
+        """
+        mail = context.__enter__()
+        with self._lock:
+            given_up = self._ended
+            if not given_up:
+                self._context = context
+        if given_up:
+            _leave(context, written=False)
+            raise NotHandedOver
+        return mail
+
+    def end(self, written: bool) -> None:
+        """The answer was written, or never will be. A second call changes nothing."""
+        with self._lock:
+            context = None if self._ended else self._context
+            self._ended = True
+        if context is not None:
+            _leave(context, written=written)
+
+
+class Handovers:
+    """Those of one connection, by request id."""
+
+    def __init__(self) -> None:
+        self._open: dict[str | int, Handover] = {}
+        self._lock = threading.Lock()
+        self.writing = threading.Lock()
+        """Held while an answer is written and its mail noted as delivered."""
+
+    def open(self, request: str | int) -> Handover:
+        """A handover for the answer to `request`."""
+        made = Handover()
+        with self._lock:
+            replaced = self._open.get(request)
+            self._open[request] = made
+        if replaced is not None:
+            replaced.end(False)
+        return made
+
+    def end(self, request: str | int, written: bool) -> None:
+        """The answer to `request` was written, or never will be."""
+        with self._lock:
+            ended = self._open.pop(request, None)
+        if ended is not None:
+            ended.end(written)
+
+    def end_all(self) -> None:
+        """The connection is closed: what was not written by now never will be."""
+        with self._lock:
+            requests = list(self._open)
+        for request in requests:
+            self.end(request, False)
+
+    def settle(self) -> None:
+        """Wait until what the client may have read already is also noted as delivered.
+
+        A client asks again within microseconds of reading an answer; without this its next call would find the mail of
+        that answer still unread.
+        """
+        with self.writing:
+            pass
+
+
+def _leave(context: AbstractContextManager[Mail], *, written: bool) -> None:
+    error = None if written else NotHandedOver("the answer was not written")
+    try:
+        context.__exit__(None if error is None else type(error), error, None)
+    except NotHandedOver:
+        pass
+    except InterlockError as refusal:
+        # Nobody is left to tell. The mail stays offered and is offered again later, so nothing is lost.
+        print(
+            f"interlock mcp: mail could not be noted as {'delivered' if written else 'unread'}: {refusal}",
+            file=sys.stderr,
+        )

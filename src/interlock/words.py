@@ -1,0 +1,54 @@
+"""How things read to people: times as "3m ago", lengths as "42s", foreign text that cannot steer a terminal."""
+
+from __future__ import annotations
+
+import time
+
+from interlock.clock import seconds
+
+UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
+
+
+def ago(at: str | None, now: float | None = None) -> str:
+    """An ISO 8601 time as the time that has passed since: "3m ago"."""
+    if at is None:
+        return ""
+    try:
+        passed = (time.time() if now is None else now) - seconds(at)
+    except ValueError:
+        return at
+    if passed < -60:
+        return f"in {span(int(-passed))}"
+    return "just now" if passed < 5 else f"{span(int(passed))} ago"
+
+
+def span(length: float) -> str:
+    """Seconds as the largest unit that fits: "8ms", "4.2s", "42s", "3m", "2h", "5d"."""
+    for size, unit in UNITS:
+        if length >= size:
+            return f"{int(length // size)}{unit}"
+    if 0 < length < 1:
+        return f"{max(1, round(length * 1000))}ms"
+    return f"{int(length)}s" if length >= 10 or length == int(length) else f"{length:.1f}s"
+
+
+def clean(text: object) -> str:
+    """Text on one line, without the characters that steer a terminal."""
+    return "".join(c if c.isprintable() else " " for c in str(text)).strip()
+
+
+def block(text: str, indent: str = "  ") -> list[str]:
+    """Text of several lines, indented, without the characters that steer a terminal."""
+    lines = ("".join(c if c.isprintable() or c == "\t" else " " for c in line) for line in text.splitlines())
+    return [(indent + line).rstrip() for line in lines]
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun: "1 task", "2 tasks"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def ids(found: list[str]) -> str:
+    """Task ids as people type them: the last part of each, where that tells them apart."""
+    short = [one.rpartition("-")[2] for one in found]
+    return ", ".join(short if len(set(short)) == len(short) else found)

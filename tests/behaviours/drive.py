@@ -1,0 +1,32 @@
+"""A process that drives the team `crew`: `python -m tests.behaviours.drive HOME OPTIONS`, for tests that kill it.
+
+It prints every update as `member kind text`, and at last `ended: reason`. SIGINT stops it as Ctrl-C does in the
+command line, SIGTERM at once.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+
+import interlock
+from interlock.agent import Update
+from interlock.runner.stop import Stop
+
+
+def main() -> None:
+    """Drive."""
+    stop = Stop()
+    signal.signal(signal.SIGINT, lambda number, frame: stop.request("interrupted"))
+    signal.signal(signal.SIGTERM, lambda number, frame: stop.request("terminated", now=True))
+
+    def hear(member: str, task: str, update: Update) -> None:
+        print(member, update.kind, update.text, flush=True)
+
+    home = interlock.connect(sys.argv[1])
+    reason = home.drive("crew", stop=stop, on_update=hear, **json.loads(sys.argv[2]))
+    print(f"ended: {reason}", flush=True)
+
+
+main()

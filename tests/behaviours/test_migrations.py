@@ -1,0 +1,214 @@
+"""A ledger from an older version: brought up once, after a backup, or left exactly as it was."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import interlock
+from interlock.clock import SystemClock
+from interlock.errors import LedgerUnusable, StorageError
+from interlock.ledgers.sqlite import schema
+from interlock.ledgers.sqlite.store import SqliteLedgers
+from interlock.settings import Settings
+
+SECOND = """-- One more table, and data in it.
+CREATE TABLE notes (n INTEGER PRIMARY KEY, text TEXT NOT NULL);
+INSERT INTO notes (text) SELECT 'count ' || count(*) FROM tasks;
+CREATE TRIGGER notes_kept BEFORE DELETE ON notes BEGIN
+    SELECT raise(ABORT, 'kept');
+END;
+"""
+SLOW = """
+CREATE TABLE many (n INTEGER);
+WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 50000000) INSERT INTO many SELECT n FROM c;
+"""
+OPEN = """
+import sys
+from interlock.clock import SystemClock
+from interlock.ledgers.sqlite.store import SqliteLedgers
+from interlock.settings import Settings
+print("ready", flush=True)
+sys.stdin.readline()
+ledger = SqliteLedgers(Settings(), SystemClock(), sys.argv[1]).open(sys.argv[2])
+with ledger.snapshot() as rows:
+    print(sorted(task.subject for task in rows.tasks.select()))
+"""
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A team's directory with a ledger of version 1 that holds one task."""
+    home = interlock.connect(str(tmp_path / "home"))
+    team = home.create_team("alpha")
+    team.create_task("Write it")
+    home.close()
+    return Path(team.directory)
+
+
+@pytest.fixture
+def migrations(tmp_path: Path) -> Path:
+    """Our own migrations, to which a test adds."""
+    copied = tmp_path / "migrations"
+    shutil.copytree(schema.DIRECTORY, copied)
+    for path in copied.glob("*.sql"):
+        if not path.name.startswith("001"):
+            path.unlink()
+    return copied
+
+
+def open_with(migrations: Path, directory: Path) -> SqliteLedgers:
+    ledgers = SqliteLedgers(Settings(), SystemClock(), str(migrations))
+    ledgers.open(str(directory))
+    return ledgers
+
+
+def query(path: Path, sql: str) -> list[tuple[object, ...]]:
+    connection = sqlite3.connect(path)
+    try:
+        return connection.execute(sql).fetchall()
+    finally:
+        connection.close()
+
+
+def version(path: Path) -> object:
+    return query(path, "PRAGMA user_version")[0][0]
+
+
+def backups(directory: Path) -> list[Path]:
+    return sorted((directory / "backups").glob("*")) if (directory / "backups").exists() else []
+
+
+def spawn(migrations: Path, directory: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", OPEN, str(migrations), str(directory)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_the_version_in_the_code_is_that_of_the_newest_migration() -> None:
+    numbers = [number for number, _ in schema.migrations()]
+    assert numbers == list(range(1, schema.VERSION + 1))
+
+
+@pytest.mark.req("CORE-FR-003")
+def test_each_migration_is_applied_after_a_backup_of_what_it_changes(directory: Path, migrations: Path) -> None:
+    (migrations / "002_notes.sql").write_text(SECOND)
+    (migrations / "003_more.sql").write_text("INSERT INTO notes (text) VALUES ('third')")
+    open_with(migrations, directory).close()
+    ledger = directory / "ledger.db"
+    assert version(ledger) == 3
+    assert query(ledger, "SELECT text FROM notes ORDER BY n") == [("count 1",), ("third",)]
+    assert query(ledger, "SELECT payload FROM events WHERE type='ledger.migrated'") == [
+        ('{"from": 1, "to": 2}',), ('{"from": 2, "to": 3}',),
+    ]  # fmt: skip
+    second, third = backups(directory)
+    assert "before-002" in second.name and "before-003" in third.name
+    assert (version(second), version(third)) == (1, 2)
+    for path in (second, third):
+        assert query(path, "PRAGMA integrity_check") == [("ok",)]
+        assert query(path, "SELECT subject FROM tasks") == [("Write it",)]
+        assert path.stat().st_mode & 0o077 == 0
+    open_with(migrations, directory).close()
+    assert len(list((directory / "backups").glob("ledger-before-*.db"))) == 2
+
+
+def test_a_backup_put_back_is_a_ledger_again(directory: Path, migrations: Path) -> None:
+    (migrations / "002_notes.sql").write_text(SECOND)
+    open_with(migrations, directory).close()
+    (kept,) = backups(directory)
+    shutil.copy(kept, directory / "ledger.db")
+    ledgers = SqliteLedgers(Settings(), SystemClock())
+    with ledgers.open(str(directory)).transaction() as rows:
+        assert [task.subject for task in rows.tasks.select()] == ["Write it"]
+    assert query(directory / "ledger.db", "PRAGMA journal_mode") == [("wal",)]
+    ledgers.close()
+
+
+@pytest.mark.req("CORE-FR-002", "CORE-EC.1")
+def test_a_migration_that_fails_leaves_the_old_version_whole(directory: Path, migrations: Path) -> None:
+    (migrations / "002_broken.sql").write_text(SECOND + "INSERT INTO nowhere VALUES (1);\n")
+    with pytest.raises(LedgerUnusable, match="nowhere"):
+        open_with(migrations, directory)
+    assert version(directory / "ledger.db") == 1
+    assert query(directory / "ledger.db", "SELECT name FROM sqlite_schema WHERE name='notes'") == []
+    (migrations / "002_broken.sql").write_text(SECOND)
+    open_with(migrations, directory).close()
+    assert version(directory / "ledger.db") == 2
+
+
+@pytest.mark.req("CORE-FR-002")
+def test_a_process_killed_while_migrating_leaves_the_old_version_whole(directory: Path, migrations: Path) -> None:
+    (migrations / "002_slow.sql").write_text(SLOW)
+    process = spawn(migrations, directory)
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    wal = directory / "ledger.db-wal"
+    # Spilled pages show that it is in the midst of it.
+    while not wal.exists() or wal.stat().st_size < 4_000_000:
+        assert process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert version(directory / "ledger.db") == 1
+    (migrations / "002_slow.sql").write_text(SECOND)
+    open_with(migrations, directory).close()
+    assert version(directory / "ledger.db") == 2
+    assert query(directory / "ledger.db", "SELECT text FROM notes") == [("count 1",)]
+    assert query(directory / "ledger.db", "PRAGMA integrity_check") == [("ok",)]
+    assert {version(path) for path in backups(directory) if path.suffix == ".db"} == {1}
+
+
+def test_without_room_for_a_backup_nothing_is_migrated(directory: Path, migrations: Path) -> None:
+    (migrations / "002_notes.sql").write_text(SECOND)
+    (directory / "backups").write_text("in the way")
+    with pytest.raises(StorageError, match="backup"):
+        open_with(migrations, directory)
+    assert version(directory / "ledger.db") == 1
+
+
+@pytest.mark.req("CORE-FR-001", "CORE-SC.1")
+def test_processes_that_migrate_at_the_same_time_apply_it_once(directory: Path, migrations: Path) -> None:
+    (migrations / "002_notes.sql").write_text(SECOND)
+    processes = [spawn(migrations, directory) for _ in range(4)]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in processes:
+        out, error = process.communicate(timeout=60)
+        assert (out, error) == ("['Write it']\n", "")
+    assert version(directory / "ledger.db") == 2
+    assert query(directory / "ledger.db", "SELECT count(*) FROM events WHERE type='ledger.migrated'") == [(1,)]
+    assert [version(path) for path in backups(directory)] == [1]
+
+
+@pytest.mark.req("CORE-FR-003")
+def test_a_newer_ledger_is_refused_and_not_touched(directory: Path) -> None:
+    connection = sqlite3.connect(directory / "ledger.db")
+    connection.execute("PRAGMA user_version=99")
+    connection.close()
+    before = (directory / "ledger.db").read_bytes()
+    with pytest.raises(LedgerUnusable, match=r"newer version of Interlock \(schema 99"):
+        SqliteLedgers(Settings(), SystemClock()).open(str(directory))
+    assert (directory / "ledger.db").read_bytes() == before
+    assert backups(directory) == []
+
+
+@pytest.mark.req("CORE-FR-003")
+@pytest.mark.parametrize("content", [b"", b"this is no database, but it is long enough to look at" * 10])
+def test_what_is_no_ledger_is_refused_and_not_touched(directory: Path, content: bytes) -> None:
+    for path in directory.glob("ledger.db*"):
+        path.unlink()
+    (directory / "ledger.db").write_bytes(content)
+    with pytest.raises(LedgerUnusable, match="interlock doctor"):
+        SqliteLedgers(Settings(), SystemClock()).open(str(directory))
+    assert (directory / "ledger.db").read_bytes() == content

@@ -1,0 +1,153 @@
+"""Asking a run to end: softly, what runs is finished; hard, everything is ended now. Nothing is left running."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+import pytest
+
+from interlock.agent import Update
+from interlock.runner.stop import Stop
+from tests.behaviours.driving import SHELL, Place, pids, running
+
+TWO = {"ada": SHELL, "bea": SHELL}
+STUBBORN = "trap '' TERM; echo $$ >> pids; echo at it; sleep 300 & echo $! >> pids; wait; sleep 300"
+GRACE = 1.0
+"""`stop_grace` of every test here, in seconds."""
+
+
+def test_a_soft_stop_finishes_what_runs_with_its_check_and_starts_nothing_new(place: Place) -> None:
+    go = place.work / "go"
+    place.stage(
+        {
+            "one": {"run": "echo at it; while ! test -f go; do sleep 0.02; done", "verify": "sleep 0.2; test -f go"},
+            "two": {"run": "true", "blocked_by": ["one"]},
+            "other": {"run": "true", "priority": "low"},
+        }
+    )
+    with place.runner() as runner:
+        runner.hears("text at it$")
+        runner.send(signal.SIGINT)
+        go.touch()
+        runner.hears("ended: interrupted")
+        assert runner.wait() == 0
+    assert place.states() == {"one": "done", "two": "ready", "other": "ready"}
+    evidence = place.task("one").evidence
+    assert evidence is not None and evidence["passed"]
+    assert place.drive() == "finished"
+    assert set(place.states().values()) == {"done"}
+
+
+@pytest.mark.parametrize("how", ["the second Ctrl-C", "being terminated"])
+def test_a_hard_stop_ends_everything_promptly_and_uses_no_attempt(place: Place, how: str) -> None:
+    place.stage({key: {"run": STUBBORN} for key in ("one", "two")}, TWO)
+    with place.runner() as runner:
+        runner.hears("text at it$")
+        runner.hears("text at it$")
+        began = time.monotonic()
+        if how == "being terminated":
+            runner.send(signal.SIGTERM)
+        else:
+            runner.send(signal.SIGINT)
+            runner.send(signal.SIGINT)
+            if runner.hears("ended: ") is None:
+                raise AssertionError
+        assert runner.wait() == 0
+        assert time.monotonic() - began < GRACE + 2
+    left = pids(place, "pids")
+    assert len(left) == 4 and not any(running(pid) for pid in left)
+    assert place.states() == {"one": "ready", "two": "ready"}
+    for key in ("one", "two"):
+        (run,) = place.team.runs(key)
+        assert (run.outcome, run.reason, place.task(key).attempt) == ("reclaimed", "was stopped", 0)
+
+
+def test_a_hard_stop_ends_a_check_and_the_next_run_does_it_again(place: Place) -> None:
+    check = "test -f again && exit 0; touch again; " + STUBBORN
+    place.stage({"one": {"run": "echo x >> runs", "verify": check}})
+    with place.runner() as runner:
+        runner.hears("text at it$")
+        began = time.monotonic()
+        runner.send(signal.SIGTERM)
+        assert runner.wait() == 0
+        assert time.monotonic() - began < GRACE + 2
+    left = pids(place, "pids")
+    assert len(left) == 2 and not any(running(pid) for pid in left)
+    assert place.states() == {"one": "review"}
+    assert place.drive() == "finished"
+    assert place.states() == {"one": "done"} and place.lines("runs") == ["x"]
+
+
+def test_a_hard_stop_ends_the_check_that_an_agent_had_begun_itself(place: Place) -> None:
+    bob = place.program(
+        "bob", "subprocess.Popen(['interlock', 'task', 'complete', os.environ['INTERLOCK_TASK']])\ntime.sleep(300)"
+    )
+    place.stage({"one": {"subject": "One", "verify": "echo $$ > pids; sleep 300"}}, {"bob": bob})
+    with place.runner() as runner:
+        while not pids(place, "pids"):
+            time.sleep(0.01)
+        (check,) = pids(place, "pids")
+        runner.send(signal.SIGTERM)
+        assert runner.wait() == 0
+    assert not running(check)
+
+
+def test_the_same_process_may_stop_hard_and_go_on_later(place: Place) -> None:
+    place.stage({"one": {"run": "true", "verify": "test -f again && exit 0; touch again; echo at it; sleep 300"}})
+    stop = Stop()
+
+    def hear(member: str, task: str, update: Update) -> None:
+        if (update.kind, update.text) == ("text", "at it"):
+            threading.Thread(target=stop.request, kwargs={"now": True}).start()
+
+    assert place.drive(stop=stop, on_update=hear) == "asked to stop"
+    assert place.states() == {"one": "review"}
+    assert place.drive() == "finished"
+    assert place.states() == {"one": "done"}
+
+
+def test_a_stop_that_was_asked_for_before_the_run_starts_nothing(place: Place) -> None:
+    place.stage({"one": {"run": "true"}})
+    stop = Stop()
+    stop.request("changed my mind")
+    assert place.drive(stop=stop) == "changed my mind"
+    assert place.states() == {"one": "ready"}
+
+
+def test_an_interrupted_python_program_gives_its_tasks_back(place: Place) -> None:
+    place.stage({"one": {"run": STUBBORN}})
+
+    def hear(member: str, task: str, update: Update) -> None:
+        if update.text == "at it":
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        place.drive(on_update=hear)
+    assert not any(running(pid) for pid in pids(place, "pids"))
+    assert place.states() == {"one": "ready"} and place.task("one").attempt == 0
+
+
+def test_nothing_new_starts_after_until_but_what_runs_is_finished(place: Place) -> None:
+    place.stage({"one": {"run": "sleep 1"}, "two": {"run": "true", "blocked_by": ["one"]}})
+    assert place.drive(until=time.time() + 0.5) == "time is up"
+    assert place.states() == {"one": "done", "two": "ready"}
+
+
+def test_a_task_that_is_cancelled_by_hand_has_its_program_ended_at_once(place: Place) -> None:
+    place.stage({"one": {"run": "echo $$ > pids; exec sleep 300"}, "two": {"run": "true"}}, TWO)
+
+    def hear_started() -> None:
+        while not pids(place, "pids"):
+            time.sleep(0.01)
+        place.home.team("crew").cancel("one", reason="no longer wanted")
+
+    canceller = threading.Thread(target=hear_started)
+    canceller.start()
+    began = time.monotonic()
+    assert place.drive() == "finished"
+    canceller.join()
+    assert time.monotonic() - began < 10
+    assert place.states() == {"one": "cancelled", "two": "done"}
+    assert not running(pids(place, "pids")[0])

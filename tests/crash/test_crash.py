@@ -1,0 +1,33 @@
+"""Storms of kills: a small one each time, long ones with `make storm`."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.crash.harness import storm
+from tests.crash.migrating import migrations
+
+PROVEN = ("CORE-FR-001", "CORE-FR-002", "CORE-SC.1", "CORE-EC.3", "CORE-EC.5")
+
+
+@pytest.mark.req(*PROVEN)
+def test_nothing_acknowledged_is_lost_when_processes_are_killed() -> None:
+    assert storm(kills=40, seed=1) == []
+
+
+@pytest.mark.req("CORE-FR-002", "CORE-EC.5")
+def test_a_migration_is_whole_or_not_at_all_when_processes_are_killed() -> None:
+    assert migrations(kills=8, seed=1) == []
+
+
+@pytest.mark.storm
+@pytest.mark.req(*PROVEN)
+def test_nothing_is_lost_in_a_long_storm(dose: float) -> None:
+    assert storm(kills=max(40, int(600 * dose)), seed=int.from_bytes(os.urandom(3), "big")) == []
+
+
+@pytest.mark.storm
+def test_migrations_survive_a_long_storm(dose: float) -> None:
+    assert migrations(kills=max(10, int(150 * dose)), seed=int.from_bytes(os.urandom(3), "big")) == []

@@ -1,0 +1,99 @@
+"""Pages hang together: links lead somewhere, verbs and commands that are named exist, none is forgotten."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from interlock.model.task import MOVES
+from interlock.surfaces.cli.command import LATER
+from interlock.surfaces.cli.tree import TREE
+from tests.docs.pages import DOCS, ROOT, blocks, every_page, name_of, pages
+
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
+HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
+VERB = re.compile(r"`interlock (?:--?[a-z]+ )*([a-z][a-z-]*)(?: ([a-z][a-z-]*))?")
+TARGET = re.compile(r"\bmake ([a-z]+)\b")
+ARROW = re.compile(r"^ *([a-z_]+) --> ([a-z_]+)", re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as the usual renderers make them."""
+    text = FENCED.sub("", page.read_text(encoding="utf-8"))
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower().replace("`", "")).strip().replace(" ", "-")
+        for heading in HEADING.findall(text)
+    }
+
+
+@pytest.mark.parametrize("page", every_page(), ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    dead = []
+    for target in LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8"))):
+        if target.startswith(("https://", "http://", "mailto:")):
+            continue
+        path, _, anchor = target.partition("#")
+        goal = (page.parent / path).resolve() if path else page
+        if not goal.exists() or (anchor and goal.suffix == ".md" and anchor not in anchors(goal)):
+            dead.append(target)
+    assert not dead, dead
+
+
+def test_every_page_can_be_reached_from_the_index() -> None:
+    seen, waiting = set(), [DOCS / "README.md"]
+    while waiting:
+        here = waiting.pop()
+        if here in seen or here.suffix != ".md" or not here.exists():
+            continue
+        seen.add(here)
+        for target in LINK.findall(here.read_text(encoding="utf-8")):
+            if "://" not in target:
+                waiting.append((here.parent / target.partition("#")[0]).resolve())
+    lost = [name_of(page) for page in every_page() if page not in seen and DOCS in page.parents]
+    assert not lost, lost
+
+
+VERBS = [(path, where) for rows in TREE.values() for path, where, _ in rows]
+
+
+@pytest.mark.parametrize("path", [path for path, where in VERBS if where != LATER])
+def test_every_verb_is_shown_somewhere_beside_the_reference(path: str) -> None:
+    # `task approve` may be told of as `interlock task approve`, or in a table as `task approve`.
+    word = re.compile(rf"\b{re.escape(path)}\b")
+    assert any(word.search(page.read_text(encoding="utf-8")) for page in pages()), f"no page tells of {path}"
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_every_verb_that_is_named_exists(page: Path) -> None:
+    known = {path for path, _ in VERBS}
+    first = {path.split()[0] for path in known}
+    wrong = []
+    for one, two in VERB.findall(page.read_text(encoding="utf-8")):
+        branch = any(path.startswith(f"{one} ") for path in known)
+        if one not in first or (branch and two and f"{one} {two}" not in known):
+            wrong.append(f"{one} {two}".strip())
+    assert not wrong, wrong
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_every_target_of_make_that_is_named_exists(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    text = page.read_text(encoding="utf-8")
+    code = " ".join([*re.findall(r"`([^`\n]+)`", text), *re.findall(r"^ {4}(.+)$", text, re.MULTILINE),
+                     *(block.text for block in blocks(page) if block.kind in ("console", "sh", ""))])  # fmt: skip
+    unknown = sorted(set(TARGET.findall(code)) - targets)
+    assert not unknown, unknown
+
+
+def test_every_move_that_is_drawn_is_in_the_table() -> None:
+    wrong = []
+    for page in every_page():
+        for block in blocks(page):
+            if block.kind == "mermaid" and block.text.startswith("stateDiagram") and "ready" in block.text:
+                for origin, target in ARROW.findall(block.text):
+                    if target.replace("_", "-") not in MOVES[origin.replace("_", "-")]:
+                        wrong.append((name_of(page), origin, target))
+    assert not wrong, wrong

@@ -1,0 +1,170 @@
+"""Help, errors, exit codes, colours."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from interlock.errors import PlanError
+from interlock.surfaces.cli.call import explain
+from interlock.surfaces.cli.command import LATER
+from interlock.surfaces.cli.table import cut, table, width
+from interlock.surfaces.cli.tree import TREE
+from tests.surfaces.cli.conftest import Interlock
+
+# Every verb of the contract's "Command line".
+CONTRACT = """
+demo init plan run up open status report logs merge diff pause resume stop down workflow doctor agents join leave inject
+mcp work protocol session-end scheduler events token analyze
+question/list question/reply question/ask config/list config/get config/set
+team/create team/list team/show team/delete member/spawn member/list member/remove
+task/create task/list task/show task/graph task/claim task/next task/update task/depend task/release task/complete
+task/delete task/approve task/reject task/retry task/cancel task/block task/unblock task/assign task/heartbeat
+message/send message/broadcast message/read message/wait message/history
+shutdown/request shutdown/approve shutdown/reject
+""".split()
+
+
+@pytest.mark.parametrize("path", CONTRACT)
+def test_every_verb_of_the_contract_is_there_with_help(interlock: Interlock, path: str) -> None:
+    answer = interlock(*path.split("/"), "--help")
+    assert answer.code == 0
+    later = path.replace("/", " ") in {row for rows in TREE.values() for row, where, _ in rows if where == LATER}
+    assert later or "Example:" in answer.out
+    assert "--json" in answer.out and "--team" in answer.out
+
+
+def test_the_tree_holds_what_the_contract_names_and_nothing_else() -> None:
+    assert {path.replace(" ", "/") for rows in TREE.values() for path, _, _ in rows} == set(CONTRACT)
+
+
+def test_the_help_reads_in_three_groups_of_one_line_each(interlock: Interlock) -> None:
+    out = interlock("--help").out
+    assert out.index("Everyday:") < out.index("Team:") < out.index("Plumbing:")
+    assert interlock().out == out
+    lines = out[out.index("Everyday:") : out.index("Options:")].splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert not [line for line in lines if line.startswith("      ")], "a line is too long and was broken"
+
+
+@pytest.mark.parametrize("verb", [path for rows in TREE.values() for path, where, _ in rows if where == LATER])
+def test_a_verb_of_a_later_version_says_so(interlock: Interlock, verb: str) -> None:
+    answer = interlock("--json", *verb.split(), "whatever", "--flag")
+    assert (answer.code, answer.error["error"]) == (1, "not_available")
+    assert f"interlock {verb}" in answer.error["message"]
+
+
+def test_errors_are_one_document_on_stderr_with_json(interlock: Interlock, team: str) -> None:
+    answer = interlock("task", "show", "404", "--json")
+    assert (answer.code, answer.out) == (1, "")
+    assert set(answer.error) >= {"error", "message"}
+
+
+def test_errors_for_people_say_error_and_what_to_do(interlock: Interlock, team: str) -> None:
+    answer = interlock("task", "show", "404")
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err.startswith("error: ")
+    assert "interlock task list" in answer.err
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["frob", "task frob", "task show", "task list --frob", "task create --priority soon X", "message wait --timeout -1",
+     "task", "--frob"],
+)  # fmt: skip
+def test_wrong_usage_is_exit_2_in_both_forms(interlock: Interlock, line: str) -> None:
+    plain = interlock(*line.split())
+    assert (plain.code, plain.out) == (2, "")
+    assert "Usage:" in plain.err
+    document = interlock("--json", *line.split())
+    assert (document.code, document.out, document.error["error"]) == (2, "", "invalid_request")
+
+
+def test_json_on_a_line_that_cannot_be_parsed_is_still_json(interlock: Interlock) -> None:
+    assert interlock("task", "list", "--frob", "--json").error["error"] == "invalid_request"
+    assert "Usage:" in interlock("task", "list", "--frob", "--", "--json").err
+
+
+def test_a_misspelt_verb_is_answered_with_the_nearest(interlock: Interlock) -> None:
+    assert "Did you mean status?" in interlock("staus").err
+    assert "Did you mean create?" in interlock("task", "crate").err
+
+
+def test_the_version(interlock: Interlock) -> None:
+    assert interlock("--version").out.startswith("interlock 0.")
+
+
+def test_every_fault_of_a_plan_is_shown_with_its_line() -> None:
+    error = PlanError("2 faults", errors=[{"line": 3, "message": "unknown key"}, {"line": 9, "message": "no member"}])
+    assert explain(error) == ["  line 3: unknown key", "  line 9: no member"]
+
+
+def test_output_that_nobody_reads_ends_quietly(interlock: Interlock, team: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "interlock.surfaces.cli", "config", "list"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (1, b"")
+
+
+def test_an_interrupt_is_exit_130(interlock: Interlock, team: str, here: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "interlock.surfaces.cli", "events", "--follow"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()  # It follows now.
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err.strip()) == (130, b"")
+
+
+def on_a_terminal(environment: dict[str, str], *arguments: str) -> str:
+    """What `interlock` prints on a terminal of 60 columns."""
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "interlock.surfaces.cli", *arguments],
+        stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "COLUMNS": "60", "TERM": "xterm", **environment},
+    )  # fmt: skip
+    os.close(theirs)
+    printed = b""
+    while True:
+        try:
+            data = os.read(ours, 65_536)
+        except OSError:  # Linux says so when the last writer is gone, macOS answers nothing.
+            break
+        if not data:
+            break
+        printed += data
+    os.close(ours)
+    assert process.wait() == 0
+    return printed.decode()
+
+
+def test_colours_on_a_terminal_unless_told_otherwise(interlock: Interlock, team: str) -> None:
+    interlock("task", "create", "A subject that is much too long for a narrow terminal, " + "x" * 80)
+    assert "\x1b[" not in interlock("task", "list").out
+    coloured = on_a_terminal({}, "task", "list")
+    assert "\x1b[36mready\x1b[0m" in coloured and "…" in coloured
+    assert all(width(line.rstrip("\r")) <= 60 for line in coloured.splitlines())
+    assert "\x1b[" not in on_a_terminal({"NO_COLOR": "1"}, "task", "list")
+    assert "\x1b[" not in on_a_terminal({"TERM": "dumb"}, "task", "list")
+
+
+def test_tables_align_by_what_is_seen() -> None:
+    lines = table(["A", "B", "C"], [[click.style("x", fg="red"), "", "日本"], ["long", "", "y"]])
+    plain = [click.unstyle(line) for line in lines]
+    assert plain == ["A     C", "x     日本", "long  y"]
+    assert width("日本") == 4 and width("e\u0301") == 1
+    assert cut("日本語", 5) == "日本…" and cut("short", 5) == "short"
