@@ -83,7 +83,15 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("scheduler", LATER, "one poll of the scheduler (not yet)"),
         ("events", "events:events", "the team's history, and what is being added to it"),
         ("token", LATER, "tokens for members and people (not yet)"),
-        ("analyze", LATER, "what the workflow engine's analysers see (not yet)"),
+        ("analyze menu", "analyze:menu", "the menu that a text ends in"),
+        ("analyze validation", "analyze_workflow:validation", "by what a workflow says that it has succeeded"),
+        ("analyze preflight", "analyze_workflow:preflight", "what a workflow needs, and what of it is missing"),
+        ("analyze cross-reference", "analyze:cross_reference", "what PRD, architecture and stories disagree about"),
+        ("analyze skill", "analyze_workflow:skill", "the workflow that a message asks for"),
+        ("analyze project", "analyze:project", "greenfield or brownfield"),
+        ("analyze tier", "analyze:tier", "how much method a project needs, by its description"),
+        ("analyze confidence", "analyze:confidence", "how far a result can be trusted, by its signals"),
+        ("analyze artifact", "analyze_workflow:artifact", "whether an agent or workflow keeps to the standard"),
     ),
 }
 
@@ -109,6 +117,11 @@ BRANCHES: dict[str, tuple[str, str]] = {
     "message": (
         "send, broadcast, read, wait, history",
         "Messages between members. The ledger keeps every one; what was not seen for sure is shown again.",
+    ),
+    "analyze": (
+        "menu, validation, preflight, cross-reference, skill, project, tier, confidence, artifact",
+        "What the workflow engine sees in a text or project. The result is always one JSON document on stdout; it may "
+        "be an `error`, and the exit code is 0 all the same. Nothing is changed.",
     ),
     "shutdown": (
         "request, approve, reject",

@@ -68,7 +68,27 @@ class Package:
         return tuple(skill for skill in self.skills if skill.type == type)
 
     def find(self, invocation: Invocation) -> Skill | None:
-        """What an invocation means here; also one written as in another generation."""
+        """What an invocation means here; also one written as in another generation, or not in the manifest yet."""
+        return self._listed(invocation) or self._unlisted(invocation)
+
+    def _unlisted(self, invocation: Invocation) -> Skill | None:
+        """A workflow that an author has put beside the installed ones: by its directory's name, or the one it gives."""
+        if invocation.type != "workflows" or not invocation.module:
+            return None
+        folder = self.files.path(f"{FOLDER}/{invocation.module}/workflows")
+        for directory, below, names in os.walk(folder):
+            below.sort()
+            for name in ("workflow.yaml", "workflow.yml", "workflow.md"):
+                if name not in names:
+                    continue
+                path = os.path.relpath(os.path.join(directory, name), self.root).replace(os.sep, "/")
+                values = self.files.settings(path).values
+                if invocation.name in (os.path.basename(directory), values.get("name")):
+                    description = str(values.get("description") or "")
+                    return Skill(invocation.module, "workflows", invocation.name, path, description)
+        return None
+
+    def _listed(self, invocation: Invocation) -> Skill | None:
         same = [skill for skill in self.skills if skill.type == invocation.type and skill.name == invocation.name]
         own = [skill for skill in same if skill.module == invocation.module]
         if own:
