@@ -76,12 +76,15 @@ class Package:
         if invocation.type != "workflows" or not invocation.module:
             return None
         folder = self.files.path(f"{FOLDER}/{invocation.module}/workflows")
+        listed = {skill.path for skill in self.skills}  # known by the manifest's name only
         for directory, below, names in os.walk(folder):
             below.sort()
             for name in ("workflow.yaml", "workflow.yml", "workflow.md"):
                 if name not in names:
                     continue
                 path = os.path.relpath(os.path.join(directory, name), self.root).replace(os.sep, "/")
+                if path in listed:
+                    continue
                 values = self.files.settings(path).values
                 if invocation.name in (os.path.basename(directory), values.get("name")):
                     description = str(values.get("description") or "")

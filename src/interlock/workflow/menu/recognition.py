@@ -235,9 +235,11 @@ def _prompted(menu: Menu, lines: Sequence[Line], written: Sequence[Written]) -> 
     if menu.prompt or menu.objection:
         return menu
     above = _near(written, range(menu.first - 1, -1, -1))
-    below = _near(written, range(menu.last + 1, len(written)))
-    prompt = next((text for text in (above, below) if _prompts(text, strict=True) or RANGE.search(text)), "")
-    return replace(menu, prompt=prompt)
+    below = [written[number].text for number in range(menu.last + 1, min(menu.last + 7, len(written)))]
+    prompt = next((text for text in (above, *below) if _prompts(text, strict=True)), "")
+    # Bracketed options are offered anyhow; for them any sentence that asks is the prompt.
+    loose = next((text for text in below if len(text) <= 300 and ASKS.search(text)), "")
+    return replace(menu, prompt=prompt or loose)
 
 
 def _checked(menu: Menu) -> Menu:

@@ -23,7 +23,7 @@ HANDLED = re.compile(
 )
 LEADS_ON = re.compile(
     r"\{(?:nextStep\w*|skipToStepFile|alternateNextStepFile)\}"
-    r"|\b(?:load|execute|proceed to|continue to|move to|begin)\b[^.\n]{0,80}(?:\bstep[-_ ]?\d|\bnext step\b|\.md\b)",
+    r"|\b(?:load|execute|proceed to|continue to|move to|begin)\b[^\n]{0,80}(?:\bstep[-_ ]?\d|[ev]-\d|\bnext step\b)",
     re.IGNORECASE,
 )
 RETURNS = re.compile(
