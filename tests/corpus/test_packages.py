@@ -34,7 +34,7 @@ def test_all_70_rows_of_the_workflow_manifest_lead_to_a_file(first: Package) -> 
     assert len(rows) == 70 and all(first.files.exists(row.path) for row in rows)
 
 
-@pytest.mark.req("BMAD-2a.6.1", "BMAD-2a.6.2", "BMAD-E2a.6", "BMAD-FR41", "BMAD-FR36")
+@pytest.mark.req("BMAD-E2a.6", "BMAD-FR41", "BMAD-FR36")
 def test_all_70_workflows_are_read_with_their_settings_and_steps(first: Package) -> None:
     read = [workflows.read(first, row) for row in first.of_type("workflows")]
     assert [sum(one.kind == kind for one in read) for kind in ("yaml", "md")] == [49, 21]
@@ -93,7 +93,6 @@ def test_no_template_in_upstream_text_is_taken_for_an_invocation(corpus: Corpus,
     assert lines and not [line for line in lines if isinstance(detect(line, names), (Invocation, Malformed))]
 
 
-@pytest.mark.req("BMAD-NFR14")
 def test_reading_everything_leaves_every_file_as_its_manifest_says(corpus: Corpus, first: Package) -> None:
     again = packages.load(first.root)
     for skill in again.of_type("workflows"):

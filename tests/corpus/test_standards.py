@@ -31,7 +31,7 @@ def test_500_errors_is_not_0_errors_in_any_file(corpus: Corpus) -> None:
             assert not found[0].startswith("0"), (path, found[0])
 
 
-@pytest.mark.req("BMAD-6.4.1", "BMAD-6.4.5", "BMAD-FR47")
+@pytest.mark.req("BMAD-6.4.1", "BMAD-6.4.5")
 def test_the_packages_own_samples_of_good_and_bad_agents_are_told_apart(corpus: Corpus) -> None:
     samples = corpus.source(FIRST) / "test" / "fixtures" / "agent-schema"
     for kind, status in (("valid", "COMPLIANT"), ("invalid", "NON_COMPLIANT")):

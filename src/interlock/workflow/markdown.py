@@ -21,6 +21,7 @@ QUOTE = "blockquote"
 COMMENT = "html_block"
 
 ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+TICKS = re.compile(r"`+")
 QUOTED = re.compile(r"^[ ]{0,3}>")
 HIDDEN = re.compile(r"^\s*<(?:!--|pre\b|code\b|samp\b|details\b)", re.IGNORECASE)
 
@@ -72,6 +73,33 @@ def tail(text: str, limit: int) -> str:
 def following(all_lines: Sequence[Line], last: int) -> int:
     """How many lines with text come after line number `last`."""
     return sum(bool(line.text.strip()) for line in all_lines[last + 1 :])
+
+
+def code_spans(text: str) -> list[tuple[int, int, int]]:
+    """The code spans of one paragraph: (start, end, length of the backticks on each side).
+
+    A run of backticks is closed by the next run of the same length, as in CommonMark. Takes linear time, which a
+    pattern with a back reference does not.
+    """
+    runs = [(found.start(), found.end()) for found in TICKS.finditer(text)]
+    later: dict[int, list[int]] = {}
+    for number, (start, end) in enumerate(runs):
+        later.setdefault(end - start, []).append(number)
+    for numbers in later.values():
+        numbers.reverse()
+    spans, number = [], 0
+    while number < len(runs):
+        start, end = runs[number]
+        same = later[end - start]
+        while same and same[-1] <= number:
+            same.pop()
+        if not same:
+            number += 1
+            continue
+        closing = same[-1]
+        spans.append((start, runs[closing][1], end - start))
+        number = closing + 1
+    return spans
 
 
 def _unindented(line: str) -> str:

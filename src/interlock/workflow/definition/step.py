@@ -57,7 +57,7 @@ def is_step_file(path: str) -> bool:
     if not name.endswith(".md"):
         return False
     numbered = FILE.match(name) is not None and (name[0] in "se" or name[0] == "v")
-    return numbered or FOLDER.search(posixpath.basename(folder)) is not None
+    return numbered or NAMED.match(name) is not None or FOLDER.search(posixpath.basename(folder)) is not None
 
 
 def order_of(path: str) -> tuple[str, int, str] | None:

@@ -29,8 +29,7 @@ EXAMPLES = (
 )
 
 COLON = re.compile(r"(?<![^\s(\[\"'])/bmad:(\S*)", re.IGNORECASE)
-FLAT = re.compile(r"(?<![^\s(\[\"'])/bmad-([a-z0-9][a-z0-9-]*+)(?![\w/:{])", re.IGNORECASE)
-SPAN = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
+FLAT = re.compile(r"(?<![^\s(\[\"'])/bmad-([a-z0-9][a-z0-9-]*+)(?![\w/:{]|\.\w)", re.IGNORECASE)
 MODULE = re.compile(r"[a-z][a-z0-9_-]*")
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 TRAILING = ".,;:!?)]\"'*_"
@@ -93,7 +92,11 @@ def _blanked(message: str) -> str:
     for raw, line in zip(message.splitlines(keepends=True), _kinds(message), strict=False):
         shown.append(raw if line == markdown.TEXT else " " * len(raw))
     blank = "".join(shown)
-    return SPAN.sub(lambda found: " " * len(found[0]), blank)
+    parts, done = [], 0
+    for start, end, _ in markdown.code_spans(blank):
+        parts += [blank[done:start], " " * (end - start)]
+        done = end
+    return "".join([*parts, blank[done:]])
 
 
 def _kinds(message: str) -> list[str]:

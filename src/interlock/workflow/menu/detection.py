@@ -85,7 +85,8 @@ def detect(text: str, expected: Sequence[Menu] = ()) -> Detection:
             continue
         breakdown = score(menu, lines)
         total = sum(breakdown.values())
-        if best is None or total >= best[0]:  # of equals the last: the first one has been answered
+        # The last one that is a menu: those before it have been answered.
+        if best is None or total >= min(best[0], THRESHOLD):
             best = (total, menu, breakdown)
     step_menu = _step_menu(found, lines, expected)
     unique = tuple(dict.fromkeys(guards))

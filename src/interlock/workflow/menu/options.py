@@ -6,16 +6,19 @@ Reading is by shape only; whether the line is a menu is decided in `recognition.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from interlock.workflow import markdown
 
 KEY = r"[A-Za-z]{1,2}|\d{1,2}"
 MARKER = re.compile(rf"(?<![\w\]])\[({KEY})[\])](?!\()")
 LEADING = re.compile(rf"^\[({KEY}|[A-Z][a-z]{{2,9}})[\])](?!\()\s*(.*)$")
 LISTED = re.compile(r"^(\d{1,2}|[A-Za-z])[.)]\s+(\S.*)$")
 BULLET = re.compile(r"^[-*+•–]\s+")
-SPAN = re.compile(r"(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 CHECKBOX = re.compile(r"^(?:[-*+]|\d{1,3}[.)])\s+\[[ xX]\](?!\()")
 SEPARATOR = re.compile(r"^\s*(?:[,/|;?:.]|or\b|and\b|$)")
+LONGEST = 2000  # characters of a line that may hold options
 TRIM = " \t,;/|·•\"“”'*_"
 WORDS = {
     word.lower(): word
@@ -52,14 +55,26 @@ class Written:
 def undecorated(line: str) -> Written:
     """`line` without indentation, bullet, emphasis, quotation marks and code that hides brackets."""
     text = line.strip()
+    if len(text) > LONGEST:
+        return Written("")
     checkbox = CHECKBOX.match(text) is not None
     bulleted = BULLET.match(text) is not None
     text = BULLET.sub("", text, count=1)
-    whole = SPAN.fullmatch(text)
-    if whole:
-        return Written(_plain(whole[2]), True, bulleted, checkbox)
-    text = SPAN.sub(lambda span: span[2] if "[" not in span[2] else " " * len(span[0]), text)
-    return Written(_plain(text), False, bulleted, checkbox)
+    spans = markdown.code_spans(text)
+    if spans and (spans[0][0], spans[0][1]) == (0, len(text)):
+        ticks = spans[0][2]
+        return Written(_plain(text[ticks:-ticks]), True, bulleted, checkbox)
+    return Written(_plain(_without_spans(text, spans)), False, bulleted, checkbox)
+
+
+def _without_spans(text: str, spans: Sequence[tuple[int, int, int]]) -> str:
+    """`text` with code as plain text, and blanks for code that holds brackets."""
+    parts, done = [], 0
+    for start, end, ticks in spans:
+        inside = text[start + ticks : end - ticks]
+        parts += [text[done:start], inside if "[" not in inside else " " * len(inside)]
+        done = end
+    return "".join([*parts, text[done:]])
 
 
 def _plain(text: str) -> str:

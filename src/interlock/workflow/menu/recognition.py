@@ -90,7 +90,7 @@ def _unquoted(line: Line) -> str:
 
 def _one_line(written: Sequence[Written], number: int) -> Menu | None:
     text = written[number].text
-    if written[number].checkbox or len(text) > 2000:
+    if written[number].checkbox:
         return None
     prefix, options = inline(text)
     if options:
@@ -148,7 +148,7 @@ def _group(lines: Sequence[Line], written: Sequence[Written], start: int) -> Men
         options.append(entry)
         last = number
         if len(options) > MOST:
-            return None
+            return Menu(tuple(options), start, last, "vertical", objection="too_many_options")
     if written[start].checkbox and {option.key.lower() for option in options} == {"x"}:
         return None
     if pattern is LISTED:
