@@ -192,7 +192,32 @@ class People(Protocol):
         """Answer a question about a task."""
 
 
-class Team(Tasks, Mailing, People, Protocol):
+class Speech(Protocol):
+    """AOF/1: what agents say about their work."""
+
+    def protocol(self, message: str | Mapping[str, Any], *, by: str | None = None) -> dict[str, Any]:
+        """Act on one AOF/1 message: an envelope, its JSON text, or that after `AOF/1 `.
+
+        Returns:
+            `{"accepted", "type", "task_id"}`, with `reason` and `errors` (`[{"path", "message"}]`) where it was
+            refused, and `applied` (whether anything changed) and `state` (of the task) where not.
+
+        Raises:
+            MemberNotFound: the caller is nobody. What is wrong with the message itself is in the answer.
+        """
+
+    def session_end(self, *, by: str | None = None) -> list[dict[str, Any]]:
+        """Apply the results that the caller's runs have put down, of all runs for the lead and people.
+
+        Returns:
+            `[{"task_id", "run_id", "outcome", "applied", "state"}]`; without a result nothing happens.
+        """
+
+    def run_result(self, task: str) -> dict[str, Any] | None:
+        """What the task's current run reported, as in `run_result.json`; null where it has not."""
+
+
+class Team(Tasks, Mailing, People, Speech, Protocol):
     """One team, seen by one caller."""
 
     @property

@@ -25,6 +25,7 @@
     │   ├── InvalidTransition        invalid_transition
     │   ├── StaleRun                 stale_run
     │   ├── NotAwaitingResponse      not_awaiting_response
+    │   ├── MessageRefused           message_refused          (its own code is the reason of the refusal)
     │   ├── MembersRunning           members_running
     │   └── RunnerAlive              runner_alive
     ├── LimitReached
@@ -209,6 +210,16 @@ class NotAwaitingResponse(Conflict):
     """A reply where no question is open."""
 
     code = "not_awaiting_response"
+
+
+class MessageRefused(Conflict):
+    """An AOF/1 message was refused; the error's own code is the reason, such as `unauthorized_agent` or `stale_run`."""
+
+    code = "message_refused"
+
+    def __init__(self, reason: str, message: str, **details: Any) -> None:
+        super().__init__(message, **details)
+        self.code = reason
 
 
 class MembersRunning(Conflict):

@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from interlock.model.event import Event
+from interlock.model.handoff import Handoff
 from interlock.model.message import Message
 from interlock.model.question import Question
 from interlock.model.task import Run, Task
@@ -272,6 +273,19 @@ class RequestRows(Protocol):
         """Write these fields."""
 
 
+class HandoffRows(Protocol):
+    """Tasks that were handed over."""
+
+    def put(self, handoff: Handoff) -> None:
+        """Store the newest handoff of a task, in the place of an earlier one."""
+
+    def update(self, handoff: Handoff, **changes: Any) -> None:
+        """Write these fields, in the row and in `handoff`."""
+
+    def get(self, task_id: str) -> Handoff | None:
+        """The newest handoff of that task."""
+
+
 class EventRows(Protocol):
     """The team's history."""
 
@@ -325,6 +339,10 @@ class Rows(Protocol):
     @property
     def events(self) -> EventRows:
         """The history."""
+
+    @property
+    def handoffs(self) -> HandoffRows:
+        """What was handed over."""
 
 
 class Ledger(Protocol):

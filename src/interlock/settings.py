@@ -116,6 +116,12 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("verify_timeout", 1800, "Seconds a verify command may take.", minimum=1),
     Setting("task_timeout", 3600, "Seconds one run of a task may take before it is cancelled.", minimum=1),
+    Setting(
+        "protocol_senders",
+        "owner",
+        "Whose AOF/1 messages count: `owner` (of the task, of the handoff), or `any`.",
+        choices=("owner", "any"),
+    ),
     Setting("stop_grace", 5.0, "Seconds between asking a process to end (TERM) and ending it (KILL).", minimum=0),
     Setting("output_bytes", 1_048_576, "Output kept of one run or verify, in bytes; the middle is cut.", minimum=1024),
     Setting("shutdown_timeout", 300, "Seconds a shutdown request waits for its answers.", minimum=1),

@@ -143,6 +143,11 @@ def together(start: Callable[..., Program]) -> Callable[..., list[list[str]]]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> Iterator[Place]:
     """A home and a directory to work in, for whole runs."""
-    return Place(tmp_path)
+    made = Place(tmp_path)
+    yield made
+    # A test that failed in the middle leaves nothing running either.
+    for name in made.home.teams():
+        made.home.stop(name, now=True)
+    made.home.close()

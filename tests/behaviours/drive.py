@@ -7,6 +7,7 @@ command line, SIGTERM at once.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 
@@ -18,7 +19,12 @@ from interlock.runner.stop import Stop
 def main() -> None:
     """Drive."""
     stop = Stop()
-    signal.signal(signal.SIGINT, lambda number, frame: stop.request("interrupted"))
+
+    def interrupted(number: int, frame: object) -> None:
+        stop.request("interrupted")
+        os.write(1, b"interrupted\n")  # a handler may have come in the middle of another print
+
+    signal.signal(signal.SIGINT, interrupted)
     signal.signal(signal.SIGTERM, lambda number, frame: stop.request("terminated", now=True))
 
     def hear(member: str, task: str, update: Update) -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -96,6 +97,10 @@ class Place:
         file = self.work / name
         return file.read_text().splitlines() if file.exists() else []
 
+    def wait_for(self, name: str) -> None:
+        """Wait until a program has written a line into that file of the working directory."""
+        until(lambda: bool(self.lines(name)))
+
     @contextmanager
     def runner(self, **options: Any) -> Iterator[Runner]:
         """A process that drives the team."""
@@ -156,6 +161,14 @@ def follow(team: Team, wanted: Callable[[Event], bool]) -> Event:
         if wanted(event):
             return event
     raise AssertionError("the history ended")
+
+
+def until(condition: Callable[[], bool], patience: float = 30.0) -> None:
+    """Look again and again until it is so: for files that programs write, which nobody announces."""
+    deadline = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to be"
+        time.sleep(0.01)
 
 
 def running(pid: int) -> bool:

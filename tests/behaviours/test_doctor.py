@@ -247,6 +247,26 @@ home.create_team("beta")
     assert home.teams() == ["alpha", "beta"]
 
 
+def test_the_socket_of_a_killed_waiter_is_swept(home: Home, team: Team) -> None:
+    waiter = python(
+        home.path,
+        """
+team = home.team("alpha")
+with home._notifier.waiter("alpha", ["tasks"]):
+    print("waiting", flush=True)
+    sys.stdin.readline()
+""",
+    )
+    assert waiter.stdout is not None and waiter.stdout.readline() == "waiting\n"
+    assert home.doctor()["findings"] == []
+    waiter.kill()
+    waiter.communicate()
+    (finding,) = home.doctor()["findings"]
+    assert "left its socket" in finding["what"] and os.path.exists(finding["path"])
+    assert home.doctor(repair=True)["healthy"]
+    assert not os.path.exists(finding["path"])
+
+
 def test_permissions_are_closed_again(home: Home, team: Team) -> None:
     for path in (home.path, team.directory, team.directory + "/ledger.db", team.directory + "/config.json"):
         os.chmod(path, 0o755 if os.path.isdir(path) else 0o644)

@@ -18,6 +18,8 @@ from interlock.ledgers.sqlite import schema
 from interlock.ledgers.sqlite.store import SqliteLedgers
 from interlock.settings import Settings
 
+NOW, NEXT, THEN = schema.VERSION, schema.VERSION + 1, schema.VERSION + 2
+"""The versions that the tests migrate from and to."""
 SECOND = """-- One more table, and data in it.
 CREATE TABLE notes (n INTEGER PRIMARY KEY, text TEXT NOT NULL);
 INSERT INTO notes (text) SELECT 'count ' || count(*) FROM tasks;
@@ -44,7 +46,7 @@ with ledger.snapshot() as rows:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A team's directory with a ledger of version 1 that holds one task."""
+    """A team's directory with a ledger of our version that holds one task."""
     home = interlock.connect(str(tmp_path / "home"))
     team = home.create_team("alpha")
     team.create_task("Write it")
@@ -57,9 +59,6 @@ def migrations(tmp_path: Path) -> Path:
     """Our own migrations, to which a test adds."""
     copied = tmp_path / "migrations"
     shutil.copytree(schema.DIRECTORY, copied)
-    for path in copied.glob("*.sql"):
-        if not path.name.startswith("001"):
-            path.unlink()
     return copied
 
 
@@ -101,18 +100,18 @@ def test_the_version_in_the_code_is_that_of_the_newest_migration() -> None:
 
 @pytest.mark.req("CORE-FR-003")
 def test_each_migration_is_applied_after_a_backup_of_what_it_changes(directory: Path, migrations: Path) -> None:
-    (migrations / "002_notes.sql").write_text(SECOND)
-    (migrations / "003_more.sql").write_text("INSERT INTO notes (text) VALUES ('third')")
+    (migrations / f"{NEXT:03d}_notes.sql").write_text(SECOND)
+    (migrations / f"{THEN:03d}_more.sql").write_text("INSERT INTO notes (text) VALUES ('third')")
     open_with(migrations, directory).close()
     ledger = directory / "ledger.db"
-    assert version(ledger) == 3
+    assert version(ledger) == THEN
     assert query(ledger, "SELECT text FROM notes ORDER BY n") == [("count 1",), ("third",)]
     assert query(ledger, "SELECT payload FROM events WHERE type='ledger.migrated'") == [
-        ('{"from": 1, "to": 2}',), ('{"from": 2, "to": 3}',),
+        (f'{{"from": {NOW}, "to": {NEXT}}}',), (f'{{"from": {NEXT}, "to": {THEN}}}',),
     ]  # fmt: skip
     second, third = backups(directory)
-    assert "before-002" in second.name and "before-003" in third.name
-    assert (version(second), version(third)) == (1, 2)
+    assert f"before-{NEXT:03d}" in second.name and f"before-{THEN:03d}" in third.name
+    assert (version(second), version(third)) == (NOW, NEXT)
     for path in (second, third):
         assert query(path, "PRAGMA integrity_check") == [("ok",)]
         assert query(path, "SELECT subject FROM tasks") == [("Write it",)]
@@ -122,7 +121,7 @@ def test_each_migration_is_applied_after_a_backup_of_what_it_changes(directory: 
 
 
 def test_a_backup_put_back_is_a_ledger_again(directory: Path, migrations: Path) -> None:
-    (migrations / "002_notes.sql").write_text(SECOND)
+    (migrations / f"{NEXT:03d}_notes.sql").write_text(SECOND)
     open_with(migrations, directory).close()
     (kept,) = backups(directory)
     shutil.copy(kept, directory / "ledger.db")
@@ -135,19 +134,19 @@ def test_a_backup_put_back_is_a_ledger_again(directory: Path, migrations: Path) 
 
 @pytest.mark.req("CORE-FR-002", "CORE-EC.1")
 def test_a_migration_that_fails_leaves_the_old_version_whole(directory: Path, migrations: Path) -> None:
-    (migrations / "002_broken.sql").write_text(SECOND + "INSERT INTO nowhere VALUES (1);\n")
+    (migrations / f"{NEXT:03d}_broken.sql").write_text(SECOND + "INSERT INTO nowhere VALUES (1);\n")
     with pytest.raises(LedgerUnusable, match="nowhere"):
         open_with(migrations, directory)
-    assert version(directory / "ledger.db") == 1
+    assert version(directory / "ledger.db") == NOW
     assert query(directory / "ledger.db", "SELECT name FROM sqlite_schema WHERE name='notes'") == []
-    (migrations / "002_broken.sql").write_text(SECOND)
+    (migrations / f"{NEXT:03d}_broken.sql").write_text(SECOND)
     open_with(migrations, directory).close()
-    assert version(directory / "ledger.db") == 2
+    assert version(directory / "ledger.db") == NEXT
 
 
 @pytest.mark.req("CORE-FR-002")
 def test_a_process_killed_while_migrating_leaves_the_old_version_whole(directory: Path, migrations: Path) -> None:
-    (migrations / "002_slow.sql").write_text(SLOW)
+    (migrations / f"{NEXT:03d}_slow.sql").write_text(SLOW)
     process = spawn(migrations, directory)
     assert process.stdin is not None
     process.stdin.write("\n")
@@ -158,26 +157,26 @@ def test_a_process_killed_while_migrating_leaves_the_old_version_whole(directory
         assert process.poll() is None
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    assert version(directory / "ledger.db") == 1
-    (migrations / "002_slow.sql").write_text(SECOND)
+    assert version(directory / "ledger.db") == NOW
+    (migrations / f"{NEXT:03d}_slow.sql").write_text(SECOND)
     open_with(migrations, directory).close()
-    assert version(directory / "ledger.db") == 2
+    assert version(directory / "ledger.db") == NEXT
     assert query(directory / "ledger.db", "SELECT text FROM notes") == [("count 1",)]
     assert query(directory / "ledger.db", "PRAGMA integrity_check") == [("ok",)]
-    assert {version(path) for path in backups(directory) if path.suffix == ".db"} == {1}
+    assert {version(path) for path in backups(directory) if path.suffix == ".db"} == {NOW}
 
 
 def test_without_room_for_a_backup_nothing_is_migrated(directory: Path, migrations: Path) -> None:
-    (migrations / "002_notes.sql").write_text(SECOND)
+    (migrations / f"{NEXT:03d}_notes.sql").write_text(SECOND)
     (directory / "backups").write_text("in the way")
     with pytest.raises(StorageError, match="backup"):
         open_with(migrations, directory)
-    assert version(directory / "ledger.db") == 1
+    assert version(directory / "ledger.db") == NOW
 
 
 @pytest.mark.req("CORE-FR-001", "CORE-SC.1")
 def test_processes_that_migrate_at_the_same_time_apply_it_once(directory: Path, migrations: Path) -> None:
-    (migrations / "002_notes.sql").write_text(SECOND)
+    (migrations / f"{NEXT:03d}_notes.sql").write_text(SECOND)
     processes = [spawn(migrations, directory) for _ in range(4)]
     for process in processes:
         assert process.stdin is not None
@@ -186,9 +185,9 @@ def test_processes_that_migrate_at_the_same_time_apply_it_once(directory: Path, 
     for process in processes:
         out, error = process.communicate(timeout=60)
         assert (out, error) == ("['Write it']\n", "")
-    assert version(directory / "ledger.db") == 2
+    assert version(directory / "ledger.db") == NEXT
     assert query(directory / "ledger.db", "SELECT count(*) FROM events WHERE type='ledger.migrated'") == [(1,)]
-    assert [version(path) for path in backups(directory)] == [1]
+    assert [version(path) for path in backups(directory)] == [NOW]
 
 
 @pytest.mark.req("CORE-FR-003")

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import signal
 
+from interlock.model.names import SYSTEM
+from interlock.runner import recovery
+from interlock.sessions import Caller
 from tests.behaviours.driving import SHELL, Place, follow, pids, running
 
 ESCAPES = """
@@ -46,16 +49,10 @@ def test_a_run_is_found_by_its_token_when_its_process_was_never_written_down(pla
         runner.hears("text half done$")
         runner.kill()
     workspace = place.team._workspace  # type: ignore[attr-defined]
-    with workspace.act(interlock_caller()) as act:
+    with workspace.act(Caller(SYSTEM)) as act:
         act.rows.runs.update(act.rows.runs.open()[0], process=None)
     assert place.drive() == "finished"
     assert not any(running(pid) for pid in pids(place, "pids"))
-
-
-def interlock_caller() -> object:
-    from interlock.sessions import Caller
-
-    return Caller("interlock")
 
 
 CHECK = "echo $$ >> pids; test -f again && exit 0; touch again; echo checking it; sleep 300"
@@ -123,8 +120,15 @@ def test_a_program_that_is_killed_every_time_ends_in_deadletter_with_the_cause(p
 
 
 def test_what_an_agent_had_begun_to_verify_itself_is_verified_by_the_runner_when_it_dies(place: Place) -> None:
-    bob = place.program("bob", "subprocess.Popen(['interlock', 'task', 'complete', os.environ['INTERLOCK_TASK']])\n"
-                               "while not os.path.exists('pids'): time.sleep(0.01)\nos.kill(os.getpid(), 9)")  # fmt: skip
+    bob = place.program(
+        "bob",
+        """
+        subprocess.Popen(["interlock", "task", "complete", os.environ["INTERLOCK_TASK"]])
+        while not os.path.exists("pids"):
+            time.sleep(0.01)
+        os.kill(os.getpid(), 9)
+        """,
+    )
     place.stage({"one": {"subject": "One", "verify": CHECK}}, {"bob": bob})
     assert place.drive() == "finished"
     assert place.states() == {"one": "done"}
@@ -137,8 +141,6 @@ def test_a_second_runner_takes_over_only_what_a_dead_one_left(place: Place) -> N
     with place.runner() as runner:
         follow(place.team, lambda event: event.type == "run.started")
         workspace = place.team._workspace  # type: ignore[attr-defined]
-        from interlock.runner import recovery
-
         assert recovery.take_up(workspace) == []
         os.kill(runner.pid, signal.SIGKILL)
         runner.wait()

@@ -26,6 +26,8 @@ __all__ = ["examine", "examine_all"]
 
 Inspect = Callable[[str], list[str]]
 """Answers the faults of a ledger file that nobody uses; empty when it is sound."""
+Sockets = Callable[[str, bool], list[str]]
+"""Answers, and where asked removes, what waiters of a team whose process is gone left behind."""
 
 
 def examine(
@@ -48,6 +50,7 @@ def examine_all(
     teams: Iterable[str],
     open_team: Callable[[str], Workspace],
     inspect: Inspect,
+    sockets: Sockets,
     *,
     whole_home: bool,
     repair: bool = False,
@@ -64,6 +67,8 @@ def examine_all(
         directory = os.path.join(home, "teams", name)
         try:
             found = _team(open_team(name), repair, adopt, inspect)
+            what = "A process that waited here and is gone left its socket behind."
+            found += [Finding("info", what, path, repair) for path in sockets(name, repair)]
         except TeamNotFound:
             if not whole_home:
                 raise

@@ -32,6 +32,7 @@ LOCK = ".mirror.lock"
 POSITION = ".mirror.json"
 PATIENCE = 2.0
 """Seconds a verb waits for another process's pass."""
+LONGEST_PAUSE = 0.002
 REBUILD_PATIENCE = 10.0
 
 
@@ -81,11 +82,14 @@ class Mirror:
         self._ledger = ledger
         self._clock = clock
 
-    def catch_up(self, head: int) -> list[str]:
-        """Bring the files up to the event `head`; answers `["mirror_pending"]` where that is not possible now."""
+    def catch_up(self, head: int, *, just_now: bool = False) -> list[str]:
+        """Bring the files up to the event `head`; answers `["mirror_pending"]` where that is not possible now.
+
+        `just_now`: the caller has just committed it, so that nobody will have been here before.
+        """
         try:
             with Tree(self.directory) as tree:
-                if _covered(tree, head):
+                if not just_now and _covered(tree, head):
                     return []
                 lock = self._lock(tree, PATIENCE, head)
                 if lock is None:
@@ -133,7 +137,7 @@ class Mirror:
                     os.close(lock)
                     return None
                 self._clock.sleep(pause)
-                pause = min(pause * 1.6, 0.01)
+                pause = min(pause * 1.6, LONGEST_PAUSE)
             except BaseException:
                 os.close(lock)
                 raise

@@ -21,7 +21,15 @@ AT_ONCE = 1000
 """Events of one pass. A team that was long without its mirror is brought up in several, each with its own snapshot."""
 
 _RUN_EVENTS = frozenset(
-    {"task.claimed", "task.completed", "task.reclaimed", "task.transitioned", "run.heartbeat", "verify.finished"}
+    {
+        "task.claimed",
+        "task.completed",
+        "task.reclaimed",
+        "task.transitioned",
+        "run.heartbeat",
+        "run.reported",
+        "verify.finished",
+    }
 )
 _REWRITING = frozenset({"message.delivered", "message.requeued"})
 

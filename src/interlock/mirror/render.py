@@ -12,11 +12,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from interlock.model.handoff import Handoff
 from interlock.model.task import Run, Task
 from interlock.model.team import Member, Team
 
 _as_json = json.JSONEncoder(ensure_ascii=False).encode
 _SEAL = b"digest: "
+_COMMENT = b"<!-- digest: "
+_REPORTED = ("done", "needs_review", "partial")
 _SHOWN = (
     "id subject state status owner assignee type priority review verify run run_id attempt blocked_by warnings "
     "parent_id group_id project_id evidence output metadata created_at updated_at claimed_at completed_at"
@@ -41,6 +44,9 @@ def is_ours(data: bytes) -> bool:
     start = b"---\n" + _SEAL
     if data.startswith(start):
         digest, _, content = data[len(start) :].partition(b"\n")
+        return _digest(content).encode() == digest
+    if data.startswith(_COMMENT):
+        digest, _, content = data[len(_COMMENT) :].partition(b" -->\n")
         return _digest(content).encode() == digest
     if not data.startswith(b"{"):
         return False
@@ -128,7 +134,7 @@ def config_file(team: Team, members: list[Member]) -> bytes:
 
 def run_file(run: Run, task: Task) -> bytes:
     """`run.json`, in the camelCase of AOF."""
-    status = "running" if run.ended_at is None else "completed" if run.outcome == "done" else "failed"
+    status = "running" if run.ended_at is None else "completed" if run.outcome in _REPORTED else "failed"
     metadata: dict[str, Any] = {}
     if run.ended_at is not None:
         metadata = {"endedAt": run.ended_at, "outcome": run.outcome, "reason": run.reason}
@@ -161,6 +167,34 @@ def heartbeat_file(run: Run) -> bytes:
     )
 
 
+def result_file(run: Run) -> bytes:
+    """`run_result.json`: what the run reported, as it came."""
+    return _json({name: value for name, value in (run.result or {}).items() if name != "digest"})
+
+
+def handoff_json(handoff: Handoff) -> bytes:
+    """`inputs/handoff.json`: the request, as it came."""
+    return _json({name: value for name, value in handoff.payload.items() if name != "digest"})
+
+
+def handoff_page(handoff: Handoff) -> bytes:
+    """`inputs/handoff.md`: the same for a reader."""
+    payload = handoff.payload
+    lines = [
+        "# Handoff Request", "", f"- Task: {handoff.task_id}", f"- Part of: {handoff.parent_id}",
+        f"- From: {_line(payload.get('fromAgent'))}", f"- To: {_line(payload.get('toAgent'))}",
+        f"- Due by: {_line(payload.get('dueBy'))}",
+    ]  # fmt: skip
+    for title, name in (
+        ("Acceptance Criteria", "acceptanceCriteria"), ("Expected Outputs", "expectedOutputs"),
+        ("Context References", "contextRefs"), ("Constraints", "constraints"),
+    ):  # fmt: skip
+        items = [f"- {_line(item)}" for item in payload.get(name) or ()]
+        lines += ["", f"## {title}", "", *(items or ["None"])]
+    content = ("\n".join(lines) + "\n").encode("utf-8", "surrogatepass")
+    return _COMMENT + _digest(content).encode() + b" -->\n" + content
+
+
 def _json(value: dict[str, Any]) -> bytes:
     content = json.dumps(value, ensure_ascii=False, indent=2).encode("utf-8", "surrogatepass")
     # In front of the last brace, so that the file stays plain JSON.
@@ -169,6 +203,10 @@ def _json(value: dict[str, Any]) -> bytes:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _line(value: object) -> str:
+    return " ".join(str(value).split())
 
 
 def _indented(text: str) -> str:

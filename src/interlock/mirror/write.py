@@ -22,10 +22,15 @@ if TYPE_CHECKING:
     from interlock.ledger import Ledger, Rows
     from interlock.mirror import Position
     from interlock.mirror.files import Tree
+    from interlock.model.handoff import Handoff
     from interlock.model.task import Run, Task
 
 RUN_FILES = ("run_heartbeat.json", "run_result.json", "run.json")
 """What a run leaves; `run.json`, which tells whose files these are, is moved last."""
+
+
+DROPPED = ("run_result.", "run_heartbeat.")
+"""How the names of files begin that an agent left there by itself, and of those kept beside them."""
 
 
 class Writer:
@@ -111,23 +116,35 @@ class Writer:
             if state == task.state:
                 continue
             old = f"tasks/{state}/{task.id}.md"
-            self._keep_edited(old, os.path.dirname(path), task.id)
-            self._tree.remove(old)
+            found = self._tree.read(old)
+            if found is not None:
+                self._keep_edited(old, os.path.dirname(path), task.id, found)
+                self._tree.remove(old)
             self._merge(f"tasks/{state}/{task.id}", f"tasks/{task.state}/{task.id}")
+        handoff = rows.handoffs.get(task.id)
+        if handoff is not None:
+            self._handoff(task, handoff)
         if with_runs and task.run:
             self._runs(task, rows.runs.of_task(task.id))
+
+    def _handoff(self, task: Task, handoff: Handoff) -> None:
+        from interlock.mirror.render import handoff_json, handoff_page
+
+        inputs = f"tasks/{task.state}/{task.id}/inputs"
+        self._put(f"{inputs}/handoff.json", handoff_json(handoff), task.id)
+        self._put(f"{inputs}/handoff.md", handoff_page(handoff), task.id)
 
     def _put(self, path: str, data: bytes, task_id: str | None = None) -> None:
         found = self._tree.read(path)
         if found != data:
-            self._keep_edited(path, os.path.dirname(path), task_id, found)
+            if found is not None:
+                self._keep_edited(path, os.path.dirname(path), task_id, found)
             self._tree.replace(path, data)
 
-    def _keep_edited(self, path: str, beside: str, task_id: str | None, found: bytes | None = None) -> None:
+    def _keep_edited(self, path: str, beside: str, task_id: str | None, found: bytes) -> None:
         from interlock.mirror.render import is_ours
 
-        found = self._tree.read(path) if found is None else found
-        if found is not None and not is_ours(found):
+        if not is_ours(found):
             self._move_aside(path, beside, task_id)
 
     def _spare_inbox(self, path: str, whole: bytes) -> bool:
@@ -150,7 +167,7 @@ class Writer:
 
     def _merge(self, source: str, target: str) -> None:
         """Move a task's companion directory along with its file, never over something that is there."""
-        if self._tree.move(source, target) or not self._tree.is_directory(source):
+        if not self._tree.is_directory(source) or self._tree.move(source, target):
             return
         for name in self._tree.names(source):
             self._tree.move(f"{source}/{name}", f"{target}/{name}")
@@ -158,7 +175,7 @@ class Writer:
         self._tree.remove_directory(source)
 
     def _runs(self, task: Task, runs: list[Run]) -> None:
-        from interlock.mirror.render import heartbeat_file, run_file
+        from interlock.mirror.render import run_file
 
         base = f"runs/{task.id}"
         *earlier, current = runs
@@ -170,11 +187,18 @@ class Writer:
                 if run.number >= known:
                     aside = f"{base}/attempts/{run.number}"
                     self._put(f"{aside}/run.json", run_file(run, task), task.id)
-                    if run.heartbeat_at is not None:
-                        self._put(f"{aside}/run_heartbeat.json", heartbeat_file(run), task.id)
-        if current.heartbeat_at is not None:
-            self._put(f"{base}/run_heartbeat.json", heartbeat_file(current), task.id)
+                    self._reported(aside, run)
+        self._reported(base, current)
         self._put(f"{base}/run.json", run_file(current, task), task.id)
+
+    def _reported(self, base: str, run: Run) -> None:
+        """What a run said about itself. Where it has said nothing, a file of the agent's own waits to be adopted."""
+        from interlock.mirror.render import heartbeat_file, result_file
+
+        if run.heartbeat_at is not None:
+            self._put(f"{base}/run_heartbeat.json", heartbeat_file(run), run.task_id)
+        if run.result is not None:
+            self._put(f"{base}/run_result.json", result_file(run), run.task_id)
 
     def _mirrored(self, base: str, current: int) -> int:
         """The number of the run whose files lie in `base`; 0 where there are none."""
@@ -188,7 +212,8 @@ class Writer:
         number = self._mirrored(base, current)
         if not 0 < number < current:
             return
-        for name in RUN_FILES:
+        dropped = [name for name in self._tree.names(base) if name.startswith(DROPPED) and name not in RUN_FILES]
+        for name in (*dropped, *RUN_FILES):
             source, target = f"{base}/{name}", f"{base}/attempts/{number}/{name}"
             if self._tree.move(source, target) or self._tree.read(source) is None:
                 continue

@@ -186,6 +186,12 @@ class Run:
     heartbeat_at: str | None
     expires_at: str | None
     beats: int
+    result: dict[str, Any] | None = None
+    """What it reported, as in `run_result.json`."""
+    applied: str | None = None
+    """The digest of the result that has moved the task."""
+    seen: dict[str, list[str]] = field(default_factory=dict)
+    """Digests of the files that were looked at, by kind: each content counts once."""
 
     @property
     def id(self) -> str:
@@ -206,4 +212,5 @@ class Run:
             "reason": self.reason,
             "heartbeat_at": self.heartbeat_at,
             "expires_at": self.expires_at,
+            "result": self.result,
         }

@@ -54,5 +54,5 @@ def script() -> bytes:
     source = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
     # An installed package is found by itself; a source tree has to be named, before another version is found.
     installed = os.path.basename(source) in ("site-packages", "dist-packages")
-    words = [sys.executable, "-P", "-c", _ENTRY, "" if installed else source]
+    words = [sys.executable or "python3", "-P", "-c", _ENTRY, "" if installed else source]
     return f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n'.encode()

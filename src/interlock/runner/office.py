@@ -64,7 +64,8 @@ def _leave(workspace: Workspace) -> None:
 
 def _alive(workspace: Workspace, runner: str) -> RunnerAlive:
     host, _, pid, _ = runner.split("|")
-    if lives(runner) is None:
+    elsewhere = lives(runner) is None
+    if elsewhere:
         message = (
             f"{workspace.name} is driven from another machine, {host} (process {pid}), and nobody here can tell "
             "whether that still lives. Stop it there; if it is gone for good, "
@@ -75,4 +76,4 @@ def _alive(workspace: Workspace, runner: str) -> RunnerAlive:
             f"Another runner drives {workspace.name} already (process {pid}). `interlock status` shows what it does; "
             "`interlock stop` ends it."
         )
-    return RunnerAlive(message, runner=runner)
+    return RunnerAlive(message, runner=runner, elsewhere=elsewhere)

@@ -36,6 +36,8 @@ def settle(workspace: Workspace, task: Task, caller: Caller, result: Result, *, 
     """
     with workspace.act(caller, acknowledge=False) as act:
         current = find(act.rows, task.id)
+        if current.run == task.run and current.owner is None:
+            finish.given_back(act, current)
         if current.run != task.run or current.owner != caller.name:
             return None  # Taken from it, given back by it, or done.
         if current.state in ("blocked", "awaiting-response"):

@@ -59,7 +59,7 @@ def stage(workspace: Workspace, plan: Plan, *, redo: Collection[str] = (), new: 
         for changed in changes.updated:
             _update(act, changed)
         for gone in changes.removed_open:
-            change.cancel(act, _by_id(act, gone.task_id), reason="no longer in the plan")
+            _call_off(act, gone.task_id)
         act.event(
             "plan.started", path=plan.path, new=[task.key for task in changes.new],
             updated=[changed.task.key for changed in changes.updated],

@@ -87,7 +87,7 @@ class Worker:
         session, _ = new_session()
         caller = Caller(self.member.name, session, face="runner", process=self._terms.runner)
         task = None
-        with suppress(RunLimit), workspace.act(caller) as act:
+        with suppress(RunLimit, _Nothing), workspace.act(caller) as act:
             task = claim.claim_next(act, shell=shell, runner=self._terms.runner, parallel=self._terms.parallel)
             if task is None:
                 raise _Nothing
@@ -282,8 +282,5 @@ class Worker:
         self._on_update(self.member.name, task.id, Update(kind, text))
 
 
-class _Nothing(RunLimit):
+class _Nothing(Exception):
     """Somebody else took it; the transaction, with the session it began, is rolled back."""
-
-    def __init__(self) -> None:
-        super().__init__("there is nothing to claim")

@@ -19,7 +19,7 @@ from interlock.model.question import Question
 from interlock.model.task import Task
 from interlock.sessions import Act
 from interlock.tasks.claim import must_hold, open_run
-from interlock.tasks.transition import end_run, illegal, move, waiting_state
+from interlock.tasks.transition import end_run, illegal, move, reopen_run, waiting_state, withdraw_questions
 
 SUMMARY_LIMIT = 10_000
 LONGEST_DELAY = 3600.0
@@ -48,13 +48,25 @@ def complete(act: Act, task: Task, *, summary: str | None = None, verifier: str 
     if summary:
         _log(act, task, summary)
     changes: dict[str, Any] = {} if summary is None else {"output": summary}
-    if task.verify is not None:
-        round_ = task.rounds + 1
-        state = {"run": task.run, "round": round_, "process": verifier, "at": act.at}
+    return finished(act, task, verifier, changes)
+
+
+def finished(act: Act, task: Task, verifier: str | None, changes: dict[str, Any]) -> Task:
+    """The work is reported as done: on to its verify, its reviewer, or the end. The caller has checked who reports."""
+    if task.verify is None:
+        return _settle(act, task, changes)
+    round_ = task.rounds + 1
+    state = {"run": task.run, "round": round_, "process": verifier, "at": act.at}
+    if task.state == "review":
+        # It was in review with less than a whole result; its run goes on while we look at the whole one.
+        withdraw_questions(act, task, "reported as done")
+        reopen_run(act, task)
+        act.rows.tasks.update(task, verifying=state, updated_at=act.at, **changes)
+        act.topics.add("tasks")
+    else:
         move(act, task, "review", reason="verifying", verifying=state, **changes)
-        act.event("verify.started", task.id, run=task.run_id, round=round_, command=task.verify)
-        return task
-    return _settle(act, task, changes)
+    act.event("verify.started", task.id, run=task.run_id, round=round_, command=task.verify)
+    return task
 
 
 def take_up_verify(act: Act, task: Task, verifier: str) -> Task:
@@ -182,6 +194,31 @@ def fail(
     return task
 
 
+def given_back(act: Act, task: Task) -> Task:
+    """An agent that a runner drives has released the task. It is offered again after a growing delay; given back more
+    often than it may fail, it goes to deadletter: whoever takes it would be started for nothing, for ever.
+
+    Anything that has happened to the task since the release stands.
+    """
+    runs = act.rows.runs.of_task(task.id)
+    if task.state not in ("ready", "backlog") or not runs or runs[-1].outcome != "released":
+        return task
+    times = sum(run.outcome == "released" and run.runner is not None for run in runs)
+    limit = int(task.metadata.get("retries", act.settings.get("retries")))
+    if times > limit:
+        reason = f"given back {times} times, last: {runs[-1].reason or 'without a reason'}"
+        if task.state == "backlog":  # It waits for a new blocker first.
+            return task
+        act.event("task.failed", task.id, run=runs[-1].id, attempt=times, reason=reason, retry_at=None)
+        move(act, task, "deadletter", reason=reason, output=reason)
+        _tell_lead(act, task, reason)
+    else:
+        delay = act.settings.get("retry_delay") * 2 ** min(times - 1, 30)
+        act.rows.tasks.update(task, not_before=act.later(min(delay, LONGEST_DELAY)), updated_at=act.at)
+        act.topics.add("tasks")
+    return task
+
+
 def answer_review(act: Act, task: Task, answer: str) -> None:
     """Close the task's review question with this answer."""
     for question in act.rows.questions.open(task.id):
@@ -198,9 +235,14 @@ def _settle(act: Act, task: Task, changes: dict[str, Any]) -> Task:
     if task.review in (None, "none"):
         _done(act, task, "completed", changes)
         return task
-    end_run(act, task, "done")
+    return to_review(act, task, "done", f"review by {task.review}", changes)
+
+
+def to_review(act: Act, task: Task, outcome: str, reason: str, changes: dict[str, Any]) -> Task:
+    """End the run with this outcome and give the task to whoever reviews it: the named member, else a human."""
+    end_run(act, task, outcome)
     if task.state != "review":
-        move(act, task, "review", reason=f"review by {task.review}", **changes)
+        move(act, task, "review", reason=reason, **changes)
     else:
         act.rows.tasks.update(task, updated_at=act.at, **changes)
         act.topics.add("tasks")

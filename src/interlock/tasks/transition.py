@@ -83,6 +83,13 @@ def end_run(act: Act, task: Task, outcome: str, reason: str | None = None) -> No
         act.rows.runs.update(run, ended_at=act.at, outcome=outcome, reason=reason)
 
 
+def reopen_run(act: Act, task: Task) -> None:
+    """The task's current run, which had ended, goes on."""
+    run = act.rows.runs.get(task.id, task.run) if task.run else None
+    if run is not None and run.ended_at is not None:
+        act.rows.runs.update(run, ended_at=None, outcome=None, reason=None)
+
+
 def withdraw_questions(act: Act, task: Task, reason: str) -> None:
     """Close what was asked about the task and is no longer worth an answer."""
     for question in act.rows.questions.open(task.id):

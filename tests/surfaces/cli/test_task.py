@@ -293,7 +293,6 @@ def test_of_ten_processes_that_claim_one_task_exactly_one_wins(interlock: Interl
     assert interlock("--json", "task", "show", "001").json["attempt"] == 1
 
 
-@pytest.mark.xfail(strict=False, reason="opening a ledger does not wait for another process that is just closing it")
 def test_the_nine_that_lose_are_told_that_it_is_claimed(interlock: Interlock, team: str, task: Create) -> None:
     task("T1")
     assert sum("task_already_claimed" in err for _, err in race(interlock, team)) == 9

@@ -51,6 +51,10 @@ class LocalBase:
             raise MemberNotFound(f"No member {by!r} in this team; that name stands for Interlock itself.", member=by)
         return Caller(by, face=caller.face, process=caller.process)
 
+    def verify_now(self, task: Task, mark: str, by: str | None) -> Task:
+        """Run the task's verify, if this call (`mark`) is the one that has to; see `LocalTasks`."""
+        raise NotImplementedError
+
     @contextmanager
     def _act(self, by: str | None = None, *, acknowledge: bool = False) -> Iterator[Act]:
         with self._workspace.act(self._as(by), acknowledge=acknowledge) as act:

@@ -242,6 +242,7 @@ class LocalHome:
 
         return examine_all(
             self.path, self.teams() if team is None else [team], self._workspace, self._ledgers.inspect,
+            lambda name, remove: self._notifier.leftovers(name, remove=remove),
             whole_home=team is None, repair=repair, adopt=adopt,
         )  # fmt: skip
 

@@ -14,11 +14,17 @@ from interlock.model.names import HUMAN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any, TypeVar
 
     from interlock.ledger import Rows
     from interlock.model.message import Message
+    from interlock.sessions import Act
+
+    T = TypeVar("T")
+
+SPEECH = ("AOF/1 ", "{")
+"""How a text begins that may be AOF/1: a glance, so that ordinary mail does not load the protocol."""
 
 LOOK_AGAIN = 5.0
 """Seconds between two looks for what frees a message without a commit."""
@@ -61,18 +67,23 @@ class LocalMailing(LocalBase):
             "type": type, "summary": summary, "urgent": urgent, "request_id": request_id, "approve": approve,
             "reason": reason, "metadata": plain(metadata), "client_id": client_id,
         }  # fmt: skip
-        with self._act(sender) as act:
+
+        def store(act: Act) -> Message:
             if isinstance(type, str) and type.startswith("shutdown_"):
                 from interlock import shutdown
 
                 return shutdown.send_message(act, to, content, **fields)
             return mailbox.send(act, to, content, **fields)
 
+        return self._store(sender, content, client_id, store)
+
     def broadcast(
         self, sender: str | None = None, *, content: str, summary: str | None = None, client_id: str | None = None
     ) -> dict[str, Any]:
-        with self._act(sender) as act:
+        def store(act: Act) -> dict[str, Any]:
             return mailbox.broadcast(act, content, summary=summary, client_id=client_id)
+
+        return self._store(sender, content, client_id, store)
 
     @contextmanager
     def mail(
@@ -137,6 +148,18 @@ class LocalMailing(LocalBase):
         with self._workspace.look() as rows:
             now = iso(self._workspace.clock.now())
             return [found for found in rows.requests.open() if found["expires_at"] > now]
+
+    def _store(self, by: str | None, content: str, client_id: str | None, store: Callable[[Act], T]) -> T:
+        """Run `store` as a verb. What agents say in AOF/1 they may say by mail too: it is acted on at once."""
+        if not isinstance(content, str) or not content.lstrip().startswith(SPEECH):
+            with self._act(by) as act:
+                return store(act)
+        from interlock.clients.local.speech import heard
+
+        def repeated(act: Act) -> bool:
+            return isinstance(client_id, str) and bool(act.rows.messages.by_client_id(act.name, client_id))
+
+        return heard(self, by, content, store, repeated)
 
     def _offer(self, by: str | None, urgent_only: bool, inject: bool) -> tuple[list[Message], str]:
         state = ""

@@ -81,7 +81,7 @@ class LocalTasks(LocalBase):
     def update(self, task: str, *, by: str | None = None, **fields: Any) -> Task:
         token = verifier()
         updated = self._on(task, by, lambda act, found: change.update(act, found, verifier=token, **fields))
-        return self._verify(updated, token, by)
+        return self.verify_now(updated, token, by)
 
     def depend(self, task: str, *, on: str, remove: bool = False, by: str | None = None) -> Task:
         verb = depend.independ if remove else depend.depend
@@ -93,7 +93,7 @@ class LocalTasks(LocalBase):
     def complete(self, task: str, *, summary: str | None = None, by: str | None = None) -> Task:
         token = verifier()
         reported = self._on(task, by, lambda act, found: finish.complete(act, found, summary=summary, verifier=token))
-        return self._verify(reported, token, by)
+        return self.verify_now(reported, token, by)
 
     def delete(self, task: str, *, by: str | None = None) -> Task:
         return self._on(task, by, change.delete)
@@ -160,7 +160,7 @@ class LocalTasks(LocalBase):
                 if verifier_is_gone(found):
                     finish.take_up_verify(act, found, token)
                 whole(act, found)
-            decided.append(self._verify(found, token, HUMAN))
+            decided.append(self.verify_now(found, token, HUMAN))
         return decided
 
     def _on(self, reference: str, by: str | None, verb: Callable[[Act, Task], Task]) -> Task:
@@ -169,7 +169,7 @@ class LocalTasks(LocalBase):
             whole(act, task)
         return warned(act, task)
 
-    def _verify(self, task: Task, token: str, by: str | None) -> Task:
+    def verify_now(self, task: Task, token: str, by: str | None) -> Task:
         """Run the task's verify, if this call is the one that has to."""
         if task.state != "review" or task.verifying is None or task.verifying["process"] != token:
             return task

@@ -46,6 +46,21 @@ class LocalTeam(LocalTasks, LocalMailing):
                 act.rows.team.end_session(act.name, act.session, act.at)
                 act.event("session.ended", member=act.name, session=act.session)
 
+    def protocol(self, message: str | Mapping[str, Any], *, by: str | None = None) -> dict[str, Any]:
+        from interlock.clients.local import speech
+
+        return speech.protocol(self, message, by)
+
+    def session_end(self, *, by: str | None = None) -> list[dict[str, Any]]:
+        from interlock.clients.local import speech
+
+        return speech.session_end(self, by)
+
+    def run_result(self, task: str) -> dict[str, Any] | None:
+        from interlock.clients.local import speech
+
+        return speech.run_result(self, task)
+
     def describe(self) -> dict[str, Any]:
         from interlock import teams
 

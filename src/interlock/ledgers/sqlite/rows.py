@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from interlock.ledger import (
         EventRows,
         GraphRows,
+        HandoffRows,
         MessageRows,
         QuestionRows,
         RequestRows,
@@ -30,6 +31,7 @@ class SqliteRows:
     questions: QuestionRows
     requests: RequestRows
     events: EventRows
+    handoffs: HandoffRows
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -53,6 +55,10 @@ class SqliteRows:
 
             kinds = {"tasks": tasks.SqliteTasks, "graph": tasks.SqliteGraph, "runs": tasks.SqliteRuns}
             made = kinds[name](self.connection)
+        elif name == "handoffs":
+            from interlock.ledgers.sqlite.handoffs import SqliteHandoffs
+
+            made = SqliteHandoffs(self.connection)
         elif name in ("questions", "requests"):
             from interlock.ledgers.sqlite import questions
 

@@ -205,7 +205,8 @@ class SqliteRuns:
     def update(self, run: Run, **changes: Any) -> None:
         assignments = ", ".join(f"{name}=?" for name in changes)
         self.connection.execute(
-            f"UPDATE runs SET {assignments} WHERE task_id=? AND number=?", (*changes.values(), run.task_id, run.number)
+            f"UPDATE runs SET {assignments} WHERE task_id=? AND number=?",
+            (*(_encoded(name, value) for name, value in changes.items()), run.task_id, run.number),
         )
         assign(run, changes)
 
@@ -228,16 +229,30 @@ class SqliteRuns:
         return int(found.fetchone()[0])
 
     def _select(self, where: str, values: tuple[Any, ...]) -> list[Run]:
-        return [Run(*row) for row in self.connection.execute(f"SELECT {_RUN} FROM runs WHERE {where}", values)]
+        return [_run(row) for row in self.connection.execute(f"SELECT {_RUN} FROM runs WHERE {where}", values)]
 
 
-_RUN = (
+_NEW_RUN = (
     "task_id, number, member, session, started_at, ended_at, outcome, reason, runner, process, heartbeat_at, "
     "expires_at, beats"
 )
-_RUN_FIELDS = tuple(_RUN.split(", "))
-_BEGIN_RUN = f"INSERT INTO runs ({_RUN}) VALUES ({marks(len(_RUN_FIELDS))})"
+_RUN = f"{_NEW_RUN}, result, applied, seen"
+"""What a run reports comes later than the run."""
+_RUN_FIELDS = tuple(_NEW_RUN.split(", "))
+_BEGIN_RUN = f"INSERT INTO runs ({_NEW_RUN}) VALUES ({marks(len(_RUN_FIELDS))})"
 _run_values = attrgetter(*_RUN_FIELDS)
+
+
+def _encoded(field: str, value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if field in ("result", "seen") and value is not None else value
+
+
+def _run(row: tuple[Any, ...]) -> Run:
+    run = Run(*row)
+    if row[-3] is not None:
+        run.result = json.loads(row[-3])
+    run.seen = {} if row[-1] == "{}" else json.loads(row[-1])
+    return run
 
 
 def _urgency(task: Task) -> tuple[int, int]:

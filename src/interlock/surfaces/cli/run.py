@@ -35,6 +35,7 @@ HINT = "Ctrl-C finishes what runs and stops; twice ends it at once"
 @click.option("--dry-run", is_flag=True, help="Show what would be created and changed; change nothing.")
 @click.option("--redo", metavar="KEY", multiple=True, help="Do this finished task again; may be repeated.")
 @click.option("--new", is_flag=True, help="Begin the whole plan again.")
+@click.option("--take-over", is_flag=True, help="Take the place of a runner on another machine that is gone for good.")
 @click.option("--parallel", type=click.IntRange(1, 100), metavar="N", help="Runs open at once.")
 def run(
     call: Call,
@@ -44,6 +45,7 @@ def run(
     dry_run: bool,
     redo: tuple[str, ...],
     new: bool,
+    take_over: bool,
     parallel: int | None,
 ) -> int:
     """Run a plan with its team: members claim tasks, work, and what they did is verified.
@@ -70,7 +72,7 @@ def run(
     if limit is not None:
         ends = min(time.time() + limit, ends or float("inf"))
     while True:
-        reason = drive(call, team, parallel=parallel or staged.parallel, until=ends)
+        reason = drive(call, team, parallel=parallel or staged.parallel, until=ends, take_over=take_over)
         if reason != "finished" or not attended or not _answer_questions(call, team):
             break
     return finish(call, team, reason)
@@ -83,6 +85,7 @@ def drive(
     parallel: int | None,
     until: float | None,
     hear: Callable[[str, str, Update], None] | None = None,
+    take_over: bool = False,
 ) -> str:
     """Drive the team, or watch the runner that does already, behind a board; answers why it ended."""
     stop = Stop()
@@ -95,8 +98,12 @@ def drive(
 
         with interrupted_by_signals(stop, view):
             try:
-                return call.home.drive(team.name, parallel=parallel, until=until, stop=stop, on_update=heard)
-            except RunnerAlive:
+                return call.home.drive(
+                    team.name, parallel=parallel, until=until, stop=stop, on_update=heard, take_over=take_over
+                )
+            except RunnerAlive as error:
+                if error.details.get("elsewhere"):
+                    raise  # Nobody here can tell when that one ends.
                 return _watch(call.home, team, stop)
 
 

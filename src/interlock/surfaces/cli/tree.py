@@ -78,8 +78,9 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("inject", "message:inject", "my new messages as XML, marked delivered (for hooks)"),
         ("mcp", "mcp:mcp", "MCP over stdio for one member"),
         ("work", LATER, "workers only (not yet)"),
-        ("protocol", LATER, "send an AOF/1 message, or show its schema (not yet)"),
-        ("session-end", LATER, "apply the results of in-progress tasks (not yet)"),
+        ("protocol send", "protocol:send", "one AOF/1 message from stdin, acted on"),
+        ("protocol schema", "protocol:schema", "the JSON Schema of AOF/1 messages"),
+        ("session-end", "protocol:session_end", "apply the results of my tasks in progress"),
         ("scheduler", LATER, "one poll of the scheduler (not yet)"),
         ("events", "events:events", "the team's history, and what is being added to it"),
         ("token", LATER, "tokens for members and people (not yet)"),
@@ -123,6 +124,7 @@ BRANCHES: dict[str, tuple[str, str]] = {
         "What the workflow engine sees in a text or project. The result is always one JSON document on stdout; it may "
         "be an `error`, and the exit code is 0 all the same. Nothing is changed.",
     ),
+    "protocol": ("send, schema: AOF/1", "AOF/1, the messages in which agents report, hand over and answer."),
     "shutdown": (
         "request, approve, reject",
         "The shutdown handshake: a member is asked to stop, or announces that it will, and those concerned answer.",

@@ -1,0 +1,119 @@
+"""`completion.report`: how a run ended, recorded as its result and applied to its task.
+
+    done ──> review, or review ──> done where nobody has to review; through its verify where the task has one
+    blocked ──> blocked          needs_review, partial ──> review
+
+Recording and applying are two things (decision 16): a message does both at once, a file that an agent dropped is
+recorded when it is found and applied when the agent's session has ended. Repeating either changes nothing more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from interlock.model.names import HUMAN
+from interlock.model.task import Run, Task
+from interlock.protocol.authority import existing, not_stale, sender
+from interlock.protocol.message import Handled, Incoming, may_go, words, write_log
+from interlock.protocol.payloads import CompletionReport
+from interlock.sessions import Act
+from interlock.tasks import finish
+from interlock.tasks.transition import move, reopen_run
+
+REASON_CHARS = 500
+
+
+def review_required(task: Task) -> bool:
+    """Whether somebody reviews the task after `done`: its `review`, else AOF's `metadata.reviewRequired`, else yes."""
+    if task.review is not None:
+        return task.review != "none"
+    return task.metadata.get("reviewRequired", True) is not False
+
+
+def resolve_completion_transitions(task: Task, outcome: str) -> list[str]:
+    """The states that a report of `outcome` takes the task through; none where it is there already (AOF-59.10 to 15).
+
+    Whether the state machine allows them from where the task is, is asked when they are gone.
+    """
+    if outcome == "blocked":
+        path = ["blocked"]
+    elif outcome == "done" and not review_required(task):
+        path = ["review", "done"]
+    else:
+        path = ["review"]
+    return path[path.index(task.state) + 1 :] if task.state in path else path
+
+
+def handle_completion(act: Act, incoming: Incoming) -> Handled:
+    """Take in a report.
+
+    Raises:
+        Refused: `task_not_found`, `unauthorized_agent`, `stale_run`, `task_already_claimed`.
+    """
+    envelope = incoming.envelope
+    payload: CompletionReport = envelope.payload
+    task = existing(act, envelope.task_id)
+    name = sender(act, envelope, task.owner)
+    not_stale(act, envelope, task, name)
+    if incoming.missing is not None:
+        act.event(
+            "protocol.message.warning", task.id, reason=incoming.missing, type=envelope.type, path=payload.summary_ref
+        )
+    fields = {
+        "taskId": task.id, "runId": task.run_id, "agentId": envelope.from_agent, "completedAt": envelope.sent_at,
+        **payload.as_json(),
+    }  # fmt: skip
+    run = act.rows.runs.get(task.id, task.run) if task.run else None
+    if run is not None and (task.owner is not None or run.member == name):
+        record(act, run, fields, source="message", applied=digest(fields))
+    return Handled(task, apply(act, task, fields, name, incoming.verifier))
+
+
+def record(act: Act, run: Run, fields: dict[str, Any], *, source: str, applied: str | None, **more: Any) -> None:
+    """Store `fields` (as in `run_result.json`) as the result of the run; `more` are other fields of its row."""
+    act.rows.runs.update(run, result=fields, applied=applied, **more)
+    act.event(
+        "run.reported", run.task_id, run=run.id, outcome=fields["outcome"], agent=fields.get("agentId"), source=source,
+        applied=applied is not None,
+    )  # fmt: skip
+
+
+def digest(fields: dict[str, Any]) -> str:
+    """What tells one result from another."""
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def apply(act: Act, task: Task, fields: dict[str, Any], author: str, verifier: str | None) -> bool:
+    """Take the task where the result in `fields` leads; false where it is there, or cannot go there."""
+    outcome: str = fields["outcome"]
+    blockers, notes = fields.get("blockers") or [], fields.get("notes")
+    act.event("task.completed", task.id, outcome=outcome, run=task.run_id, summary=notes or fields.get("summaryRef"))
+    write_log(act, task, author, outcome=outcome if notes or blockers else None, notes=notes, blockers=blockers)
+    path = resolve_completion_transitions(task, outcome)
+    # Nobody's task cannot be reviewed: there is no author to give it back to.
+    homeless = task.owner is None and path[:1] != ["blocked"]
+    if task.verifying is not None or homeless or not path or not may_go(task.state, path):
+        return False
+    said = words(blockers, notes)
+    reason = f"reported {outcome}: {said}" if said else f"reported {outcome}"
+    changes: dict[str, Any] = {} if notes is None else {"output": notes}
+    if outcome == "done":
+        if task.review is None:
+            # From now on it has a value, so that whatever follows (a verify, a rejection) knows it too.
+            act.rows.tasks.update(task, review=HUMAN if review_required(task) else "none")
+        finish.finished(act, task, verifier, changes)
+    elif outcome == "blocked":
+        stop(act, task, reason[:REASON_CHARS], said or reason)
+    else:
+        finish.to_review(act, task, outcome, reason[:REASON_CHARS], changes)
+    return True
+
+
+def stop(act: Act, task: Task, reason: str, output: str) -> None:
+    """Take the task to blocked; whoever holds it goes on holding it, in the run it had."""
+    if task.state == "review":
+        reopen_run(act, task)
+    move(act, task, "blocked", reason=reason, output=output)
+    act.event("task.blocked", task.id, reason=output)

@@ -1,0 +1,210 @@
+"""Files that an agent leaves in its run's directory by hand: `run_result.json`, `run_heartbeat.json` (decision 16).
+
+Finding one *records* what it says as the result, or the heartbeat, of the current run; the mirror then writes its own
+file there and keeps the agent's beside it. It counts for the current run only: it names that run, or names none, comes
+from the owner and was written after the run began, by the file's own time and never by times inside it. Each content
+is looked at once; what is broken, or somebody else's, is reported with an event and left where it is.
+
+Nothing here holds the mirror's lock, and no transaction waits for a disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from interlock.clock import iso, seconds
+from interlock.mirror.render import is_ours
+from interlock.model.names import SYSTEM
+from interlock.model.task import Run, Task
+from interlock.protocol.authority import member_named
+from interlock.protocol.completion import record
+from interlock.protocol.envelope import Fault, read
+from interlock.protocol.payloads import Model, RunHeartbeat, RunResult
+from interlock.sessions import Act, Caller
+from interlock.workspace import Workspace
+
+FILE_BYTES = 1024 * 1024
+CONTENTS_KEPT = 50
+CLOCK_TICK = 0.05
+"""Seconds that a file's time may lie before the moment it was written: file systems take it from a coarser clock."""
+RESULT, HEARTBEAT = "run_result", "run_heartbeat"
+
+M = TypeVar("M", bound=Model)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file that the mirror did not write."""
+
+    kind: str
+    path: str
+    data: bytes | None
+    """Null: larger than `FILE_BYTES`."""
+    written: float
+
+    @property
+    def digest(self) -> str:
+        """What tells its content from another's."""
+        if self.data is None:
+            return f"large-{self.written}"
+        return hashlib.sha256(self.data).hexdigest()[:32]
+
+
+def adopt(workspace: Workspace, task_id: str) -> None:
+    """Take in what lies in the directory of that task's run. Without a new file this costs one look at a directory.
+
+    Raises:
+        LedgerBusy, LedgerUnusable, StorageError, TeamNotFound: try again.
+    """
+    found = lying(workspace.directory, task_id)
+    if not found:
+        return
+    with workspace.ledger.snapshot() as rows:
+        task = rows.tasks.get(task_id)
+        run = rows.runs.get(task_id, task.run) if task is not None and task.run else None
+    if run is None or all(_known(run, one) for one in found):
+        return
+    found = [_kept_aside(one) for one in found]
+    with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+        task = act.rows.tasks.get(task_id)
+        run = act.rows.runs.get(task_id, task.run) if task is not None and task.run else None
+        if task is None or run is None or task.state != "in-progress":
+            return
+        for one in found:
+            if not _known(run, one):
+                _take_in(act, task, run, one)
+
+
+def _kept_aside(found: Found) -> Found:
+    """Move a sound file out of the way of the mirror's own, so that neither overwrites the other; a heartbeat, which
+    the next one supersedes anyway, over the one before it. What is broken stays where it is."""
+    directory, name = os.path.split(found.path)
+    model: type[RunResult] | type[RunHeartbeat] = RunResult if found.kind == RESULT else RunHeartbeat
+    if name != f"{found.kind}.json" or _parsed(model, found)[0] is None:
+        return found
+    stamp = "" if found.kind == HEARTBEAT else f"-{found.digest[:12]}"
+    kept = os.path.join(directory, f"{found.kind}.dropped{stamp}.json")
+    try:
+        os.rename(found.path, kept)
+    except OSError:
+        return found
+    return replace(found, path=kept)
+
+
+def lying(directory: str, task_id: str) -> list[Found]:
+    """The files of that task's run that are not the mirror's, in the order in which they were written."""
+    base = os.path.join(directory, "runs", task_id)
+    try:
+        names = os.listdir(base)
+    except OSError:
+        return []
+    found = []
+    for name in names:
+        kind = next((kind for kind in (RESULT, HEARTBEAT) if name.startswith(kind) and name.endswith(".json")), None)
+        if kind is not None:
+            one = _look(kind, os.path.join(base, name))
+            if one is not None:
+                found.append(one)
+    return sorted(found, key=lambda one: one.written)
+
+
+def read_result(directory: str, task_id: str) -> RunResult | None:
+    """What `run_result.json` of the task's present run says; null where there is none, or none that can be read."""
+    found = _look(RESULT, os.path.join(directory, "runs", task_id, f"{RESULT}.json"), sealed=True)
+    return None if found is None else _parsed(RunResult, found)[0]
+
+
+def _look(kind: str, path: str, *, sealed: bool = False) -> Found | None:
+    """The file at `path`, if it is one; unless `sealed`, only if the mirror did not write it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0))
+    except OSError:
+        return None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        data = b""
+        while len(data) <= FILE_BYTES and (piece := os.read(descriptor, FILE_BYTES + 1 - len(data))):
+            data += piece
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    if len(data) > FILE_BYTES:
+        return Found(kind, path, None, status.st_mtime)
+    if not sealed and is_ours(data):
+        return None
+    return Found(kind, path, data, status.st_mtime)
+
+
+def _known(run: Run, found: Found) -> bool:
+    return found.digest in run.seen.get(found.kind, ())
+
+
+def _take_in(act: Act, task: Task, run: Run, found: Found) -> None:
+    seen = {**run.seen, found.kind: [*run.seen.get(found.kind, ())[-CONTENTS_KEPT:], found.digest]}
+    model: type[RunResult] | type[RunHeartbeat] = RunResult if found.kind == RESULT else RunHeartbeat
+    value, faults = _parsed(model, found)
+    reason = "malformed" if value is None else _foreign(act, task, run, found, value)
+    if value is None or reason is not None:
+        act.rows.runs.update(run, seen=seen)
+        act.event(
+            "run.refused", task.id, run=run.id, path=os.path.basename(found.path), reason=reason,
+            errors=[fault.as_dict() for fault in faults],
+        )  # fmt: skip
+    elif isinstance(value, RunResult):
+        fields = {"taskId": task.id, "runId": run.id, "agentId": run.member, **value.as_json()}
+        record(act, run, fields, source="file", applied=None, seen=seen)
+    else:
+        _beat(act, task, run, value, seen)
+
+
+def _parsed(model: type[M], found: Found) -> tuple[M | None, list[Fault]]:
+    if found.data is None:
+        return None, [Fault("", f"the file must have at most {FILE_BYTES} bytes")]
+    try:
+        fields = json.loads(found.data)
+        # What cannot be written again is not taken in.
+        json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:
+        return None, [Fault("", f"not valid JSON: {error}"[:500])]
+    if not isinstance(fields, dict):
+        return None, [Fault("", "the file must hold one JSON object")]
+    return read(model, fields)
+
+
+def _foreign(act: Act, task: Task, run: Run, found: Found, value: RunResult | RunHeartbeat) -> str | None:
+    """Why this file is not about the task's current run; null where it is."""
+    if value.task_id not in (None, task.id):
+        return "taskId_mismatch"
+    if value.agent_id is not None and member_named(act, value.agent_id) != run.member:
+        return "unauthorized_agent"
+    if value.run_id is not None:
+        return None if value.run_id == run.id else "stale_run"
+    return None if found.written + CLOCK_TICK >= seconds(run.started_at) else "stale_run"
+
+
+def _beat(act: Act, task: Task, run: Run, value: RunHeartbeat, seen: dict[str, list[str]]) -> None:
+    """A heartbeat extends the lease, never past what one of ours would give; the first one also sets it."""
+    ttl = float(act.settings.get("heartbeat_ttl"))
+    until = min(seconds(value.expires_at), act.clock.now() + ttl)
+    before = seconds(run.expires_at) if run.heartbeat_at is not None and run.expires_at is not None else None
+    # A beat that brings next to nothing is not worth a commit; the next one will.
+    if before is not None and until - before < ttl / 10:
+        return
+    run_fields: dict[str, Any] = {"heartbeat_at": act.at, "expires_at": iso(until), "beats": run.beats + 1}
+    act.rows.runs.update(run, seen=seen, **run_fields)
+    act.event("run.heartbeat", task.id, run=run.id, expires_at=run_fields["expires_at"])
+
+
+def adopt_all(workspace: Workspace, task_ids: Iterable[str]) -> None:
+    """`adopt` for each of these tasks."""
+    for task_id in task_ids:
+        adopt(workspace, task_id)
