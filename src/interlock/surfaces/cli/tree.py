@@ -120,7 +120,7 @@ BRANCHES: dict[str, tuple[str, str]] = {
         "Messages between members. The ledger keeps every one; what was not seen for sure is shown again.",
     ),
     "analyze": (
-        "menu, validation, preflight, cross-reference, skill, project, tier, confidence, artifact",
+        "what the workflow engine sees in a text or project",
         "What the workflow engine sees in a text or project. The result is always one JSON document on stdout; it may "
         "be an `error`, and the exit code is 0 all the same. Nothing is changed.",
     ),
