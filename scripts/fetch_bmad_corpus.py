@@ -88,7 +88,7 @@ def _fetch_one(directory: Path, version: str) -> None:
 
 
 def _pack(work: Path, version: str) -> Path:
-    _run(["npm", "pack", f"{PACKAGE}@{version}", "--silent"], work)
+    _run(["npm", "pack", f"{PACKAGE}@{version}", "--loglevel=error"], work)
     archive = next(work.glob("*.tgz"))
     found = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
     if found != HASHES[version]:

@@ -103,6 +103,35 @@ def test_a_menu_far_above_the_end_has_been_answered() -> None:
     assert not detect(APC + "\n\nMore is told here.\n" * 16).detected
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"For example, I kept the first one.\n\n{APC}",
+        f"Example: the login page\n\nThat is all.\n\n{APC}",
+        f"It shows examples of use.\n\n{APC}",
+        f"## Example\n\nText\n\n## Choice\n\n{APC}",
+    ],
+)
+def test_a_menu_below_the_mention_of_an_example_is_a_menu(text: str) -> None:
+    assert detect(text).detected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Example:\n\n{APC}",
+        f"Here is an example menu:\n\n{APC}",
+        f"**Example**\n\n{APC}",
+        f"Example menu\n{APC}",
+        f"## Example output\n\nText.\n\n{APC}",
+        f"For example:\n{APC}",
+        f"A menu, e.g.: {APC}",
+    ],
+)
+def test_a_menu_that_is_called_an_example_is_none(text: str) -> None:
+    assert detect(text).guards == ("example",)
+
+
 def test_of_two_menus_the_last_one_is_asked() -> None:
     found = detect(f"{APC}\n\nYou chose A.\n\n[C] Continue [X] Exit")
     assert [option.key for option in found.options] == ["C", "X"]

@@ -21,7 +21,10 @@ from interlock.workflow.definition.files import Files
 from interlock.workflow.definition.frontmatter import Fault
 
 FILE = "interlock.workflows.yaml"
-EXTENSIONS = ("oversight", "hooks", "validation", "thresholds", "requires", "domain", "module")
+EXTENSIONS = (
+    *("oversight", "hooks", "validation", "thresholds", "domain", "module"),
+    *("requires", "required_config", "required_mcp", "required_documents"),
+)
 
 
 @dataclass(frozen=True)

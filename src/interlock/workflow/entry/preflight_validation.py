@@ -92,16 +92,21 @@ class Preflight:
 def validate(package: Package, workflow: Workflow, servers: Collection[str] = ()) -> Preflight:
     """What `workflow` needs and has. `servers` are the names of the MCP servers that are available."""
     checks = [_configuration(package, workflow), _definition(package, workflow)]
-    requires = workflow.settings.get("requires")
-    requires = requires if isinstance(requires, Mapping) else {}
-    wanted = _names(requires.get("mcp"))
+    wanted = required(workflow, "mcp")
     if wanted:
         checks.append(_servers(wanted, servers))
-    documents = _names(requires.get("documents"))
+    documents = required(workflow, "documents")
     patterns = workflow.settings.get("input_file_patterns")
     if documents or isinstance(patterns, Mapping):
         checks.append(_documents(package, workflow, documents, patterns if isinstance(patterns, Mapping) else {}))
     return Preflight(tuple(checks))
+
+
+def required(workflow: Workflow, kind: str) -> list[str]:
+    """What a workflow declares as required: `requires: {mcp: …}`, or in short `required_mcp: …`."""
+    requires = workflow.settings.get("requires")
+    nested = _names(requires.get(kind)) if isinstance(requires, Mapping) else []
+    return list(dict.fromkeys([*nested, *_names(workflow.settings.get(f"required_{kind}"))]))
 
 
 def required_config(workflow: Workflow) -> list[str]:
@@ -110,8 +115,7 @@ def required_config(workflow: Workflow) -> list[str]:
     Looked-up keys are required; so is a name of the configuration that its settings or steps begin a path with, when no
     file of the workflow defines it. Other names in braces are for the agent to fill in while it runs.
     """
-    requires = workflow.settings.get("requires")
-    needed = _names(requires.get("config")) if isinstance(requires, Mapping) else []
+    needed = required(workflow, "config")
     needed += looked_up(dict(workflow.settings))
     declared = {*CONFIG_NAMES, *_declared(workflow.text)}
     defined = {*_defined(workflow.settings), *RUNTIME}
@@ -192,10 +196,9 @@ def _servers(wanted: Iterable[str], servers: Collection[str]) -> Check:
     return Check("mcp", missing, (), hint if missing else "")
 
 
-def _documents(package: Package, workflow: Workflow, required: Iterable[str], patterns: Mapping[str, Any]) -> Check:
+def _documents(package: Package, workflow: Workflow, wanted: Iterable[str], patterns: Mapping[str, Any]) -> Check:
     missing: list[str] = []
     present: list[str] = []
-    wanted = [(pattern, True) for pattern in required]
     for entry in patterns.values():
         if isinstance(entry, Mapping):
             must = entry.get("required") is True
@@ -204,7 +207,7 @@ def _documents(package: Package, workflow: Workflow, required: Iterable[str], pa
             present += found
             if must and not found and whole:
                 missing.append(_relative(package, workflow.variables, str(whole[0])))
-    for pattern, _must in wanted:
+    for pattern in wanted:
         found = _matches(package, workflow.variables, pattern)
         present += found
         missing += [] if found else [_relative(package, workflow.variables, pattern)]

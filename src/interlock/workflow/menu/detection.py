@@ -28,8 +28,16 @@ NEAR, FAR, STALE = 2, 6, 15  # lines of text that may follow a menu
 
 EXAMPLE = re.compile(
     r"^\W*(?:for )?(?:examples?|sample|e\.g\.|such as)\b[^.!?]{0,60}$"
-    r"|\b(?:examples?|sample|e\.g\.)\b[^.!?]{0,60}:\W*$"
+    r"|(?:\b(?:examples?|sample)\b|\be\.g\.)[^.!?]{0,60}:\W*$"
     r"|^\W*(?:for )?(?:examples?|sample|e\.g\.)\W*[:,]",
+    re.IGNORECASE,
+)
+
+
+# Said in a paragraph of its own it is about the next one only if it announces it.
+ANNOUNCED = re.compile(
+    r"^\W*(?:for )?(?:examples?|sample)(?:\s+[\w /-]{1,40})?\W*$"
+    r"|(?:\b(?:examples?|sample)\b|\be\.g\.)[^.!?]{0,60}:\W*$",
     re.IGNORECASE,
 )
 
@@ -132,15 +140,20 @@ def _is_example(menu: Menu, lines: Sequence[Line]) -> bool:
     """Whether the menu's line, the text just above, or the heading it stands under calls it an example."""
     if EXAMPLE.search(_words(menu.prompt)) or EXAMPLE.search(_words(lines[menu.first].text.partition("[")[0])):
         return True
-    blocks = 0
+    apart, seen = False, False
     for number in range(menu.first - 1, -1, -1):
         text = _words(lines[number].text)
         if lines[number].heading:
             return EXAMPLE.search(text) is not None
-        if text and blocks < 1 and EXAMPLE.search(text):
+        if not text:
+            # One paragraph above is looked at; what stands further up speaks of something else.
+            apart, seen = True, seen or (apart and number + 1 < menu.first - 1)
+        elif not apart and EXAMPLE.search(text):
             return True
-        # Up to the first paragraph above; a paragraph further up that speaks of an example speaks of something else.
-        blocks += bool(text) and not lines[number - 1].text.strip()
+        elif apart and not seen:
+            if ANNOUNCED.search(text):
+                return True
+            seen = True
     return False
 
 
