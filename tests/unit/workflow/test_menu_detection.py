@@ -55,6 +55,9 @@ x. Proceed / No Further Actions"""
         (ELICITATION, forms.ELICITATION, "1 2 3 4 5 r a x"),
         ("\x1b[1m[C]\x1b[0m Continue", forms.LONE, "C"),
         ("- [A] Again\n- [X] Exit\n", forms.UNKNOWN, "A X"),
+        ("1. **[A]** Again\n2. **[C]** Continue\n\nWhich one?", forms.LETTERED, "A C"),
+        ("Choose: `[A]` Again `[C]` Continue", forms.LETTERED, "A C"),
+        ("| Key | Option |\n|---|---|\n| [A] | Advanced Elicitation |\n| [C] | Continue |", forms.APC, "A C"),
         (f"> a quotation\n{APC}", forms.APC, "A P C"),
     ],
 )  # fmt: skip
@@ -76,6 +79,7 @@ def test_the_shapes_of_real_menus(text: str, form: str, keys: str) -> None:
         "⚠️ Present [C] continue option after scope clarification",
         "✅ [C] continue option presented and handled correctly",
         "Present [B] back option and [C] continue options",
+        "Use `[C]` to continue and `[A]` for more.",
         "After user selects [C] to continue, load `./step-02-generate.md`.",
         "[A]ccuracy [P]attern Compliance [C]ompleteness",
         "- **A (Advanced Elicitation)**: use it",

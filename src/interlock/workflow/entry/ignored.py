@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 RULES = 500  # read of one file
+RANGE = re.compile(r"[A-Za-z0-9]-[A-Za-z0-9]")
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,7 @@ def _translate(glob: str) -> Iterable[str]:
             yield "[^/]"
             position += 1
         elif glob[position] == "[" and (end := glob.find("]", position + 2)) > 0:
-            inside = glob[position + 1 : end].replace("\\", "\\\\")
-            inside = "^" + inside[1:] if inside[0] in "!^" else inside
-            yield _class(inside)
+            yield _class(glob[position + 1 : end])
             position = end + 1
         else:
             yield re.escape(glob[position + 1] if glob[position] == "\\" and glob[position + 1 :] else glob[position])
@@ -82,8 +81,12 @@ def _translate(glob: str) -> Iterable[str]:
 
 
 def _class(inside: str) -> str:
-    try:
-        re.compile(f"[{inside}]")
-    except re.error:
+    """A bracketed class; only ranges between letters or digits are ranges, everything else stands for itself."""
+    negated = inside[0] in "!^"
+    characters = inside[1:] if negated else inside
+    ranges = [one for one in RANGE.findall(characters) if one[0] <= one[2]]
+    literal = RANGE.sub("", characters)
+    members = "".join([*ranges, *(re.escape(one) for one in literal)])
+    if not members:
         return re.escape(f"[{inside}]")
-    return f"[{inside}]"
+    return f"[{'^' if negated else ''}{members}]"

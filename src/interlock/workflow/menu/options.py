@@ -17,6 +17,7 @@ LEADING = re.compile(rf"^\[({KEY}|[A-Z][a-z]{{2,9}})[\])](?!\()\s*(.*)$")
 LISTED = re.compile(r"^(\d{1,2}|[A-Za-z])[.)]\s+(\S.*)$")
 BULLET = re.compile(r"^[-*+•–]\s+")
 CHECKBOX = re.compile(r"^(?:[-*+]|\d{1,3}[.)])\s+\[[ xX]\](?!\()")
+NUMBERED = re.compile(r"^\d{1,2}[.)]\s+(?=[*_`]*\[(?:[A-Za-z]{1,2}|\d{1,2})\])")
 SEPARATOR = re.compile(r"^\s*(?:[,/|;?:.]|or\b|and\b|$)")
 LONGEST = 2000  # characters of a line that may hold options
 TRIM = " \t,;/|·•\"“”'*_"
@@ -59,7 +60,7 @@ def undecorated(line: str) -> Written:
         return Written("")
     checkbox = CHECKBOX.match(text) is not None
     bulleted = BULLET.match(text) is not None
-    text = BULLET.sub("", text, count=1)
+    text = NUMBERED.sub("", BULLET.sub("", text.strip("|").strip(), count=1), count=1)
     spans = markdown.code_spans(text)
     if spans and (spans[0][0], spans[0][1]) == (0, len(text)):
         ticks = spans[0][2]
@@ -72,7 +73,8 @@ def _without_spans(text: str, spans: Sequence[tuple[int, int, int]]) -> str:
     parts, done = [], 0
     for start, end, ticks in spans:
         inside = text[start + ticks : end - ticks]
-        parts += [text[done:start], inside if "[" not in inside else " " * len(inside)]
+        shown = "[" not in inside or MARKER.fullmatch(inside)  # `[C]` Continue
+        parts += [text[done:start], inside if shown else " " * len(inside)]
         done = end
     return "".join([*parts, text[done:]])
 
