@@ -39,7 +39,8 @@
     ├── LedgerUnusable               ledger_unusable          (damaged, too new, or on a network file system)
     ├── StorageError                 storage_error            (the file system refused; nothing was half-written)
     ├── AgentError                   agent_error              (an agent program could not be started or spoken to)
-    └── NotAvailable                 not_available            (announced, but not in this version)
+    ├── NotAvailable                 not_available            (announced, but not in this version)
+    └── InternalError                internal_error           (a defect of Interlock itself: please report it)
 
 On every face an error is `{"error": code, "message": sentence, ...details}`; the message says what to do next.
 This module stays free of imports: the hook command pays for every one of them at each start.
@@ -315,3 +316,9 @@ def error_codes() -> dict[str, str]:
         found[kind.code] = (kind.__doc__ or "").splitlines()[0]
         waiting.extend(kind.__subclasses__())
     return found
+
+
+class InternalError(InterlockError):
+    """Something nobody foresaw: a defect of Interlock itself. With INTERLOCK_DEBUG set the command line shows where."""
+
+    code = "internal_error"

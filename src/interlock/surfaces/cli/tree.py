@@ -81,7 +81,7 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("protocol send", "protocol:send", "one AOF/1 message from stdin, acted on"),
         ("protocol schema", "protocol:schema", "the JSON Schema of AOF/1 messages"),
         ("session-end", "protocol:session_end", "apply the results of my tasks in progress"),
-        ("scheduler", LATER, "one poll of the scheduler (not yet)"),
+        ("scheduler poll", "scheduler:poll", "take up what nobody works on any more, once"),
         ("events", "events:events", "the team's history, and what is being added to it"),
         ("token", LATER, "tokens for members and people (not yet)"),
         ("analyze menu", "analyze:menu", "the menu that a text ends in"),
@@ -118,6 +118,10 @@ BRANCHES: dict[str, tuple[str, str]] = {
     "message": (
         "send, broadcast, read, wait, history",
         "Messages between members. The ledger keeps every one; what was not seen for sure is shown again.",
+    ),
+    "scheduler": (
+        "poll: take up what nobody works on any more",
+        "The scheduler takes up what nobody works on any more. `interlock run` does so all the time.",
     ),
     "analyze": (
         "what the workflow engine sees in a text or project",
