@@ -78,9 +78,9 @@ def test_no_message_breaks_the_entry(message: str) -> None:
 
 
 def test_a_flood_of_backticks_takes_no_time() -> None:
-    start = time.monotonic()
+    start = time.process_time()
     invoked("`" * 200_000 + "``a`" * 50_000)
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize(

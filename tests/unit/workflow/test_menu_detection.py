@@ -224,6 +224,6 @@ def test_nor_does_any_text_at_all(text: str) -> None:
              "[A] Foo\n" * 30_000, "* " * 50_000 + "[A] b", "a/" * 100_000 + "(y/n)"]
 )  # fmt: skip
 def test_a_flood_takes_no_time(text: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     detect(text)
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 10

@@ -1,7 +1,7 @@
 """Settings that authors write in YAML: a whole file, or the frontmatter of a Markdown file.
 
 Reading never raises: what cannot be parsed is a `Fault` with its line, beside whatever could be read. Real packages
-ship a few broken frontmatters, and one of them must not take the workflow down (issue: definitions; BMAD-2a.6).
+ship a few broken frontmatters, and one of them must not take the workflow down (BMAD-2a.6).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which step follows: by frontmatter, by the step's own words, or by the order of the files (notes §3, §8.16).
+"""Which step follows: by frontmatter, by the step's own words, or by the order of the files.
 
 Real references dangle in twenty files (a directory renamed, a variable never defined); the file of that name beside
 the step, or in another folder of steps of the same workflow, is what was meant.

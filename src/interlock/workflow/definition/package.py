@@ -1,4 +1,4 @@
-"""The workflow packages installed in a project: found, told apart, and listed by their own manifests (notes §1, §4).
+"""The workflow packages installed in a project: found, told apart, and listed by their own manifests.
 
 Three generations differ in everything but the idea:
 

@@ -1,4 +1,4 @@
-"""Verdicts: the words in which workflows say that something is good, or not (notes of the real packages; decision 39).
+"""Verdicts: the words in which workflows say that something is good, or not (decision 39).
 
 The built-in words of the specification (PASS/FAIL, APPROVED/REJECTED) are a small part of what real workflows print;
 the table holds the others too. A word counts when it stands whole. In free text only the upper-case words count, since
