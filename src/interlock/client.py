@@ -285,6 +285,16 @@ class Team(Tasks, Mailing, People, Speech, Protocol):
     def verify_pending(self) -> list[Task]:
         """Run the verify of tasks whose verifier is gone; answers those tasks."""
 
+    def poll(self, *, dry_run: bool = False) -> dict[str, Any]:
+        """Take up, once, what nobody works on any more (AOF-61); `dry_run` only says what that would be.
+
+        Returns:
+            `{"actions": [{"type", "task_id", "reason"}], "actions_executed": n}`, `stale_heartbeat` not counted.
+
+        Raises:
+            LedgerBusy: what was done stands; the next poll does the rest.
+        """
+
     def doctor(self, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
         """Check ledger, files and mirror: `{"healthy": bool, "findings": [{"level", "what", "path", "repaired",
         "team"}]}`; `level` is error, warning or info. `repair` puts right what needs no guess, `adopt` takes edited

@@ -72,13 +72,24 @@ def adopt(workspace: Workspace, task_id: str) -> None:
         return
     found = [_kept_aside(one) for one in found]
     with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
-        task = act.rows.tasks.get(task_id)
-        run = act.rows.runs.get(task_id, task.run) if task is not None and task.run else None
-        if task is None or run is None or task.state != "in-progress":
-            return
-        for one in found:
-            if not _known(run, one):
-                _take_in(act, task, run, one)
+        adopt_within(act, task_id, found)
+
+
+def adopt_within(act: Act, task_id: str, found: Iterable[Found]) -> None:
+    """Take these files of that task's run in, inside a transaction that is under way."""
+    task = act.rows.tasks.get(task_id)
+    run = act.rows.runs.get(task_id, task.run) if task is not None and task.run else None
+    if task is None or run is None or task.state != "in-progress":
+        return
+    for one in found:
+        if not _known(run, one):
+            _take_in(act, task, run, one)
+
+
+def with_heartbeat(directory: str, task_ids: Iterable[str]) -> list[str]:
+    """Those of these tasks in whose run's directory a heartbeat lies. One question to the file system for each."""
+    base = os.path.join(directory, "runs", "")
+    return [task_id for task_id in task_ids if os.access(f"{base}{task_id}/{HEARTBEAT}.json", os.F_OK)]
 
 
 def _kept_aside(found: Found) -> Found:

@@ -70,7 +70,8 @@ def calling(name: str, session: str | None, run: int | None, face: str) -> Calle
     if not isinstance(name, str) or name == SYSTEM:
         raise MemberNotFound(f"No member {name!r} in this team; that name stands for Interlock itself.", member=name)
     process = None
-    if session is not None:
+    # A command ends at once, while the agent program that calls it lives on: its process says nothing.
+    if session is not None and face != "cli":
         from interlock import processes
 
         process = processes.current().as_text()

@@ -50,6 +50,11 @@ class LocalTeam(LocalTasks, LocalMailing):
 
         return speech.run_result(self, task)
 
+    def poll(self, *, dry_run: bool = False) -> dict[str, Any]:
+        from interlock.runner.scheduler import poll
+
+        return poll(self._workspace, dry_run=dry_run)
+
     def describe(self) -> dict[str, Any]:
         from interlock import teams
 

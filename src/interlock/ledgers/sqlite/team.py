@@ -100,7 +100,7 @@ class SqliteTeam(Table):
     def begin_session(self, member: str, session: str, at: str, process: str | None) -> None:
         self.connection.execute(
             "INSERT INTO sessions (member, id, began_at, process) VALUES (?, ?, ?, ?) "
-            "ON CONFLICT (member, id) DO UPDATE SET ended_at = NULL, process = excluded.process",
+            "ON CONFLICT (member, id) DO UPDATE SET ended_at = NULL, gone_at = NULL, process = excluded.process",
             (member, session, at, process),
         )
 
@@ -113,6 +113,17 @@ class SqliteTeam(Table):
         return self.connection.execute(
             "SELECT id, process FROM sessions WHERE member=? AND ended_at IS NULL ORDER BY began_at", (member,)
         ).fetchall()
+
+    def session(self, member: str, session: str) -> tuple[str | None, str | None] | None:
+        found: tuple[str | None, str | None] | None = self.connection.execute(
+            "SELECT process, coalesce(gone_at, ended_at) FROM sessions WHERE member=? AND id=?", (member, session)
+        ).fetchone()
+        return found
+
+    def note_gone(self, member: str, session: str, at: str) -> None:
+        self.connection.execute(
+            "UPDATE sessions SET gone_at=? WHERE member=? AND id=? AND gone_at IS NULL", (at, member, session)
+        )
 
     def touch(self, member: str, session: str, at: str) -> None:
         """Note that a member acted."""
