@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from interlock.app import connect
+from interlock.surfaces.cli.board import Board
 from tests.surfaces.cli.conftest import Interlock
 
 Create = Callable[..., str]
@@ -202,3 +204,15 @@ def test_a_team_that_its_file_names_before_it_is_made(interlock: Interlock, team
 def test_closed_streams_are_ones_that_nobody_reads(interlock: Interlock, team: str) -> None:
     ended = subprocess.run(["/bin/sh", "-c", '"$@" >&- 2>&-', "sh", *HERE, "status"], check=False)
     assert ended.returncode == 0
+
+
+def test_the_board_names_what_a_task_waits_for_and_checks_that_failed(interlock: Interlock, task: Create) -> None:
+    task("first", "--verify", "true")
+    task("second", "--blocked-by", "1")
+    team = connect().team("alpha-squad")
+    board = Board(team, "")
+    tasks = team.tasks()
+    board._keys = {one.id: one.id[-3:] for one in tasks}
+    assert board._about(tasks[1]) == "waits for 001"
+    tasks[0].state, tasks[0].rounds, tasks[0].evidence = "done", 1, {"passed": True}
+    assert board._about(tasks[0]) == "verified after 1 failed check"
