@@ -325,6 +325,11 @@ class Home(Protocol):
             InvalidTeamName, TeamNotFound.
         """
 
+    def mailing(
+        self, name: str, member: str, *, session: str | None = None, run: int | None = None, face: str = "python"
+    ) -> Mailing:
+        """Only the mail of a team, as `member` sees it: quick to open, for hooks."""
+
     def teams(self) -> list[str]:
         """Names of all teams, sorted."""
 

@@ -71,6 +71,9 @@ if TYPE_CHECKING:
             from any thread. Without it every interval counts as a change, so the caller reads the state again.
             """
 
+        def leftovers(self, team: str, *, remove: bool = False) -> list[str]:
+            """What waiters whose process is gone left behind, as paths; with `remove` they are removed."""
+
 
 INTERVAL = 0.45
 """Seconds between two looks at `changed`; below one second by CORE-FR-007, with room for a busy machine."""

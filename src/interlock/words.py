@@ -48,6 +48,11 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def after_failed_checks(rounds: int) -> str:
+    """What to add to "verified" where the check failed before: " after 1 failed check"."""
+    return f" after {count(rounds, 'failed check')}" if rounds else ""
+
+
 def ids(found: list[str]) -> str:
     """Task ids as people type them: the last part of each, where that tells them apart."""
     short = [one.rpartition("-")[2] for one in found]

@@ -59,7 +59,7 @@ class Workspace:
             yield act
             head = act.head or rows.events.head()
             mirrored = act.settings.get("mirror")
-        act.warnings = self.mirror.catch_up(head) if mirrored else []
+        act.warnings = self.mirror.catch_up(head, just_now=True) if mirrored else []
         if act.topics:
             self.notifier.notify(self.name, act.topics)
 

@@ -133,18 +133,16 @@ def _mail(storm: Storm, team: Team, entries: list[dict[str, Any]]) -> list[str]:
     given: dict[str, list[tuple[str, bool]]] = defaultdict(list)
     for life in storm.lives:
         if storm.out(life).exists():
-            given[life.slot] += _given(storm.out(life).read_text())
+            given[MEMBERS[0] if life.slot == "hook" else life.slot] += _given(storm.out(life).read_text())
     for name in (*MEMBERS, "lead"):
         last = team.acting(name, session="the-last")
         while messages := last.read():
             given[name] += [(message.content, message.redelivered) for message in messages]
     problems = []
     for name, messages in given.items():
-        before: set[str] = set()
-        for text, redelivered in messages:
-            if text in before and not redelivered:
-                problems.append(f"{name} was given {text} twice without a mark")
-            before.add(text)
+        unmarked = Counter(text for text, redelivered in messages if not redelivered)
+        twice = [text for text, count in unmarked.items() if count > 1]
+        problems += [f"{name} was given {text} twice without a mark" for text in twice]
     arrived = {name: {text for text, _ in messages} for name, messages in given.items()}
     stored = Counter((message.recipient, message.content) for message in team.history(limit=10**9))
     for entry in entries:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -18,7 +17,9 @@ from tests.crash.checks import check
 from tests.crash.worker import MEMBERS, TEAM
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SLOTS = (*MEMBERS, "founder")
+HOOK = "hook"
+"""The hook command itself, for a member that works at the same time."""
+SLOTS = (*MEMBERS, "founder", HOOK)
 
 
 @dataclass
@@ -61,15 +62,15 @@ class Storm:
         killed = 0
         try:
             while killed < self.kills and not self.problems:
-                time.sleep(rng.uniform(0.0, 0.15))
                 slot = rng.choice(SLOTS)
                 life = running[slot]
+                let_live(life.process, rng.uniform(0.0, 0.15))
                 if life.by_itself:
                     self._await(life)
                 else:
                     if rng.random() < 0.2:
                         life.process.send_signal(signal.SIGSTOP)
-                        time.sleep(rng.uniform(0.0, 0.1))
+                        let_live(life.process, rng.uniform(0.0, 0.1))
                     life.process.kill()
                 self._bury(life)
                 killed += 1
@@ -92,11 +93,23 @@ class Storm:
         seed = rng.randrange(10**9)
         point = rng.randrange(1, 600) if rng.random() < 0.5 else 0
         life = Life(slot, seed, None, bool(point))  # type: ignore[arg-type]
-        with open(self.directory / f"{slot}-{seed}.err", "wb") as errors:
+        command = [
+            "tests.crash.worker",
+            self.home,
+            slot,
+            str(seed),
+            str(self.log(life)),
+            str(self.out(life)),
+            str(point),
+        ]
+        if slot == HOOK:
+            life.by_itself = False
+            command = ["interlock.surfaces.cli", "inject", "--home", self.home, "--team", TEAM, "--as", MEMBERS[0]]
+            command += ["--session", f"hook-{seed % 5}"]
+        with open(self.directory / f"{slot}-{seed}.err", "wb") as errors, open(self.out(life), "wb") as out:
             life.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.crash.worker", self.home, slot, str(seed), str(self.log(life)),
-                 str(self.out(life)), str(point)],
-                cwd=ROOT, stderr=errors, env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}"},
+                [sys.executable, "-m", *command],
+                cwd=ROOT, stdout=out, stderr=errors, env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}"},
             )  # fmt: skip
         self.lives.append(life)
         return life
@@ -110,9 +123,17 @@ class Storm:
 
     def _bury(self, life: Life) -> None:
         code = life.process.wait()
-        if code != -signal.SIGKILL:
+        if code != -signal.SIGKILL and (code, life.slot) != (0, HOOK):
             errors = (self.directory / f"{life.slot}-{life.seed}.err").read_text()
             self.problems.append(f"{life.slot}-{life.seed} ended by itself with {code}:\n{errors}")
+
+
+def let_live(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Give it that long, unless it ends before."""
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return
 
 
 def storm(kills: int, seed: int, keep: bool = False) -> list[str]:

@@ -8,13 +8,12 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from random import Random
 
 import interlock
 from interlock.ledgers.sqlite import schema
-from tests.crash.harness import ROOT
+from tests.crash.harness import ROOT, let_live
 
 OPEN = """
 import sys
@@ -32,17 +31,19 @@ STEP = """
 CREATE TABLE step_{0} (n INTEGER);
 WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 20000) INSERT INTO step_{0} SELECT n FROM c;
 """
-NEWEST = 5
+OLDEST = schema.VERSION
+NEWEST = OLDEST + 4
 
 
 def migrations(kills: int, seed: int, keep: bool = False) -> list[str]:
-    """Kill `kills` processes on their way from version 1 to 5; what is wrong afterwards."""
+    """Kill `kills` processes on their way from our newest schema to one four steps on; what is wrong afterwards."""
     rng = Random(seed)
     directory = Path(tempfile.mkdtemp(prefix="interlock-crash-"))
     scripts = directory / "migrations"
     scripts.mkdir()
-    shutil.copy(schema.migrations()[0][1], scripts)
-    for number in range(2, NEWEST + 1):
+    for _, path in schema.migrations():
+        shutil.copy(path, scripts)
+    for number in range(OLDEST + 1, NEWEST + 1):
         (scripts / f"{number:03d}_step.sql").write_text(STEP.format(number))
     home = interlock.connect(str(directory / "home"))
     team = Path(home.create_team("old").directory)
@@ -54,7 +55,7 @@ def migrations(kills: int, seed: int, keep: bool = False) -> list[str]:
         point = rng.randrange(1, 60) if rng.random() < 0.7 else 0
         command = [sys.executable, "-c", OPEN, str(scripts), str(team), str(point), str(ROOT)]
         processes = [subprocess.Popen(command, cwd=ROOT, env={"PYTHONPATH": str(ROOT / "src")}) for _ in range(2)]
-        time.sleep(rng.uniform(0.05, 0.3))
+        let_live(processes[0], rng.uniform(0.05, 0.3))
         for process in processes:
             process.send_signal(signal.SIGKILL)
             if process.wait() not in (0, -signal.SIGKILL):
@@ -86,13 +87,13 @@ def _examine(path: Path, problems: list[str]) -> int:
         if connection.execute("SELECT subject FROM tasks").fetchall() != [("Still here",)]:
             problems.append(f"{path} lost its task")
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE name LIKE 'step_%'")}
-        if tables != {f"step_{number}" for number in range(2, version + 1)}:
+        if tables != {f"step_{number}" for number in range(OLDEST + 1, version + 1)}:
             problems.append(f"{path} has version {version} and {sorted(tables)}")
         for table in tables:
             if connection.execute(f"SELECT count(*) FROM {table}").fetchone() != (20_000,):
                 problems.append(f"{table} is half-filled")
         told = connection.execute("SELECT count(*) FROM events WHERE type='ledger.migrated'").fetchone()[0]
-        if told != version - 1:
+        if told != version - OLDEST:
             problems.append(f"{path} has version {version} and {told} events of migrations")
         return version
     finally:

@@ -20,8 +20,8 @@ SHOWN_HOME = "/home/you"
 # What differs from one time to the next, in the order in which it is evened out.
 EVENED = (
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "<uuid>"),
-    (re.compile(r"\bQ-[0-9a-f]{8}\b"), "<question>"),
-    (re.compile(r"\bshutdown-[0-9a-f]{8}\b"), "<request>"),
+    (re.compile(r"\bQ-[0-9a-f]{8,}\b"), "<question>"),
+    (re.compile(r"\bshutdown-[0-9a-f]{8,}\b"), "<request>"),
     (re.compile(r"\b\d{4}-\d\d-\d\d(?=[ T-])(?:[ T]\d\d:\d\d(:\d\d(\.\d+)?)?(Z| UTC)?)?"), "<day>"),
     (re.compile(r"\b\d\d:\d\d:\d\d\b"), "<time>"),
     (re.compile(r"\bjust now\b|\b\d+ ?\w+ ago\b|\bin \d+ ?(seconds?|minutes?|s|min)\b"), "<then>"),
@@ -44,7 +44,6 @@ class Terminal:
             "PATH": os.pathsep.join([str(commands(self._directory)), environment.get("PATH", os.defpath)]),
             "TZ": "UTC",
             "NO_COLOR": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
         }
         self._shell = subprocess.Popen(
             ["bash", "--norc", "--noprofile"],
@@ -110,7 +109,10 @@ def commands(directory: Path) -> Path:
         folder.mkdir(parents=True)
         for name, words in (("interlock", ["-m", "interlock.surfaces.cli"]), ("python3", [])):
             script = folder / name
-            script.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, *words])} "$@"\n', encoding="utf-8")
+            # Agents get a short list of variables, so where the code lies is said here.
+            path = shlex.quote(os.environ.get("PYTHONPATH", ""))
+            line = f'PYTHONPATH={path} exec {shlex.join([sys.executable, *words])} "$@"'
+            script.write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
             script.chmod(0o755)
     return folder
 

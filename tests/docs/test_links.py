@@ -82,10 +82,29 @@ def test_every_verb_that_is_named_exists(page: Path) -> None:
 def test_every_target_of_make_that_is_named_exists(page: Path) -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     text = page.read_text(encoding="utf-8")
-    code = " ".join([*re.findall(r"`([^`\n]+)`", text), *re.findall(r"^ {4}(.+)$", text, re.MULTILINE),
+    code = "\n".join([*re.findall(r"`([^`\n]+)`", text), *re.findall(r"^ {4}(.+)$", text, re.MULTILINE),
                      *(block.text for block in blocks(page) if block.kind in ("console", "sh", ""))])  # fmt: skip
     unknown = sorted(set(TARGET.findall(code)) - targets)
     assert not unknown, unknown
+
+
+def test_every_promise_is_held_by_a_test_that_exists() -> None:
+    promised = re.findall(r"`(test_\w+\.py)::(test_\w+)`", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert len(promised) > 5
+    written = {
+        (path.name, name)
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"^(?:async )?def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert not set(promised) - written
+
+
+def test_the_index_of_decisions_names_them_all() -> None:
+    index = (DOCS / "decisions" / "README.md").read_text(encoding="utf-8")
+    pages_ = sorted((DOCS / "decisions").glob("0*.md"))
+    assert pages_ and all(
+        f"- [{page.read_text(encoding='utf-8').splitlines()[0][2:]}]({page.name})" in index for page in pages_
+    )
 
 
 def test_every_move_that_is_drawn_is_in_the_table() -> None:

@@ -14,7 +14,14 @@ from typing import Any
 from interlock.clock import iso
 from interlock.doctor import home as home_level
 from interlock.doctor.adopt import adopt as adopt_edits
-from interlock.doctor.files import BACKUPS, backups, examine_leftovers, examine_mirror, examine_permissions
+from interlock.doctor.files import (
+    BACKUPS,
+    backups,
+    examine_leftovers,
+    examine_mirror,
+    examine_permissions,
+    examine_unknown_tasks,
+)
 from interlock.doctor.findings import Finding, report
 from interlock.doctor.invariants import faults
 from interlock.errors import InterlockError, LedgerUnusable, TeamNotFound
@@ -26,6 +33,8 @@ __all__ = ["examine", "examine_all"]
 
 Inspect = Callable[[str], list[str]]
 """Answers the faults of a ledger file that nobody uses; empty when it is sound."""
+Sockets = Callable[[str, bool], list[str]]
+"""Answers, and where asked removes, what waiters of a team whose process is gone left behind."""
 
 
 def examine(
@@ -48,6 +57,7 @@ def examine_all(
     teams: Iterable[str],
     open_team: Callable[[str], Workspace],
     inspect: Inspect,
+    sockets: Sockets,
     *,
     whole_home: bool,
     repair: bool = False,
@@ -64,6 +74,8 @@ def examine_all(
         directory = os.path.join(home, "teams", name)
         try:
             found = _team(open_team(name), repair, adopt, inspect)
+            what = "A process that waited here and is gone left its socket behind."
+            found += [Finding("info", what, path, repair) for path in sockets(name, repair)]
         except TeamNotFound:
             if not whole_home:
                 raise
@@ -85,12 +97,16 @@ def _team(workspace: Workspace, repair: bool, adopt: bool, inspect: Inspect | No
     if broken:
         said = "; ".join(broken[:5]) + ("; …" if len(broken) > 5 else "")
         return _unusable(directory, f"The ledger is damaged: {said}.", inspect)
-    findings = _ledger(workspace, repair)
+    try:
+        findings = _ledger(workspace, repair)
+    except LedgerUnusable as error:
+        return _unusable(directory, error.message, inspect)
     if adopt:
         workspace.mirror.rebuild()  # Keeps aside what is edited in its place.
         findings += adopt_edits(workspace)
     findings += examine_mirror(workspace, repair=repair)
     findings += examine_leftovers(directory, repair=repair)
+    findings += examine_unknown_tasks(workspace)
     findings += examine_permissions(directory, repair=repair)
     findings += [Finding("info", "A backup of the ledger.", path) for path in backups(directory)]
     return findings

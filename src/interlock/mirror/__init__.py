@@ -15,7 +15,6 @@ warning `mirror_pending`, and the team's next verb, a read too, tries again befo
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from binascii import crc32
 
@@ -29,9 +28,10 @@ if TYPE_CHECKING:
 
 PENDING = "mirror_pending"
 LOCK = ".mirror.lock"
-POSITION = ".mirror.json"
+POSITION = ".mirror.position"
 PATIENCE = 2.0
 """Seconds a verb waits for another process's pass."""
+LONGEST_PAUSE = 0.002
 REBUILD_PATIENCE = 10.0
 
 
@@ -55,17 +55,27 @@ class Position:
         try:
             if int(sum_, 16) != crc32(text):
                 return None
-            fields = json.loads(text)
-            found.seq = int(fields["seq"])
-            found.owed = [(str(kind), str(name)) for kind, name in fields["owed"]]
-            found.inboxes = {str(name): (int(size), int(n)) for name, (size, n) in fields["inboxes"].items()}
-        except (AttributeError, KeyError, TypeError, ValueError):
+            seq, *rest = text.decode().split("\t")
+            found.seq = int(seq)
+            for word in rest:
+                kind, name, *numbers = word.split("=")
+                if numbers:
+                    size, n = numbers
+                    found.inboxes[name] = (int(size), int(n))
+                else:
+                    found.owed.append((kind, name))
+        except ValueError:
             return None
         return found
 
     def as_bytes(self) -> bytes:
-        """The reverse of `parse`: one line of JSON, after its checksum, since the file is written in place."""
-        text = json.dumps({"seq": self.seq, "owed": self.owed, "inboxes": self.inboxes}).encode()
+        """The reverse of `parse`: one line after its checksum, since the file is written in place.
+
+        Not JSON: every verb reads this, and the hook command would pay for the module at each start.
+        """
+        owed = [f"{kind}={name}" for kind, name in self.owed]
+        inboxes = [f"inbox={name}={size}={n}" for name, (size, n) in self.inboxes.items()]
+        text = "\t".join([str(self.seq), *owed, *inboxes]).encode()
         return b"%08x %b\n" % (crc32(text), text)
 
     def covers(self, head: int) -> bool:
@@ -81,11 +91,14 @@ class Mirror:
         self._ledger = ledger
         self._clock = clock
 
-    def catch_up(self, head: int) -> list[str]:
-        """Bring the files up to the event `head`; answers `["mirror_pending"]` where that is not possible now."""
+    def catch_up(self, head: int, *, just_now: bool = False) -> list[str]:
+        """Bring the files up to the event `head`; answers `["mirror_pending"]` where that is not possible now.
+
+        `just_now`: the caller has just committed it, so that nobody will have been here before.
+        """
         try:
             with Tree(self.directory) as tree:
-                if _covered(tree, head):
+                if not just_now and _covered(tree, head):
                     return []
                 lock = self._lock(tree, PATIENCE, head)
                 if lock is None:
@@ -133,7 +146,7 @@ class Mirror:
                     os.close(lock)
                     return None
                 self._clock.sleep(pause)
-                pause = min(pause * 1.6, 0.01)
+                pause = min(pause * 1.6, LONGEST_PAUSE)
             except BaseException:
                 os.close(lock)
                 raise

@@ -15,6 +15,10 @@ import stat
 from interlock.clock import iso
 
 EDITED = ".edited-"
+KEPT = 64
+KEPT_DEPTH = 2
+"""Directories kept open during a pass, and how deep they may lie: those of states, inboxes and runs. Deeper ones are
+moved about with their tasks."""
 FILE_MODE = 0o600
 DIRECTORY_MODE = 0o700
 
@@ -38,10 +42,32 @@ class Tree:
 
     def __init__(self, root: str) -> None:
         self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+        self._kept: dict[str, int] = {}
+        self.busy = 0
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Give the descriptors back."""
+        self._forget()
         os.close(self._root)
+
+    def kept(self, parts: list[str], make: bool) -> int:
+        """The descriptor of a directory, which stays open for what else is to be done in it."""
+        if not parts:
+            return self._root
+        path = "/".join(parts)
+        found = self._kept.get(path)
+        if found is None:
+            found = self._kept[path] = _step(self.kept(parts[:-1], make), parts[-1], make)
+        return found
+
+    def spare(self) -> None:
+        """Do not keep too many."""
+        if len(self._kept) > KEPT and not self.busy:
+            self._forget()
+
+    def _forget(self) -> None:
+        while self._kept:
+            os.close(self._kept.popitem()[1])
 
     def __enter__(self) -> Tree:
         return self
@@ -79,7 +105,7 @@ class Tree:
             NotAFile: something else lies there.
         """
         try:
-            with _Parent(self._root, path) as (parent, name):
+            with _Parent(self, path) as (parent, name):
                 found = os.stat(name, dir_fd=parent, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -89,7 +115,7 @@ class Tree:
 
     def replace(self, path: str, data: bytes) -> None:
         """Put `data` at `path` in one step; directories on the way are made."""
-        with _Parent(self._root, path, make=True) as (parent, name):
+        with _Parent(self, path, make=True) as (parent, name):
             temporary = f"{name}.{os.getpid()}.tmp"
             descriptor = _create(temporary, parent)
             try:
@@ -105,7 +131,7 @@ class Tree:
     def overwrite(self, path: str, data: bytes) -> None:
         """Put `data` at `path` in place: no new file for each change of something that changes all the time. Whoever
         reads meanwhile, or after a crash, may see half of it, so `data` must tell whether it is whole."""
-        with _Parent(self._root, path, make=True) as (parent, name):
+        with _Parent(self, path, make=True) as (parent, name):
             descriptor = os.open(name, _OVERWRITE, FILE_MODE, dir_fd=parent)
             try:
                 size = _regular(descriptor, path).st_size
@@ -138,7 +164,7 @@ class Tree:
     def remove(self, path: str) -> None:
         """Remove a file that may be gone already."""
         try:
-            with _Parent(self._root, path) as (parent, name):
+            with _Parent(self, path) as (parent, name):
                 os.unlink(name, dir_fd=parent)
         except (FileNotFoundError, NotADirectoryError):
             return
@@ -146,23 +172,24 @@ class Tree:
     def move(self, source: str, target: str) -> bool:
         """Move a file or directory to where nothing lies; false where the source is gone or something lies there."""
         try:
-            with _Parent(self._root, source) as (old, name), _Parent(self._root, target, make=True) as (new, new_name):
+            with _Parent(self, source) as (old, name), _Parent(self, target, make=True) as (new, new_name):
                 if _lies(new_name, new):
                     return False
                 os.rename(name, new_name, src_dir_fd=old, dst_dir_fd=new)
+                self._drop(source)
         except FileNotFoundError:
             return False
         return True
 
     def make(self, path: str) -> None:
         """Make a directory, with those on the way."""
-        with _Parent(self._root, f"{path}/.", make=True):
+        with _Parent(self, f"{path}/.", make=True):
             return
 
     def names(self, path: str) -> list[str]:
         """What lies in a directory; nothing where there is none."""
         try:
-            with _Parent(self._root, f"{path}/.") as (directory, _):
+            with _Parent(self, f"{path}/.") as (directory, _):
                 return os.listdir(directory)
         except (FileNotFoundError, NotADirectoryError):
             return []
@@ -170,7 +197,7 @@ class Tree:
     def is_directory(self, path: str) -> bool:
         """Whether a directory lies there."""
         try:
-            with _Parent(self._root, f"{path}/."):
+            with _Parent(self, f"{path}/."):
                 return True
         except OSError:
             return False
@@ -178,8 +205,9 @@ class Tree:
     def remove_directory(self, path: str) -> None:
         """Remove a directory that is empty; one that is not stays."""
         try:
-            with _Parent(self._root, path) as (parent, name):
+            with _Parent(self, path) as (parent, name):
                 os.rmdir(name, dir_fd=parent)
+                self._drop(path)
         except OSError:
             return  # Something of somebody else's lies in it, or it is gone.
 
@@ -195,36 +223,44 @@ class Tree:
             return False
         return os.path.samestat(there, os.fstat(descriptor))
 
+    def _drop(self, path: str) -> None:
+        found = self._kept.pop(path, None)
+        if found is not None:
+            os.close(found)
+
     def _open(self, path: str, flags: int) -> int:
-        with _Parent(self._root, path) as (parent, name):
+        with _Parent(self, path) as (parent, name):
             return os.open(name, flags, dir_fd=parent)
 
 
 class _Parent:
     """The open directory that holds `path`, and the last part of `path`."""
 
-    __slots__ = ("_descriptor", "_name")
+    __slots__ = ("_descriptor", "_name", "_own", "_tree")
 
-    def __init__(self, root: int, path: str, *, make: bool = False) -> None:
+    def __init__(self, tree: Tree, path: str, *, make: bool = False) -> None:
         *parents, self._name = path.split("/")
-        here = root
-        try:
-            for part in parents:
+        here, own = tree.kept(parents[:KEPT_DEPTH], make), False
+        for part in parents[KEPT_DEPTH:]:
+            try:
                 below = _step(here, part, make)
-                if here != root:
+            finally:
+                if own:
                     os.close(here)
-                here = below
-        except OSError:
-            if here != root:
-                os.close(here)
-            raise
-        self._descriptor = os.dup(root) if here == root else here
+            here, own = below, True
+        self._tree = tree
+        self._descriptor = here
+        self._own = own
+        tree.busy += 1
 
     def __enter__(self) -> tuple[int, str]:
         return self._descriptor, self._name
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)
+        if self._own:
+            os.close(self._descriptor)
+        self._tree.busy -= 1
+        self._tree.spare()
 
 
 def _step(parent: int, name: str, make: bool) -> int:

@@ -116,8 +116,10 @@ class Writer:
             if state == task.state:
                 continue
             old = f"tasks/{state}/{task.id}.md"
-            self._keep_edited(old, os.path.dirname(path), task.id)
-            self._tree.remove(old)
+            found = self._tree.read(old)
+            if found is not None:
+                self._keep_edited(old, os.path.dirname(path), task.id, found)
+                self._tree.remove(old)
             self._merge(f"tasks/{state}/{task.id}", f"tasks/{task.state}/{task.id}")
         handoff = rows.handoffs.get(task.id)
         if handoff is not None:
@@ -135,14 +137,14 @@ class Writer:
     def _put(self, path: str, data: bytes, task_id: str | None = None) -> None:
         found = self._tree.read(path)
         if found != data:
-            self._keep_edited(path, os.path.dirname(path), task_id, found)
+            if found is not None:
+                self._keep_edited(path, os.path.dirname(path), task_id, found)
             self._tree.replace(path, data)
 
-    def _keep_edited(self, path: str, beside: str, task_id: str | None, found: bytes | None = None) -> None:
+    def _keep_edited(self, path: str, beside: str, task_id: str | None, found: bytes) -> None:
         from interlock.mirror.render import is_ours
 
-        found = self._tree.read(path) if found is None else found
-        if found is not None and not is_ours(found):
+        if not is_ours(found):
             self._move_aside(path, beside, task_id)
 
     def _spare_inbox(self, path: str, whole: bytes) -> bool:
@@ -165,7 +167,7 @@ class Writer:
 
     def _merge(self, source: str, target: str) -> None:
         """Move a task's companion directory along with its file, never over something that is there."""
-        if self._tree.move(source, target) or not self._tree.is_directory(source):
+        if not self._tree.is_directory(source) or self._tree.move(source, target):
             return
         for name in self._tree.names(source):
             self._tree.move(f"{source}/{name}", f"{target}/{name}")

@@ -24,6 +24,9 @@ class InProcessNotifier:
         self._lock = threading.Lock()
         self._listening: dict[int, tuple[str, frozenset[str]]] = {}  # by the writing end of the waiter's pipe
 
+    def leftovers(self, team: str, *, remove: bool = False) -> list[str]:
+        return []
+
     def notify(self, team: str, topics: Collection[str]) -> None:
         # Written under the lock: outside it the pipe could be closed, and its number be another file, by then.
         with self._lock:

@@ -25,6 +25,9 @@ def always() -> bool:
 class PollingNotifier:
     """Wakes nobody; its waiters look for themselves."""
 
+    def leftovers(self, team: str, *, remove: bool = False) -> list[str]:
+        return []
+
     def notify(self, team: str, topics: Collection[str]) -> None:
         return
 

@@ -64,6 +64,20 @@ class SocketNotifier:
             # No directory that can be trusted, no descriptors left, no such sockets here: late beats never.
             return PollingWaiter(changed)
 
+    def leftovers(self, team: str, *, remove: bool = False) -> list[str]:
+        directory = self._directory(team)
+        try:
+            names = os.listdir(directory) if trusted(self._runtime) else []
+        except OSError:
+            return []
+        found = [f"{directory}/{name}" for name in sorted(names) if not _runs(name.partition("~")[0])]
+        for path in found if remove else ():
+            try:
+                os.unlink(path)
+            except OSError:
+                pass  # a writer was faster
+        return found
+
     def _directory(self, team: str) -> str:
         found = self._directories.get(team)
         if found is None:
@@ -148,6 +162,16 @@ def _bind_in(directory: str, bind: Callable[[str], None], path: str) -> None:
         except FileNotFoundError:
             continue
     raise FileNotFoundError(f"{directory} is removed as often as it is made")
+
+
+def _runs(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except (PermissionError, ValueError):
+        return True  # somebody else's, or no name of ours
+    return True
 
 
 def _send(directory: str, names: Collection[str]) -> None:

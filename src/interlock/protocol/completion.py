@@ -14,13 +14,13 @@ import json
 from typing import Any
 
 from interlock.model.names import HUMAN
-from interlock.model.task import HELD, Run, Task
+from interlock.model.task import Run, Task
 from interlock.protocol.authority import existing, not_stale, sender
 from interlock.protocol.message import Handled, Incoming, may_go, words, write_log
 from interlock.protocol.payloads import CompletionReport
 from interlock.sessions import Act
 from interlock.tasks import finish
-from interlock.tasks.transition import move
+from interlock.tasks.transition import move, reopen_run
 
 REASON_CHARS = 500
 CONTENTS_KEPT = 50
@@ -123,7 +123,8 @@ def apply(act: Act, task: Task, run: Run | None, fields: dict[str, Any], author:
 
 
 def stop(act: Act, task: Task, reason: str, output: str) -> None:
-    """Take the task to blocked."""
-    changes: dict[str, Any] = {"verifying": None} if task.state in HELD else {}
-    move(act, task, "blocked", reason=reason, output=output, **changes)
+    """Take the task to blocked; whoever holds it goes on holding it, in the run it had."""
+    if task.state == "review":
+        reopen_run(act, task)
+    move(act, task, "blocked", reason=reason, output=output)
     act.event("task.blocked", task.id, reason=output)

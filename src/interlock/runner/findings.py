@@ -188,7 +188,9 @@ class Look:
         if self._awake < (self._heartbeat_ttl if beats else self._claim_ttl):
             return None
         if beats:
-            return self._finding("stale_heartbeat", run, task, f"no sign of life, and its lease ended at {run.expires_at}")
+            return self._finding(
+                "stale_heartbeat", run, task, f"no sign of life, and its lease ended at {run.expires_at}"
+            )
         return self._finding("expire_lease", run, task, f"claimed by hand at {run.started_at}, and its time is up")
 
     def _by_session(self, run: Run, task: Task) -> Finding | None:

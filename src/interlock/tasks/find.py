@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 
 from interlock.errors import AmbiguousId, InvalidRequest, TaskNotFound
-from interlock.ledger import Rows
 from interlock.model.task import Task
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from interlock.ledger import Rows
 
 ID = re.compile(r"TASK-\d{4}-\d{2}-\d{2}-\d{3,}")
 

@@ -53,7 +53,6 @@ async def test_messages_between_two_servers(home: Home, team: Team) -> None:
         assert refusal["error"] == "message_too_large" and "size limit" in refusal["message"]
 
 
-@pytest.mark.xfail(reason="mailbox.broadcast stores one message only when it has a client id")
 async def test_a_message_sent_again_under_the_same_id_arrives_once(home: Home, team: Team) -> None:
     async with connected(home.path, "ada") as ada:
         for _ in range(2):

@@ -6,7 +6,7 @@ import os
 from contextlib import contextmanager
 
 from interlock import settings as settings_module
-from interlock.clients.local.team import LocalTeam
+from interlock.clients.local.base import calling
 from interlock.errors import MembersRunning, StorageError, TeamExists, TeamLimit, TeamNotFound
 from interlock.model.names import HUMAN, LEAD, check_session_key, check_team_name, sanitized
 from interlock.sessions import Caller
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from interlock.agent import Update
+    from interlock.clients.local.mail import LocalMailing
+    from interlock.clients.local.team import LocalTeam
     from interlock.clock import Clock
     from interlock.executor import Executor
     from interlock.ledger import Ledgers
@@ -98,7 +100,17 @@ class LocalHome:
         return team
 
     def team(self, name: str) -> LocalTeam:
+        from interlock.clients.local.team import LocalTeam
+
         return LocalTeam(self._workspace(name), Caller(HUMAN))
+
+    def mailing(
+        self, name: str, member: str, *, session: str | None = None, run: int | None = None, face: str = "python"
+    ) -> LocalMailing:
+        # Mail alone: a hook that pays for this at every turn loads nothing of tasks.
+        from interlock.clients.local.mail import LocalMailing
+
+        return LocalMailing(self._workspace(name), calling(member, session, run, face))
 
     def teams(self) -> list[str]:
         try:
@@ -242,6 +254,7 @@ class LocalHome:
 
         return examine_all(
             self.path, self.teams() if team is None else [team], self._workspace, self._ledgers.inspect,
+            lambda name, remove: self._notifier.leftovers(name, remove=remove),
             whole_home=team is None, repair=repair, adopt=adopt,
         )  # fmt: skip
 

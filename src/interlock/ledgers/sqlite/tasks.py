@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from interlock.ledgers.sqlite.table import Table, assign, marks
+from interlock.ledgers.sqlite.table import Table, as_json, assign, from_json, marks
 from interlock.model.task import FINAL, PRIORITIES, Run, Task
 
 _TASK = (
@@ -288,14 +287,14 @@ _run_values = attrgetter(*_RUN_FIELDS)
 
 
 def _encoded(field: str, value: Any) -> Any:
-    return json.dumps(value, ensure_ascii=False) if field in ("result", "seen") and value is not None else value
+    return as_json(value) if field in ("result", "seen") and value is not None else value
 
 
 def _run(row: tuple[Any, ...]) -> Run:
     run = Run(*row)
     if row[-3] is not None:
-        run.result = json.loads(row[-3])
-    run.seen = {} if row[-1] == "{}" else json.loads(row[-1])
+        run.result = from_json(row[-3])
+    run.seen = {} if row[-1] == "{}" else from_json(row[-1])
     return run
 
 
@@ -307,10 +306,10 @@ def _task(row: tuple[Any, ...]) -> Task:
     task = Task(*row)
     task.priority = PRIORITIES[row[_PRIORITY]]
     task.soft = bool(row[_SOFT])
-    task.metadata = {} if row[_METADATA] == "{}" else json.loads(row[_METADATA])
+    task.metadata = {} if row[_METADATA] == "{}" else from_json(row[_METADATA])
     if row[_EVIDENCE] is not None:
-        task.evidence = json.loads(row[_EVIDENCE])
+        task.evidence = from_json(row[_EVIDENCE])
     verifying: Any = task.verifying
     if verifying is not None:
-        task.verifying = json.loads(verifying)
+        task.verifying = from_json(verifying)
     return task

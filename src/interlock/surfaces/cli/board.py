@@ -11,6 +11,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from interlock import words
 from interlock.agent import Update
 from interlock.client import Team
 from interlock.clock import seconds
@@ -124,7 +125,9 @@ class Board:
         if task.state == "ready" and task.failures:
             return f"attempt {task.failures} failed, tried again soon"
         if task.state == "done":
-            return "verified" if task.evidence and task.evidence.get("passed") else "done, unverified"
+            if not (task.evidence and task.evidence.get("passed")):
+                return "done, unverified"
+            return f"verified{words.after_failed_checks(task.rounds)}"
         return (task.output or "").splitlines()[0] if task.output and task.state in ("deadletter", "blocked") else ""
 
 

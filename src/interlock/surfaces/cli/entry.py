@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import click
 
-from interlock.errors import InterlockError, InvalidRequest
+from interlock.errors import InterlockError, InternalError, InvalidRequest, StorageError
 from interlock.surfaces.cli.call import Call, as_json, explain
 from interlock.surfaces.cli.inject import silence_stdout
 from interlock.surfaces.cli.tree import cli
@@ -37,9 +37,26 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         silence_stdout()
         return REFUSED
+    except Exception as error:  # boundary: people get a sentence; whoever looks into it, the traceback
+        return _refused(_unforeseen(error), call.json or asks_for_json(arguments))
     finally:
         call.close()
     return result if isinstance(result, int) else 0
+
+
+def _unforeseen(error: Exception) -> InterlockError:
+    if os.environ.get("INTERLOCK_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error)
+    if isinstance(error, OSError):
+        where = f": {error.filename}" if error.filename else ""
+        return StorageError(f"The system refused: {error.strerror or error}{where}.", path=error.filename)
+    said = f"{type(error).__name__}: {error}".splitlines()[0]
+    return InternalError(
+        f"Internal error ({said}). This is a defect of Interlock: please report it. With INTERLOCK_DEBUG=1 the same "
+        "command shows where it happened."
+    )
 
 
 def asks_for_json(arguments: Sequence[str]) -> bool:
@@ -56,9 +73,7 @@ def _refused(error: InterlockError, as_document: bool) -> int:
     if as_document:
         click.echo(as_json(error.as_dict()), err=True)
     else:
-        click.echo(f"{click.style('error:', fg='red', bold=True)} {error.message}", err=True)
-        for line in explain(error):
-            click.echo(line, err=True)
+        _print_error(error.message, explain(error))
     return error.exit_code
 
 
@@ -69,5 +84,18 @@ def _wrong_usage(error: click.UsageError, as_document: bool) -> int:
             document["usage"] = error.ctx.get_usage()
         click.echo(as_json(document), err=True)
     else:
-        error.show()
+        _print_error(error.format_message(), _usage_of(error.ctx))
     return USAGE
+
+
+def _usage_of(ctx: click.Context | None) -> list[str]:
+    if ctx is None:
+        return []
+    return [f"  {ctx.get_usage()}", f"  `{ctx.command_path} --help` says more."]
+
+
+def _print_error(message: str, more: Iterable[str]) -> None:
+    """The one way errors look to people."""
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {message}", err=True)
+    for line in more:
+        click.echo(line, err=True)
