@@ -121,12 +121,13 @@ class Voice:
         answer = self._send(envelope)
         if answer is not None and answer.get("applied"):
             moved = [event.type for event in self.world.teams[0].events(seq)[0] if event.task_id == self.task]
-            assert {"task.transitioned", "verify.started"} & set(moved), f"{note} is said to be applied, and moved nothing"
+            assert {"task.transitioned", "verify.started"} & set(moved), f"{note} was applied, and moved nothing"
             self.world.effects[note] = self.world.effects.get(note, 0) + 1
 
     def _send(self, envelope: dict[str, Any]) -> dict[str, Any] | None:
         what = f"says {envelope['type']} about {envelope['taskId']}, run {envelope['runId']}: {envelope['payload']}"
-        if envelope["payload"] is not None and envelope["payload"].get("outcome") != "done" and self.world.chance(0.2):
+        begins_check = (envelope["payload"] or {"outcome": "done"}).get("outcome") == "done"
+        if not begins_check and self.world.chance(0.2):
             self.world.attempt(self.member, f"mails: {what}", lambda: self.team().send(
                 to="lead", content=f"AOF/1 {json.dumps(envelope)}"
             ))  # fmt: skip
@@ -136,9 +137,8 @@ class Voice:
 
     def _routed(self, envelope: dict[str, Any]) -> routing.Answer:
         """As `team.protocol`, but for the verify, which takes its time: the agent may be gone before it has ended."""
-        answer = routing.route(
-            self.world.workspace(), Caller(self.member, self.session), parse(envelope, explicit=True), verifier=self._mark()
-        )
+        caller = Caller(self.member, self.session)
+        answer = routing.route(self.world.workspace(), caller, parse(envelope, explicit=True), verifier=self._mark())
         self._checking = answer.verifying
         return answer
 
