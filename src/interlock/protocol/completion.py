@@ -23,6 +23,10 @@ from interlock.tasks import finish
 from interlock.tasks.transition import move, reopen_run
 
 REASON_CHARS = 500
+CONTENTS_KEPT = 50
+"""How many contents are remembered of each kind."""
+MOVED = "moved"
+"""The kind, in `Run.seen`, of results that have moved the run's task."""
 
 
 def review_required(task: Task) -> bool:
@@ -66,9 +70,11 @@ def handle_completion(act: Act, incoming: Incoming) -> Handled:
         **payload.as_json(),
     }  # fmt: skip
     run = act.rows.runs.get(task.id, task.run) if task.run else None
-    if run is not None and (task.owner is not None or run.member == name):
+    if run is not None and task.owner is None and run.member != name:
+        run = None  # Whoever speaks was never at it.
+    if run is not None:
         record(act, run, fields, source="message", applied=digest(fields))
-    return Handled(task, apply(act, task, fields, name, incoming.verifier))
+    return Handled(task, apply(act, task, run, fields, name, incoming.verifier))
 
 
 def record(act: Act, run: Run, fields: dict[str, Any], *, source: str, applied: str | None, **more: Any) -> None:
@@ -85,8 +91,9 @@ def digest(fields: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def apply(act: Act, task: Task, fields: dict[str, Any], author: str, verifier: str | None) -> bool:
-    """Take the task where the result in `fields` leads; false where it is there, or cannot go there."""
+def apply(act: Act, task: Task, run: Run | None, fields: dict[str, Any], author: str, verifier: str | None) -> bool:
+    """Take the task where the result in `fields` leads; false where it is there, or cannot go there, or where the very
+    same result has taken it there before: a report that is repeated, or comes twice, moves its task once."""
     outcome: str = fields["outcome"]
     blockers, notes = fields.get("blockers") or [], fields.get("notes")
     act.event("task.completed", task.id, outcome=outcome, run=task.run_id, summary=notes or fields.get("summaryRef"))
@@ -94,8 +101,12 @@ def apply(act: Act, task: Task, fields: dict[str, Any], author: str, verifier: s
     path = resolve_completion_transitions(task, outcome)
     # Nobody's task cannot be reviewed: there is no author to give it back to.
     homeless = task.owner is None and path[:1] != ["blocked"]
-    if task.verifying is not None or homeless or not path or not may_go(task.state, path):
+    mark = digest(fields)
+    moved = [] if run is None else run.seen.get(MOVED, [])
+    if task.verifying is not None or homeless or not path or not may_go(task.state, path) or mark in moved:
         return False
+    if run is not None:
+        act.rows.runs.update(run, seen={**run.seen, MOVED: [*moved[1 - CONTENTS_KEPT :], mark]})
     said = words(blockers, notes)
     reason = f"reported {outcome}: {said}" if said else f"reported {outcome}"
     changes: dict[str, Any] = {} if notes is None else {"output": notes}

@@ -23,14 +23,13 @@ from interlock.mirror.render import is_ours
 from interlock.model.names import SYSTEM
 from interlock.model.task import Run, Task
 from interlock.protocol.authority import member_named
-from interlock.protocol.completion import record
+from interlock.protocol.completion import CONTENTS_KEPT, record
 from interlock.protocol.envelope import Fault, read
 from interlock.protocol.payloads import Model, RunHeartbeat, RunResult
 from interlock.sessions import Act, Caller
 from interlock.workspace import Workspace
 
 FILE_BYTES = 1024 * 1024
-CONTENTS_KEPT = 50
 CLOCK_TICK = 0.05
 """Seconds that a file's time may lie before the moment it was written: file systems take it from a coarser clock."""
 RESULT, HEARTBEAT = "run_result", "run_heartbeat"

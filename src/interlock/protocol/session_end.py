@@ -88,7 +88,7 @@ def apply_within(
     if missing is not None:
         act.event("protocol.message.warning", task.id, reason=missing, type="run_result", path=fields.get("summaryRef"))
     record(act, run, fields, source=source, applied=digest(fields))
-    applied = apply(act, task, fields, run.member, verifier)
+    applied = apply(act, task, run, fields, run.member, verifier)
     waits = task.verifying is not None and task.verifying["process"] == verifier
     return Ended(task, RunResult.model_validate(fields).outcome, applied, waits)
 

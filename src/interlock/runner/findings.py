@@ -91,6 +91,7 @@ class Look:
         self._awake = awake
         self._heartbeat_ttl = float(settings.get("heartbeat_ttl"))
         self._claim_ttl = float(settings.get("claim_ttl"))
+        self._verify_timeout = float(settings.get("verify_timeout"))
 
     def everything(self) -> list[Finding]:
         """All there is to act on, but for `verify`, each run once."""
@@ -108,8 +109,12 @@ class Look:
         found = []
         for task in self._rows.tasks.verifying():
             run = self._rows.runs.get(task.id, task.run)
-            if run is not None and self._eyes.unverified(task, run):
+            if run is None:
+                continue
+            if self._eyes.unverified(task, run):
                 found.append(Finding("verify", task.id, "the process that ran its check is gone", run, task))
+            elif self._overdue(task):
+                found.append(Finding("verify", task.id, "its check was never answered", run, task))
         return found
 
     def run(self, run: Run) -> Finding | None:
@@ -133,6 +138,14 @@ class Look:
             "session_lost", held[0].task_id, reason, session=(member, session),
             evidence={"member": member, "session": session, "process": found[0]},
         )  # fmt: skip
+
+    def _overdue(self, task: Task) -> bool:
+        """Whether a check must have ended by now, and nothing here shows that it goes on: it, or the runner that would
+        see to it, is on another machine."""
+        state = task.verifying or {}
+        ttl = self._verify_timeout + self._heartbeat_ttl
+        late = self._awake >= ttl and seconds(str(state.get("at"))) + ttl <= self._now
+        return late and self._eyes.alive(str(state.get("process") or "")) is not True
 
     def _runners(self) -> Iterator[Finding]:
         for runner in self._rows.runs.runners():

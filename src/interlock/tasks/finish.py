@@ -57,10 +57,10 @@ def finished(act: Act, task: Task, verifier: str | None, changes: dict[str, Any]
         return _settle(act, task, changes)
     round_ = task.rounds + 1
     state = {"run": task.run, "round": round_, "process": verifier, "at": act.at}
+    # Where it had ended with less than a whole result, its run goes on while we look at the whole one.
+    reopen_run(act, task)
     if task.state == "review":
-        # It was in review with less than a whole result; its run goes on while we look at the whole one.
         withdraw_questions(act, task, "reported as done")
-        reopen_run(act, task)
         act.rows.tasks.update(task, verifying=state, updated_at=act.at, **changes)
         act.topics.add("tasks")
     else:

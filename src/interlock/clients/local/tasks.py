@@ -232,8 +232,8 @@ def verifier_is_gone(task: Task) -> bool:
 
 
 def author_lives(act: Act, task: Task) -> bool:
-    """Whether the session that did the task still has a living process."""
+    """Whether the session that did the task still has a living process; one that nobody here can see has none."""
     return any(
-        session == task.session and process is not None and lives(process) is not False
+        session == task.session and process is not None and bool(lives(process))
         for session, process in act.rows.team.living_sessions(str(task.owner))
     )
