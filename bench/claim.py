@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from bench import homes
@@ -116,7 +115,8 @@ def bare(home: str, member: str) -> Callable[[], Any]:
 
 def until_none(claim: Callable[[], str | None]) -> tuple[list[str], list[float]]:
     """What was claimed until nothing was left, and how long each took, in ms."""
-    tasks, taken = [], []
+    tasks: list[str] = []
+    taken: list[float] = []
     while True:
         before = time.perf_counter_ns()
         task = claim()

@@ -26,8 +26,8 @@ AT = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
 def directory() -> Iterator[Path]:
     """A directory for one scenario, gone at the very end.
 
-    Not earlier: for minutes after thousands of files were removed some file systems (ext4 without a journal) are ten times
-    slower at making new ones, and the next scenario would pay for the last.
+    Not earlier: for minutes after thousands of files were removed some file systems (ext4 without a journal) are ten
+    times slower at making new ones, and the next scenario would pay for the last.
     """
     path = tempfile.mkdtemp(prefix="interlock-bench-")
     atexit.register(shutil.rmtree, path, ignore_errors=True)

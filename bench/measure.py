@@ -51,8 +51,8 @@ def at_least_times(bound: float) -> Goal:
 class Row:
     """One measured piece of work.
 
-    `measured` and `floor` are in `unit`, taken in the same run, so that a slow or busy machine shifts both. The goals are
-    what we promise ourselves; they are shown, and judged by people.
+    `measured` and `floor` are in `unit`, taken in the same run, so that a slow or busy machine shifts both. The goals
+    are what we promise ourselves; they are shown, and judged by people.
     """
 
     work: str

@@ -282,14 +282,20 @@ class Team(Tasks, Mailing, People, Speech, Protocol):
         """What needs you, what is done with its evidence, what failed and why, what it cost."""
 
     def output(self, task: str, run: int | None = None) -> tuple[str, int]:
-        """(path, run number) of the log of a run's output, the newest by default.
-
-        Raises:
-            RunNotFound: that run, or its log, does not exist.
-        """
+        """(path, run number) of the log of a run's output, the newest by default. Raises RunNotFound without one."""
 
     def verify_pending(self) -> list[Task]:
         """Run the verify of tasks whose verifier is gone; answers those tasks."""
+
+    def poll(self, *, dry_run: bool = False) -> dict[str, Any]:
+        """Take up, once, what nobody works on any more (AOF-61); `dry_run` only says what that would be.
+
+        Returns:
+            `{"actions": [{"type", "task_id", "reason"}], "actions_executed": n}`, `stale_heartbeat` not counted.
+
+        Raises:
+            LedgerBusy: what was done stands; the next poll does the rest.
+        """
 
     def doctor(self, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
         """Check ledger, files and mirror: `{"healthy": bool, "findings": [{"level", "what", "path", "repaired",
@@ -315,11 +321,12 @@ class Home(Protocol):
         """Make a team. Nothing is left behind when that fails."""
 
     def team(self, name: str) -> Team:
-        """The team of that name.
+        """The team of that name. Raises InvalidTeamName, TeamNotFound."""
 
-        Raises:
-            InvalidTeamName, TeamNotFound.
-        """
+    def mailing(
+        self, name: str, member: str, *, session: str | None = None, run: int | None = None, face: str = "python"
+    ) -> Mailing:
+        """Only the mail of a team, as `member` sees it: quick to open, for hooks."""
 
     def teams(self) -> list[str]:
         """Names of all teams, sorted."""

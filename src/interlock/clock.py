@@ -76,19 +76,25 @@ class ManualClock:
 
     def __init__(self, start: float = 1_795_000_000.0) -> None:
         self._now = start
+        self._ticks = 0.0
         self._ids = 0
 
     def now(self) -> float:
         return self._now
 
     def monotonic(self) -> float:
-        return self._now
+        return self._ticks
 
     def sleep(self, seconds: float) -> None:
         self.advance(seconds)
 
     def advance(self, seconds: float) -> None:
-        """Move time forward (or, for a clock that was set back, backward)."""
+        """Let time pass; below zero only the clock on the wall is set back."""
+        self._now += seconds
+        self._ticks += max(seconds, 0.0)
+
+    def jump(self, seconds: float) -> None:
+        """Set the clock on the wall forward or back, while no time passes."""
         self._now += seconds
 
     def new_id(self) -> str:

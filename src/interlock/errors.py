@@ -25,6 +25,7 @@
     │   ├── InvalidTransition        invalid_transition
     │   ├── StaleRun                 stale_run
     │   ├── NotAwaitingResponse      not_awaiting_response
+    │   ├── MessageRefused           message_refused          (its own code is the reason of the refusal)
     │   ├── MembersRunning           members_running
     │   └── RunnerAlive              runner_alive
     ├── LimitReached
@@ -38,7 +39,8 @@
     ├── LedgerUnusable               ledger_unusable          (damaged, too new, or on a network file system)
     ├── StorageError                 storage_error            (the file system refused; nothing was half-written)
     ├── AgentError                   agent_error              (an agent program could not be started or spoken to)
-    └── NotAvailable                 not_available            (announced, but not in this version)
+    ├── NotAvailable                 not_available            (announced, but not in this version)
+    └── InternalError                internal_error           (a defect of Interlock itself: please report it)
 
 On every face an error is `{"error": code, "message": sentence, ...details}`; the message says what to do next.
 This module stays free of imports: the hook command pays for every one of them at each start.
@@ -211,6 +213,16 @@ class NotAwaitingResponse(Conflict):
     code = "not_awaiting_response"
 
 
+class MessageRefused(Conflict):
+    """An AOF/1 message was refused; the error's own code is the reason, such as `unauthorized_agent` or `stale_run`."""
+
+    code = "message_refused"
+
+    def __init__(self, reason: str, message: str, **details: Any) -> None:
+        super().__init__(message, **details)
+        self.code = reason
+
+
 class MembersRunning(Conflict):
     """The team still has members at work; they must be asked or stopped first."""
 
@@ -304,3 +316,9 @@ def error_codes() -> dict[str, str]:
         found[kind.code] = (kind.__doc__ or "").splitlines()[0]
         waiting.extend(kind.__subclasses__())
     return found
+
+
+class InternalError(InterlockError):
+    """Something nobody foresaw: a defect of Interlock itself. With INTERLOCK_DEBUG set the command line shows where."""
+
+    code = "internal_error"

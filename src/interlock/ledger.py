@@ -13,15 +13,15 @@ every backend to this page. Code imports this module for types only: hooks do no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from interlock.ledger_work import GraphRows, RunRows, TaskRows
 from interlock.model.event import Event
 from interlock.model.handoff import Handoff
 from interlock.model.message import Message
 from interlock.model.question import Question
-from interlock.model.task import Run, Task
 from interlock.model.team import Member, Team
 
 
@@ -85,118 +85,11 @@ class TeamRows(Protocol):
     def living_sessions(self, member: str) -> list[tuple[str, str | None]]:
         """(session, process) of the sessions of that member that have not ended."""
 
+    def session(self, member: str, session: str) -> tuple[str | None, str | None] | None:
+        """(process, gone since) of that session; gone since null while it is not known to be gone, or to have ended."""
 
-class TaskRows(Protocol):
-    """Tasks and their Work Logs."""
-
-    def insert(self, task: Task) -> int:
-        """Store a new task and answer its `n`; `n` and `rank` of `task` are set to it."""
-
-    def update(self, task: Task, **changes: Any) -> None:
-        """Write these fields, in the row and in `task`."""
-
-    def get(self, task_id: str) -> Task | None:
-        """The task with exactly that id."""
-
-    def ids_ending(self, suffix: str, limit: int) -> list[str]:
-        """Ids that end in `-<suffix>`, the newest first."""
-
-    def by_plan_key(self, key: str) -> Task | None:
-        """The newest task made from that key of a plan."""
-
-    def planned(self) -> list[Task]:
-        """The newest task of each plan key."""
-
-    def select(
-        self,
-        *,
-        states: Iterable[str] | None = None,
-        owner: str | None = None,
-        limit: int | None = None,
-        after: int = 0,
-    ) -> list[Task]:
-        """Tasks in order of creation; `states` none means all but deleted ones, `after` is an `n` to go on from."""
-
-    def next_ready(self, member: str, *, shell: bool | None, now: str) -> Task | None:
-        """The ready task that `member` should take: most urgent, then oldest. `shell`: only tasks with (or without)
-        a command of their own."""
-
-    def ready(self, limit: int) -> list[Task]:
-        """The ready queue in its order."""
-
-    def ready_after(self, now: str) -> str | None:
-        """The earliest `not_before` after `now` among ready tasks."""
-
-    def owned(self, member: str) -> list[Task]:
-        """Tasks that member holds now."""
-
-    def current(self) -> dict[str, str]:
-        """For each owner the task in progress it took last."""
-
-    def counts(self) -> dict[str, int]:
-        """How many tasks are in each state."""
-
-    def add_log(self, task_id: str, at: str, author: str, text: str) -> None:
-        """Append a Work Log line."""
-
-    def log(self, task_id: str) -> list[tuple[str, str, str]]:
-        """The Work Log as (at, author, text)."""
-
-
-class GraphRows(Protocol):
-    """Who waits for whom. Edges outlive completion."""
-
-    def add(self, blocker: str, blocked: str) -> bool:
-        """Store an edge; false where it stood already."""
-
-    def remove(self, blocker: str, blocked: str) -> bool:
-        """Drop an edge; false where there was none."""
-
-    def blockers(self, task_id: str) -> list[tuple[str, str]]:
-        """(id, state) of everything the task waits or waited for."""
-
-    def dependents(self, task_id: str) -> list[str]:
-        """Ids of everything that waits or waited for the task."""
-
-    def open_dependents(self, task_id: str) -> list[Task]:
-        """The dependents of a task that are not final."""
-
-    def edges(self) -> list[tuple[str, str]]:
-        """All edges as (blocker, blocked)."""
-
-    def edges_of(self, task_ids: Sequence[str]) -> list[tuple[str, str, str, str]]:
-        """(blocker, its state, blocked, its state) of every edge that touches one of those."""
-
-    def rank(self, task_id: str) -> int:
-        """The task's rank (see `model.graph`)."""
-
-    def set_ranks(self, ranks: Mapping[str, int]) -> None:
-        """Store new ranks."""
-
-
-class RunRows(Protocol):
-    """Attempts at tasks."""
-
-    def begin(self, run: Run) -> None:
-        """Store a new run."""
-
-    def update(self, run: Run, **changes: Any) -> None:
-        """Write these fields, in the row and in `run`."""
-
-    def get(self, task_id: str, number: int) -> Run | None:
-        """That run."""
-
-    def of_task(self, task_id: str) -> list[Run]:
-        """All runs of a task, oldest first."""
-
-    def of_session(self, task_id: str, session: str) -> Run | None:
-        """The newest run of the task that belonged to that session."""
-
-    def open(self) -> list[Run]:
-        """Runs that have not ended."""
-
-    def open_count(self) -> int:
-        """How many of them a runner drives: claims made by hand take nobody's place."""
+    def note_gone(self, member: str, session: str, at: str) -> None:
+        """Note since when the process of a session is known to be gone, unless that is noted already."""
 
 
 class MessageRows(Protocol):

@@ -21,7 +21,6 @@ were checked right before (through a pidfd where there is one), never to a group
 from __future__ import annotations
 
 import os
-import signal
 import time
 
 from interlock import process_table
@@ -131,6 +130,8 @@ def end_marked(token: str, grace: float) -> bool:
 
 
 def _end(identity: Identity | None, token: str | None, grace: float) -> bool:
+    import signal  # with its enums it costs the hook command, which ends nobody, 3 ms at each start
+
     asked: set[tuple[int, int]] = set()
     patience = time.monotonic() + max(grace, 0.0)
     number = signal.SIGTERM
@@ -180,8 +181,10 @@ def _members(identity: Identity | None, token: str | None) -> dict[int, Row]:
     return found
 
 
-def _send(row: Row, number: signal.Signals) -> None:
+def _send(row: Row, number: int) -> None:
     """Signal that very process; one that is gone, or another user's, is left to the next look."""
+    import signal
+
     try:
         handle = os.pidfd_open(row.pid)
     except (AttributeError, OSError):

@@ -6,9 +6,12 @@ So far the reviews of tasks ask here (`tasks.finish`); this module lists what is
 from __future__ import annotations
 
 from interlock.errors import InvalidRequest, NotAwaitingResponse, QuestionNotFound
-from interlock.ledger import Rows
 from interlock.model.question import Question
 from interlock.model.task import Task
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from interlock.ledger import Rows
 
 APPROVE = "approve"
 CHANGES = "changes:"

@@ -20,7 +20,7 @@ def sections(found: dict[str, Any]) -> list[tuple[str, list[Item]]]:
     parts: list[tuple[str, list[Item]]] = [
         ("Needs you", [("?", need["text"], [need["verb"]], "") for need in found["needs_me"]]),
         ("Done", [_done(task) for task in found["done"]]),
-        ("Failed", [_failed(task) for task in found["failed"]]),
+        ("Failed", [_failed(task, found["team"]) for task in found["failed"]]),
         ("What happened", [_incident(one) for one in found["incidents"]]),
         ("Left", [_left(task) for task in found["left"]]),
         ("Cancelled", [("-", _named(task), [], "") for task in found["cancelled"]]),
@@ -112,7 +112,8 @@ def _done(task: dict[str, Any]) -> Item:
     found = task["evidence"]
     if task["verified"]:
         took = f" in {words.span(float(found['seconds']))}" if found.get("seconds") is not None else ""
-        proof = f"verified: {found.get('command')} (exit code {found.get('exit_code')}{took})"
+        proof = f"verified{words.after_failed_checks(task['failed_checks'])}: "
+        proof += f"{found.get('command')} (exit code {found.get('exit_code')}{took})"
     else:
         proof = "done, unverified"
     by = f"by {task['by']}" if task["by"] else ""
@@ -123,10 +124,10 @@ def _done(task: dict[str, Any]) -> Item:
     return ("+", _named(task), [line for line in more if line], "")
 
 
-def _failed(task: dict[str, Any]) -> Item:
+def _failed(task: dict[str, Any], team: str) -> Item:
     first, *rest = str(task["reason"] or "no reason was given").strip().splitlines() or [""]
     took = f"{words.count(task['runs'], 'run')}, {words.span(task['seconds'])}"
-    more = [first, f"{took}; interlock task retry {task['task_id']}"]
+    more = [first, f"{took}; interlock task retry {task['task_id']} --team {team}"]
     return ("!", _named(task), more, "\n".join(rest[-TAIL_LINES:]).strip("\n"))
 
 

@@ -6,7 +6,6 @@ the default. Values are int, float, bool or text, told by the default. Team-scop
 
 from __future__ import annotations
 
-import json
 import os
 
 from interlock.errors import ConfigParseError, InvalidRequest
@@ -197,10 +196,16 @@ def read_file(path: str) -> dict[str, Any]:
     """
     try:
         with open(path, encoding="utf-8") as file:
-            values = json.load(file)
+            text = file.read()
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
+        raise ConfigParseError(f"{path} cannot be read: {error}. Mend or remove it.", path=path) from error
+    import json  # only where there is such a file: the hook command pays for each module
+
+    try:
+        values = json.loads(text)
+    except ValueError as error:
         raise ConfigParseError(f"{path} cannot be read as JSON: {error}. Mend or remove it.", path=path) from error
     if not isinstance(values, dict):
         raise ConfigParseError(f"{path} must hold one JSON object of settings.", path=path)

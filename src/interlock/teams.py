@@ -12,7 +12,6 @@ from interlock.errors import (
     MemberLimit,
     MembersRunning,
 )
-from interlock.ledger import Rows
 from interlock.model.message import escaped
 from interlock.model.names import LEAD, check_member_name, check_session_key, check_text, sanitized
 from interlock.model.task import FINAL, HELD, STATUS
@@ -21,6 +20,10 @@ from interlock.sessions import Act, unknown_member
 from interlock.settings import known
 from interlock.tasks.finish import ask_reviewer
 from interlock.tasks.transition import end_run, move, waiting_state
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from interlock.ledger import Rows
 
 PERMISSIONS = ("ask", "workspace", "read-only", "unattended")
 

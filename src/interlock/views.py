@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from interlock.ledger import Rows
 from interlock.model.task import BROKEN, FINAL, HELD, Task
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from interlock.ledger import Rows
 
 
 def complete(rows: Rows, tasks: list[Task]) -> list[Task]:

@@ -13,7 +13,7 @@ import pytest
 
 import interlock
 from interlock.client import Home, Team
-from interlock.errors import TeamNotFound
+from interlock.errors import LedgerUnusable, TeamNotFound
 from tests.behaviours.mirrored import assert_files_agree, python
 
 
@@ -351,3 +351,23 @@ def test_a_team_that_lost_its_ledger_is_named(home: Home, team: Team) -> None:
 def test_settings_that_cannot_be_read_are_a_finding(home: Home, team: Team) -> None:
     Path(home.path, "settings.json").write_text("{broken")
     assert "settings.json cannot be read" in " ".join(serious(home.doctor(repair=True)))
+
+
+def test_a_schema_that_something_else_has_changed_is_a_finding(home: Home, team: Team) -> None:
+    meddle(team, "ALTER TABLE tasks RENAME COLUMN rounds TO circles")
+    with pytest.raises(LedgerUnusable, match="not the one this version of Interlock expects"):
+        team.tasks()
+    with pytest.raises(LedgerUnusable, match="not the one this version of Interlock expects"):
+        team.create_task("One more")
+    for result in (home.doctor(), home.doctor("alpha"), team.doctor()):
+        [finding] = [found for found in result["findings"] if found["level"] == "error"]
+        assert "rounds" in finding["what"] and not result["healthy"]
+
+
+def test_task_files_that_nobody_made_through_the_ledger_are_listed_and_left_alone(home: Home, team: Team) -> None:
+    file = Path(team.directory, "tasks", "ready", "TASK-2020-01-01-001.md")
+    file.write_text("mine")
+    result = home.doctor(repair=True)
+    assert result["healthy"]
+    assert [found["path"] for found in result["findings"]] == [str(file)]
+    assert file.read_text() == "mine"

@@ -43,8 +43,8 @@ def test_a_request_is_laid_beside_the_child(team: Team, pair: tuple[str, str]) -
     written = json.loads((inputs(team, child) / "handoff.json").read_text())
     assert {name: value for name, value in written.items() if name != "digest"} == request["payload"]
     page = (inputs(team, child) / "handoff.md").read_text()
-    for words in ("# Handoff Request", "ada", "bob", "2026-02-11T12:00:00.000Z", "## Acceptance Criteria",
-                  "- All tests pass", "- tests/report.md", "- src/a.py\n- src/b.py", "- No new dependencies"):  # fmt: skip
+    said = ("# Handoff Request", "ada", "bob", "2026-02-11T12:00:00.000Z", "## Acceptance Criteria")
+    for words in (*said, "- All tests pass", "- tests/report.md", "- src/a.py\n- src/b.py", "- No new dependencies"):
         assert words in page
     [event] = since(team, before, "delegation.requested")
     assert event.payload == {"parent_task_id": parent, "from_agent": "ada", "to_agent": "bob", "depth": 1}

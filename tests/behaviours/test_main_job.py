@@ -143,7 +143,7 @@ def test_a_check_that_fails_three_times_ends_in_deadletter_with_its_output(place
     assert "verify failed 3 times" in str(place.task("one").output)
     assert "it is still wrong" in str(place.task("one").output)
     (need,) = place.needs("deadletter")
-    assert need["verb"] == f"interlock task retry {place.task('one').id}"
+    assert need["verb"] == f"interlock task retry {place.task('one').id} --team crew"
 
 
 def test_a_check_that_cannot_be_read_or_takes_too_long_is_a_failed_check(place: Place) -> None:
@@ -333,7 +333,9 @@ def test_a_review_by_a_human_ends_the_run_and_approval_lets_a_later_one_go_on(pl
     place.stage({"one": {"run": "true", "review": "human"}, "two": {"run": "true", "blocked_by": ["one"]}})
     assert place.drive() == "finished"
     assert place.states() == {"one": "review", "two": "backlog"}
-    assert [need["verb"] for need in place.needs("review")] == [f"interlock task approve {place.task('one').id}"]
+    assert [need["verb"] for need in place.needs("review")] == [
+        f"interlock task approve {place.task('one').id} --team crew"
+    ]
     place.team.approve("one")
     assert place.drive() == "finished"
     assert place.states() == {"one": "done", "two": "done"}

@@ -188,14 +188,14 @@ def test_a_pass_killed_while_it_set_a_run_aside_is_done_again(team: Team) -> Non
     team.claim(task.id, by="bob")
     team.heartbeat(task.id, by="bob")
     team.release(task.id, by="bob")
-    position = Path(team.directory, ".mirror.json").read_bytes()
+    position = Path(team.directory, ".mirror.position").read_bytes()
     heartbeat, run = (runs / "run_heartbeat.json").read_bytes(), (runs / "run.json").read_bytes()
     team.claim(task.id, by="bob")
     # As if only the heartbeat had been moved, and nothing else done.
     (runs / "run.json").write_bytes(run)
     (runs / "run_heartbeat.json").write_bytes(heartbeat)
     (runs / "attempts/1/run.json").unlink()
-    Path(team.directory, ".mirror.json").write_bytes(position)
+    Path(team.directory, ".mirror.position").write_bytes(position)
     assert_files_agree(team)
     assert not (runs / "run_heartbeat.json").exists()
 
@@ -295,7 +295,7 @@ def occupy_with_fifo(path: Path) -> None:
 
 @pytest.mark.req("CORE-EC.1", "CORE-FR-002")
 @pytest.mark.parametrize("occupy", [occupy_with_directory, occupy_with_link, occupy_with_fifo])
-@pytest.mark.parametrize("name", ["tasks/in-progress/{id}.md", "runs/{id}/run.json", ".mirror.json"])
+@pytest.mark.parametrize("name", ["tasks/in-progress/{id}.md", "runs/{id}/run.json", ".mirror.position"])
 def test_what_lies_in_the_way_makes_files_wait_and_the_commit_stands(team: Team, name: str, occupy: Any) -> None:
     task = team.create_task("Write it")
     path = Path(team.directory, name.format(id=task.id))
@@ -356,7 +356,7 @@ def test_a_torn_position_has_everything_written_again(team: Team, content: bytes
     team.send(to="bob", content="hello")
     Path(team.directory, "tasks", "ready", "TASK-1999-01-01-001.md").write_text("foreign")
     file_of(team, team.task("001")).unlink()
-    Path(team.directory, ".mirror.json").write_bytes(content)
+    Path(team.directory, ".mirror.position").write_bytes(content)
     team.task("001")
     Path(team.directory, "tasks", "ready", "TASK-1999-01-01-001.md").unlink()
     assert_files_agree(team)

@@ -6,7 +6,7 @@ import os
 import signal
 
 from interlock.model.names import SYSTEM
-from interlock.runner import recovery
+from interlock.runner import scheduler
 from interlock.sessions import Caller
 from tests.behaviours.driving import SHELL, Place, follow, pids, running
 
@@ -141,9 +141,9 @@ def test_a_second_runner_takes_over_only_what_a_dead_one_left(place: Place) -> N
     with place.runner() as runner:
         follow(place.team, lambda event: event.type == "run.started")
         workspace = place.team._workspace  # type: ignore[attr-defined]
-        assert recovery.take_up(workspace) == []
+        assert scheduler.take_up(workspace) == []
         os.kill(runner.pid, signal.SIGKILL)
         runner.wait()
-        assert recovery.take_up(workspace) == [place.task("one").id]
-        assert recovery.take_up(workspace) == []
+        assert scheduler.take_up(workspace) == [place.task("one").id]
+        assert scheduler.take_up(workspace) == []
     assert place.states() == {"one": "ready"}

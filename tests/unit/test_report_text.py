@@ -19,7 +19,7 @@ def found() -> dict[str, Any]:
     brief = {"task_id": "TASK-2026-01-31-001", "subject": NASTY, "key": "one", "state": "done", "priority": "normal"}
     brief |= {"assignee": None, "completed_at": "2026-01-31T10:00:00.000Z"}
     evidence = {"command": "true", "exit_code": 0, "seconds": 0.5, "passed": True, "tail": NASTY}
-    counted = {"runs": 2, "attempts": 2, "seconds": 61.0, "by": "bob"}
+    counted = {"runs": 2, "attempts": 2, "seconds": 61.0, "by": "bob", "failed_checks": 1}
     return {
         "team": "crew",
         "since": None,
@@ -39,7 +39,15 @@ def found() -> dict[str, Any]:
 
 def test_the_text_says_everything_and_steers_no_terminal(found: dict[str, Any]) -> None:
     text = "\n".join(report_text.as_text(found))
-    for wanted in ("Needs you", "verified: true", "was killed", "in deadletter", "bob", "2 runs", "4 runs in 1m"):
+    for wanted in (
+        "Needs you",
+        "was killed",
+        "in deadletter",
+        "bob",
+        "2 runs",
+        "4 runs in 1m",
+        "verified after 1 failed check: true",
+    ):
         assert wanted in text
     assert "\x07" not in text
     assert not re.findall(r"\x1b(?!\[[0-9;]*m)", text) and "\x1b[31m\x07" not in text

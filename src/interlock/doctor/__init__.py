@@ -14,7 +14,14 @@ from typing import Any
 from interlock.clock import iso
 from interlock.doctor import home as home_level
 from interlock.doctor.adopt import adopt as adopt_edits
-from interlock.doctor.files import BACKUPS, backups, examine_leftovers, examine_mirror, examine_permissions
+from interlock.doctor.files import (
+    BACKUPS,
+    backups,
+    examine_leftovers,
+    examine_mirror,
+    examine_permissions,
+    examine_unknown_tasks,
+)
 from interlock.doctor.findings import Finding, report
 from interlock.doctor.invariants import faults
 from interlock.errors import InterlockError, LedgerUnusable, TeamNotFound
@@ -90,12 +97,16 @@ def _team(workspace: Workspace, repair: bool, adopt: bool, inspect: Inspect | No
     if broken:
         said = "; ".join(broken[:5]) + ("; …" if len(broken) > 5 else "")
         return _unusable(directory, f"The ledger is damaged: {said}.", inspect)
-    findings = _ledger(workspace, repair)
+    try:
+        findings = _ledger(workspace, repair)
+    except LedgerUnusable as error:
+        return _unusable(directory, error.message, inspect)
     if adopt:
         workspace.mirror.rebuild()  # Keeps aside what is edited in its place.
         findings += adopt_edits(workspace)
     findings += examine_mirror(workspace, repair=repair)
     findings += examine_leftovers(directory, repair=repair)
+    findings += examine_unknown_tasks(workspace)
     findings += examine_permissions(directory, repair=repair)
     findings += [Finding("info", "A backup of the ledger.", path) for path in backups(directory)]
     return findings

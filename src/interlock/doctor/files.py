@@ -8,9 +8,11 @@ import stat
 from collections.abc import Iterator
 
 from interlock.doctor.findings import Finding
+from interlock.doctor.invariants import every_task
 from interlock.mirror import PENDING
 from interlock.mirror.files import EDITED, FILE_MODE
 from interlock.mirror.rebuild import compare
+from interlock.model.task import STATES
 from interlock.workspace import Workspace
 
 SHOWN = 50
@@ -100,6 +102,29 @@ def examine_leftovers(directory: str, *, repair: bool) -> list[Finding]:
     for path in _links(directory):
         what = "A symbolic link lies where files are written; nothing is written through it. Remove it."
         findings.append(Finding("error", what, path))
+    return findings
+
+
+def examine_unknown_tasks(workspace: Workspace) -> list[Finding]:
+    """Task files of tasks that the ledger does not know: somebody's own, so they are listed and left alone."""
+    below = os.path.join(workspace.directory, "tasks")
+    lying = {
+        os.path.join(below, state, name): name.removesuffix(".md")
+        for state in STATES
+        for name in _names(os.path.join(below, state))
+        if name.endswith(".md") and "." not in name.removesuffix(".md")  # others are edits that were kept
+    }
+    if not lying:
+        return []
+    with workspace.ledger.snapshot() as rows:
+        known = {task.id for task in every_task(rows)}
+    unknown = [path for path, id in lying.items() if id not in known]
+    what = (
+        "The ledger knows no such task. The file changes nothing and is left alone; `interlock task create` makes one."
+    )
+    findings = [Finding("info", what, path) for path in unknown[:SHOWN]]
+    if len(unknown) > SHOWN:
+        findings.append(Finding("info", f"… and {len(unknown) - SHOWN} more such files.", below))
     return findings
 
 

@@ -15,7 +15,6 @@ warning `mirror_pending`, and the team's next verb, a read too, tries again befo
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from binascii import crc32
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 PENDING = "mirror_pending"
 LOCK = ".mirror.lock"
-POSITION = ".mirror.json"
+POSITION = ".mirror.position"
 PATIENCE = 2.0
 """Seconds a verb waits for another process's pass."""
 LONGEST_PAUSE = 0.002
@@ -56,17 +55,27 @@ class Position:
         try:
             if int(sum_, 16) != crc32(text):
                 return None
-            fields = json.loads(text)
-            found.seq = int(fields["seq"])
-            found.owed = [(str(kind), str(name)) for kind, name in fields["owed"]]
-            found.inboxes = {str(name): (int(size), int(n)) for name, (size, n) in fields["inboxes"].items()}
-        except (AttributeError, KeyError, TypeError, ValueError):
+            seq, *rest = text.decode().split("\t")
+            found.seq = int(seq)
+            for word in rest:
+                kind, name, *numbers = word.split("=")
+                if numbers:
+                    size, n = numbers
+                    found.inboxes[name] = (int(size), int(n))
+                else:
+                    found.owed.append((kind, name))
+        except ValueError:
             return None
         return found
 
     def as_bytes(self) -> bytes:
-        """The reverse of `parse`: one line of JSON, after its checksum, since the file is written in place."""
-        text = json.dumps({"seq": self.seq, "owed": self.owed, "inboxes": self.inboxes}).encode()
+        """The reverse of `parse`: one line after its checksum, since the file is written in place.
+
+        Not JSON: every verb reads this, and the hook command would pay for the module at each start.
+        """
+        owed = [f"{kind}={name}" for kind, name in self.owed]
+        inboxes = [f"inbox={name}={size}={n}" for name, (size, n) in self.inboxes.items()]
+        text = "\t".join([str(self.seq), *owed, *inboxes]).encode()
         return b"%08x %b\n" % (crc32(text), text)
 
     def covers(self, head: int) -> bool:

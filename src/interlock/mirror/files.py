@@ -17,8 +17,8 @@ from interlock.clock import iso
 EDITED = ".edited-"
 KEPT = 64
 KEPT_DEPTH = 2
-"""Directories that are kept open during a pass, and how deep they may lie: those of states, inboxes and runs. Deeper ones
-are moved about with their tasks."""
+"""Directories kept open during a pass, and how deep they may lie: those of states, inboxes and runs. Deeper ones are
+moved about with their tasks."""
 FILE_MODE = 0o600
 DIRECTORY_MODE = 0o700
 

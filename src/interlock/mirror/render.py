@@ -138,6 +138,8 @@ def run_file(run: Run, task: Task) -> bytes:
     metadata: dict[str, Any] = {}
     if run.ended_at is not None:
         metadata = {"endedAt": run.ended_at, "outcome": run.outcome, "reason": run.reason}
+        if run.outcome == "expired":
+            metadata |= {"expiredAt": run.ended_at, "expiredReason": run.reason}
     return _json(
         {
             "taskId": run.task_id,

@@ -14,16 +14,20 @@ import json
 from typing import Any
 
 from interlock.model.names import HUMAN
-from interlock.model.task import HELD, Run, Task
+from interlock.model.task import Run, Task
 from interlock.protocol.authority import Refused, existing, member_named, not_stale, sender
 from interlock.protocol.envelope import Envelope
 from interlock.protocol.message import Handled, Incoming, may_go, words, write_log
 from interlock.protocol.payloads import CompletionReport
 from interlock.sessions import Act
 from interlock.tasks import finish, review
-from interlock.tasks.transition import move
+from interlock.tasks.transition import move, reopen_run
 
 REASON_CHARS = 500
+CONTENTS_KEPT = 50
+"""How many contents are remembered of each kind."""
+MOVED = "moved"
+"""The kind, in `Run.seen`, of results that have moved the run's task."""
 
 
 def review_required(task: Task) -> bool:
@@ -70,9 +74,11 @@ def handle_completion(act: Act, incoming: Incoming) -> Handled:
         **payload.as_json(),
     }  # fmt: skip
     run = act.rows.runs.get(task.id, task.run) if task.run else None
-    if run is not None and (task.owner is not None or run.member == name):
+    if run is not None and task.owner is None and run.member != name:
+        run = None  # Whoever speaks was never at it.
+    if run is not None:
         record(act, run, fields, source="message", applied=digest(fields))
-    return Handled(task, apply(act, task, fields, name, incoming.verifier))
+    return Handled(task, apply(act, task, run, fields, name, incoming.verifier))
 
 
 def _verdict(act: Act, envelope: Envelope, task: Task, payload: CompletionReport) -> Handled:
@@ -106,8 +112,9 @@ def digest(fields: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def apply(act: Act, task: Task, fields: dict[str, Any], author: str, verifier: str | None) -> bool:
-    """Take the task where the result in `fields` leads; false where it is there, or cannot go there."""
+def apply(act: Act, task: Task, run: Run | None, fields: dict[str, Any], author: str, verifier: str | None) -> bool:
+    """Take the task where the result in `fields` leads; false where it is there, or cannot go there, or where the very
+    same result has taken it there before: a report that is repeated, or comes twice, moves its task once."""
     outcome: str = fields["outcome"]
     blockers, notes = fields.get("blockers") or [], fields.get("notes")
     act.event("task.completed", task.id, outcome=outcome, run=task.run_id, summary=notes or fields.get("summaryRef"))
@@ -115,8 +122,12 @@ def apply(act: Act, task: Task, fields: dict[str, Any], author: str, verifier: s
     path = resolve_completion_transitions(task, outcome)
     # Nobody's task cannot be reviewed: there is no author to give it back to.
     homeless = task.owner is None and path[:1] != ["blocked"]
-    if task.verifying is not None or homeless or not path or not may_go(task.state, path):
+    mark = digest(fields)
+    moved = [] if run is None else run.seen.get(MOVED, [])
+    if task.verifying is not None or homeless or not path or not may_go(task.state, path) or mark in moved:
         return False
+    if run is not None:
+        act.rows.runs.update(run, seen={**run.seen, MOVED: [*moved[1 - CONTENTS_KEPT :], mark]})
     said = words(blockers, notes)
     reason = f"reported {outcome}: {said}" if said else f"reported {outcome}"
     changes: dict[str, Any] = {} if notes is None else {"output": notes}
@@ -133,7 +144,8 @@ def apply(act: Act, task: Task, fields: dict[str, Any], author: str, verifier: s
 
 
 def stop(act: Act, task: Task, reason: str, output: str) -> None:
-    """Take the task to blocked."""
-    changes: dict[str, Any] = {"verifying": None} if task.state in HELD else {}
-    move(act, task, "blocked", reason=reason, output=output, **changes)
+    """Take the task to blocked; whoever holds it goes on holding it, in the run it had."""
+    if task.state == "review":
+        reopen_run(act, task)
+    move(act, task, "blocked", reason=reason, output=output)
     act.event("task.blocked", task.id, reason=output)

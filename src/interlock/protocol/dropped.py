@@ -23,14 +23,13 @@ from interlock.mirror.render import is_ours
 from interlock.model.names import SYSTEM
 from interlock.model.task import Run, Task
 from interlock.protocol.authority import member_named
-from interlock.protocol.completion import record
+from interlock.protocol.completion import CONTENTS_KEPT, record
 from interlock.protocol.envelope import Fault, read
 from interlock.protocol.payloads import Model, RunHeartbeat, RunResult
 from interlock.sessions import Act, Caller
 from interlock.workspace import Workspace
 
 FILE_BYTES = 1024 * 1024
-CONTENTS_KEPT = 50
 CLOCK_TICK = 0.05
 """Seconds that a file's time may lie before the moment it was written: file systems take it from a coarser clock."""
 RESULT, HEARTBEAT = "run_result", "run_heartbeat"
@@ -72,13 +71,24 @@ def adopt(workspace: Workspace, task_id: str) -> None:
         return
     found = [_kept_aside(one) for one in found]
     with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
-        task = act.rows.tasks.get(task_id)
-        run = act.rows.runs.get(task_id, task.run) if task is not None and task.run else None
-        if task is None or run is None or task.state != "in-progress":
-            return
-        for one in found:
-            if not _known(run, one):
-                _take_in(act, task, run, one)
+        adopt_within(act, task_id, found)
+
+
+def adopt_within(act: Act, task_id: str, found: Iterable[Found]) -> None:
+    """Take these files of that task's run in, inside a transaction that is under way."""
+    task = act.rows.tasks.get(task_id)
+    run = act.rows.runs.get(task_id, task.run) if task is not None and task.run else None
+    if task is None or run is None or task.state != "in-progress":
+        return
+    for one in found:
+        if not _known(run, one):
+            _take_in(act, task, run, one)
+
+
+def with_heartbeat(directory: str, task_ids: Iterable[str]) -> list[str]:
+    """Those of these tasks in whose run's directory a heartbeat lies. One question to the file system for each."""
+    base = os.path.join(directory, "runs", "")
+    return [task_id for task_id in task_ids if os.access(f"{base}{task_id}/{HEARTBEAT}.json", os.F_OK)]
 
 
 def _kept_aside(found: Found) -> Found:

@@ -65,7 +65,7 @@ def route(
         return refusal(parsed)
     incoming = prepare(workspace, parsed, verifier)
     try:
-        with workspace.act(caller) as act:
+        with workspace.act(caller, acknowledge=True) as act:
             answer = within(act, parsed, incoming, handlers)
     except HandlerFailed as failure:
         with workspace.act(caller) as act:

@@ -71,10 +71,14 @@ def apply_recorded(workspace: Workspace, caller: Caller, task_id: str, number: i
         return None
     missing = missing_file(workspace, task_id, run.result.get("summaryRef"))
     with workspace.act(caller, acknowledge=False) as act:
-        return _apply(act, task_id, number, missing, verifier)
+        return apply_within(act, task_id, number, missing=missing, verifier=verifier)
 
 
-def _apply(act: Act, task_id: str, number: int, missing: str | None, verifier: str) -> Ended | None:
+def apply_within(
+    act: Act, task_id: str, number: int, *, missing: str | None, verifier: str | None, source: str = "session_end"
+) -> Ended | None:
+    """As `apply_recorded`, inside a transaction that is under way. `missing`: what is odd about its summary's file;
+    `source`: why it is applied now. Without a `verifier` whoever polls next runs the verify."""
     task, run = act.rows.tasks.get(task_id), act.rows.runs.get(task_id, number)
     if task is None or run is None or run.result is None or not unapplied(run):
         return None
@@ -83,8 +87,8 @@ def _apply(act: Act, task_id: str, number: int, missing: str | None, verifier: s
     fields = run.result
     if missing is not None:
         act.event("protocol.message.warning", task.id, reason=missing, type="run_result", path=fields.get("summaryRef"))
-    record(act, run, fields, source="session_end", applied=digest(fields))
-    applied = apply(act, task, fields, run.member, verifier)
+    record(act, run, fields, source=source, applied=digest(fields))
+    applied = apply(act, task, run, fields, run.member, verifier)
     waits = task.verifying is not None and task.verifying["process"] == verifier
     return Ended(task, RunResult.model_validate(fields).outcome, applied, waits)
 

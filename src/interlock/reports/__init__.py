@@ -5,8 +5,8 @@ Faces turn it into text, Markdown or a page (`report_text`); nothing here format
 
 from __future__ import annotations
 
-from interlock.reports.needs import may_take, needs_me
+from interlock.reports.needs import in_team, may_take, needs_me
 from interlock.reports.night import report
 from interlock.reports.present import last_words, status
 
-__all__ = ["last_words", "may_take", "needs_me", "report", "status"]
+__all__ = ["in_team", "last_words", "may_take", "needs_me", "report", "status"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from interlock.ledger import Rows
 from interlock.model.names import HUMAN
 from interlock.model.question import Question
 from interlock.model.task import BROKEN, Task
@@ -13,13 +12,18 @@ from interlock.model.team import Member
 from interlock.tasks.review import reviewer_of
 from interlock.views import complete
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from interlock.ledger import Rows
+
 READY_LOOKED_AT = 1000
 
 
 def needs_me(rows: Rows) -> list[dict[str, Any]]:
     """Everything that waits for a person, most pressing first: `{kind, task_id, text, verb}`.
 
-    `kind` is a question's, or `review`, `blocked`, `deadletter`, `broken`, `unclaimable`, `stopped`, `held`.
+    `kind` is a question's, or `review`, `blocked`, `deadletter`, `broken`, `unclaimable`, `stopped`, `held`. `verb`
+    names the team: ids are counted per team, so without it a task of another team could be hit.
     """
     people = {member.name: member for member in rows.team.members()}
     questions = rows.questions.open()
@@ -44,7 +48,15 @@ def needs_me(rows: Rows) -> list[dict[str, Any]]:
         owner = people.get(str(task.owner))
         if owner is not None and owner.role != "member":
             found.append(_need("held", task, f"{owner.name} holds it", "complete"))
+    team = rows.team.get().name
+    for need in found:
+        need["verb"] = in_team(need["verb"], team)
     return found
+
+
+def in_team(verb: str, team: str) -> str:
+    """A command line that acts in that team, wherever it is typed."""
+    return f"{verb} --team {team}"
 
 
 def may_take(task: Task, name: str, agent: str | None) -> bool:

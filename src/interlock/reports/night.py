@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from interlock.clock import seconds
-from interlock.ledger import Rows
 from interlock.model.names import HUMAN
 from interlock.model.task import FINAL, Run, Task
 from interlock.reports.needs import first_line, needs_me
 from interlock.views import complete
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from interlock.ledger import Rows
 
 FINE = ("done", "released", "blocked", "awaiting-response")
 """Outcomes of a run that are no incident."""
@@ -25,7 +28,7 @@ def report(rows: Rows, team: str, since: str | None, now: str) -> dict[str, Any]
     """
     tasks = complete(rows, rows.tasks.select())
     by_id = {task.id: task for task in tasks}
-    runs = {task.id: rows.runs.of_task(task.id) for task in tasks if task.run}
+    runs = {task.id: _real(rows.runs.of_task(task.id)) for task in tasks if task.run}
     done = [task for task in tasks if task.state == "done" and (since is None or (task.completed_at or "") >= since)]
     return {
         "team": team,
@@ -64,6 +67,11 @@ def why_left(task: Task, by_id: dict[str, Task], now: str) -> str:
             return "waits for an answer"
         case _:
             return first_line(task.output) or "is blocked"
+
+
+def _real(runs: list[Run]) -> list[Run]:
+    """Without runs that nobody worked in: a rejection opens one, and gives it back at once where its author is gone."""
+    return [run for run in runs if run.outcome != "released" or run.ended_at != run.started_at]
 
 
 def _reviewer(task: Task) -> str:
@@ -106,6 +114,7 @@ def _done(task: Task, runs: list[Run], now: str) -> dict[str, Any]:
         "by": task.owner,
         "runs": len(runs),
         "attempts": task.attempt,
+        "failed_checks": task.rounds,
         "seconds": _length(runs, now),
         "output": task.output,
     }

@@ -6,12 +6,16 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from interlock.ledger import Rows
-from interlock.model.names import SYSTEM
+from interlock.model.names import HUMAN, LEAD, SYSTEM
 from interlock.model.task import Task
 from interlock.output import plain
 from interlock.reports.needs import needs_me
+from interlock.tasks.review import under_review
 from interlock.views import complete
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from interlock.ledger import Rows
 
 NEXT_SHOWN = 10
 LAST_WORDS = 200
@@ -19,13 +23,14 @@ TAIL_BYTES = 4096
 
 
 def status(rows: Rows, team: str, log_path: Callable[[str, int, str], str], now: str) -> dict[str, Any]:
-    """What needs a human, what runs since when with its last words, what is next.
+    """What needs a human, what runs since when with its last words, what waits for somebody, what is next.
 
     `log_path` answers where the output of a run (task id, number, kind) is kept. `runner` is the process that drives
     the team, if one has signed on, `workers` those that wait for work; neither says that it still lives. `status` of
-    the team is active or paused.
+    the team is active or paused. `unread` counts the mail of those who are told of it nowhere else.
     """
     held = complete(rows, rows.tasks.select(states=["in-progress", "awaiting-response", "blocked", "review"]))
+    reviews = {task.id: run.member for task in held if (run := under_review(rows, task)) is not None}
     own, members = rows.team.get(), [member for member in rows.team.members() if member.role == "member"]
     return {
         "team": team,
@@ -35,7 +40,10 @@ def status(rows: Rows, team: str, log_path: Callable[[str, int, str], str], now:
         "runner": own.runner,
         "workers": [process for _, process in rows.team.living_sessions(SYSTEM)],
         "needs_me": needs_me(rows),
-        "running": [_running(task, log_path) for task in held],
+        "running": [
+            _running(task, reviews.get(task.id), log_path) for task in held if task.id in reviews or _at_work(task)
+        ],
+        "waiting": [_held(task) for task in held if task.id not in reviews and not _at_work(task)],
         "next": [
             {
                 "task_id": task.id,
@@ -50,6 +58,7 @@ def status(rows: Rows, team: str, log_path: Callable[[str, int, str], str], now:
         ],
         "counts": rows.tasks.counts(),
         "retry_at": rows.tasks.ready_after(now),
+        "unread": {name: number for name in (HUMAN, LEAD) if (number := rows.messages.unread_of(name))},
     }
 
 
@@ -64,10 +73,21 @@ def last_words(path: str) -> str | None:
     return next((line.strip()[:LAST_WORDS] for line in reversed(lines) if line.strip()), None)
 
 
-def _running(task: Task, log_path: Callable[[str, int, str], str]) -> dict[str, Any]:
+def _at_work(task: Task) -> bool:
+    """Whether something is done about a task that somebody holds: by its owner, or by its check."""
+    return task.state == "in-progress" or task.verifying is not None
+
+
+def _running(task: Task, reviewer: str | None, log_path: Callable[[str, int, str], str]) -> dict[str, Any]:
     words = None
     if task.verifying is not None:
-        words = last_words(log_path(task.id, task.run, "verify")) or f"checking: {task.verify}"
+        printed = last_words(log_path(task.id, task.run, "verify"))
+        words = f"checking: {task.verify}" + (f" · {printed}" if printed else "")
+    member = reviewer or task.owner
+    return {**_held(task), "member": member, "last_words": words or last_words(log_path(task.id, task.run, "output"))}
+
+
+def _held(task: Task) -> dict[str, Any]:
     return {
         "task_id": task.id,
         "subject": task.subject,
@@ -76,5 +96,4 @@ def _running(task: Task, log_path: Callable[[str, int, str], str]) -> dict[str, 
         "state": task.state,
         "since": task.claimed_at,
         "attempt": task.attempt,
-        "last_words": words or last_words(log_path(task.id, task.run, "output")),
     }

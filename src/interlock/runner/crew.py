@@ -27,10 +27,12 @@ from interlock.executor import Executor
 from interlock.model.task import Run, Task
 from interlock.model.team import Member
 from interlock.notifier import woken
-from interlock.runner import launcher, office, rechecking, recovery
+from interlock.runner import launcher, office, rechecking
 from interlock.runner.assignment import Terms
+from interlock.runner.findings import Eyes, Finding
 from interlock.runner.lifesigns import lives
 from interlock.runner.outlook import LOST, nothing_left
+from interlock.runner.scheduler import Scheduler
 from interlock.runner.stop import Stop
 from interlock.runner.worker import Worker
 from interlock.sessions import Caller
@@ -80,6 +82,8 @@ class Crew:
         self._rechecking: dict[str, anyio.CancelScope] = {}
         self._recovering = False
         self._own = processes.current().as_text()
+        self._eyes = _CrewEyes(self, self._own, take_over)
+        self._scheduler = Scheduler(workspace, interval=LOOK_AGAIN, eyes=self._eyes)
         self._rouse = anyio.Event()
         self._deaf: Exception | None = None
 
@@ -302,22 +306,23 @@ class Crew:
         """Take up what processes left that are gone: beside everything else, since ending programs takes its time."""
         if self._recovering:
             return
-        found, verifying = await anyio.to_thread.run_sync(
-            lambda: (recovery.abandoned(self._workspace, self._is_abandoned), recovery.verifying(self._workspace))
-        )
-        for task, run in verifying:
-            if task.id not in self._rechecking and self._is_unverified(task, run):
-                self._rechecking[task.id] = scope = anyio.CancelScope()
-                group.start_soon(self._recheck, task, run, scope)
+        found, verifying = await anyio.to_thread.run_sync(lambda: (self._scheduler.look(), self._scheduler.verifies()))
+        for one in verifying:
+            if one.task is not None and one.run is not None and one.task.id not in self._rechecking:
+                self._rechecking[one.task.id] = scope = anyio.CancelScope()
+                group.start_soon(self._recheck, one.task, one.run, scope)
         if found:
             self._recovering = True
-            group.start_soon(self._take_up)
+            group.start_soon(self._take_up, found)
 
-    async def _take_up(self) -> None:
+    async def _take_up(self, found: list[Finding]) -> None:
+        def take_up() -> None:
+            self._scheduler.written_down(self._scheduler.carry_out(found))
+
         try:
-            await anyio.to_thread.run_sync(recovery.take_up, self._workspace, self._is_abandoned)
+            await anyio.to_thread.run_sync(take_up)
         except InterlockError as error:
-            self._hear("", "", Update("notice", f"what a dead runner left was not taken up: {error.message}"))
+            self._hear("", "", Update("notice", f"what nobody works on was not taken up: {error.message}"))
             await anyio.sleep(1.0)
         finally:
             self._recovering = False
@@ -327,7 +332,7 @@ class Crew:
         try:
             with scope:
                 hear = partial(self._hear, run.member, task.id)
-                await rechecking.recheck(self._workspace, task, run, partial(self._is_abandoned, run), hear)
+                await rechecking.recheck(self._workspace, task, run, partial(self._eyes.gone, run), hear)
         except Exception as error:  # boundary: one task's check must not end the others' work
             self._hear(run.member, task.id, Update("notice", f"its check could not be run: {error}"))
             await anyio.sleep(LOOK_AGAIN)
@@ -335,28 +340,9 @@ class Crew:
             del self._rechecking[task.id]
             self._rouse.set()
 
-    def _is_abandoned(self, run: Run) -> bool:
-        """Whether nobody drives that run: its runner is gone, or it is ours and no worker of ours is at it.
-
-        The second happens when this process has driven the team before and was stopped, or could not write down how a
-        run ended.
-        """
-        if run.runner is None:
-            return False
-        if run.runner == self._own:
-            return not any((task.id, task.run) == (run.task_id, run.number) for task in list(self._busy.values()))
-        alive = lives(run.runner)
-        return alive is False or (alive is None and self._take_over)
-
-    def _is_unverified(self, task: Task, run: Run) -> bool:
-        """Whether the task's verify was begun by a process that is gone, and is for us to run."""
-        if run.runner not in (None, self._own) and not self._is_abandoned(run):
-            return False  # Its own runner, which lives, sees to it.
-        process = str((task.verifying or {}).get("process") or "")
-        if process.partition("#")[0] == self._own:
-            return self._is_abandoned(run)
-        alive = lives(process)
-        return alive is False or (alive is None and self._take_over)
+    def drives(self, run: Run) -> bool:
+        """Whether one of our workers is at that run."""
+        return any((task.id, task.run) == (run.task_id, run.number) for task in list(self._busy.values()))
 
     def _nothing_left(self) -> bool:
         crew = [worker.member for worker in self._workers.values()]
@@ -384,6 +370,26 @@ class Crew:
                 self._on_update(member, task_id, update)
             except Exception as error:  # boundary: foreign code; `work` raises it in the end
                 self._deaf = error
+
+
+class _CrewEyes(Eyes):
+    """A crew knows of its own runs which of them somebody is at, and may have been told that another machine is gone.
+
+    A run of ours that no worker is at: this process has driven the team before and was stopped, or could not write down
+    how the run ended.
+    """
+
+    def __init__(self, crew: Crew, own: str, take_over: bool) -> None:
+        self.own = own
+        self._crew = crew
+        self._take_over = take_over
+
+    def alive(self, process: str) -> bool | None:
+        found = lives(process)
+        return False if found is None and self._take_over else found
+
+    def gone(self, run: Run) -> bool:
+        return not self._crew.drives(run) if run.runner == self.own else super().gone(run)
 
 
 def _hired_as(member: Member) -> tuple[object, ...]:

@@ -13,7 +13,7 @@ from interlock.tasks.review import reviewer_of
 
 READY_LOOKED_AT = 10_000
 
-LOST = frozenset({"reclaimed", "cancelled", "deleted", "superseded"})
+LOST = frozenset({"reclaimed", "cancelled", "deleted", "superseded", "expired"})
 """Outcomes of a run whose task was taken away from it."""
 
 

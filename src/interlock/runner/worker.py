@@ -242,10 +242,11 @@ class Worker:
         if evidence is None:
             return None
         found = evidence.as_dict()
+        mark = str((task.verifying or {}).get("process"))
 
         def decide() -> Task:
             with self._workspace.act(caller, acknowledge=False) as act:
-                return finish.verified(act, find(act.rows, task.id), found, run=task.run)
+                return finish.verified(act, find(act.rows, task.id), found, run=task.run, verifier=mark)
 
         return await self._in_thread(decide)
 

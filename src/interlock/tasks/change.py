@@ -12,7 +12,7 @@ from interlock.sessions import Act
 from interlock.tasks.claim import claim, must_hold, refuse_stale
 from interlock.tasks.create import check_fields, member_named
 from interlock.tasks.finish import ask_reviewer, check_reason, complete
-from interlock.tasks.transition import end_run, illegal, move, waiting_state, withdraw_questions
+from interlock.tasks.transition import end_run, illegal, move, reopen_run, waiting_state, withdraw_questions
 
 GATES = ("review", "verify", "command")
 """What decides whether work is good enough, or what is run; not for who merely does the work to change."""
@@ -117,6 +117,7 @@ def unblock(act: Act, task: Task) -> Task:
         raise illegal(task, "is not blocked")
     if task.owner == act.name:
         must_hold(act, task)
+        reopen_run(act, task)  # Ended where it had reported before, or where its program was thought to be gone.
         move(act, task, "in-progress", reason="unblocked")
     else:
         _must_lead_or_hold(act, task, "unblock")

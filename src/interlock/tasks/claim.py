@@ -13,9 +13,9 @@ from interlock.model.names import SYSTEM
 from interlock.model.task import HELD, Run, Task
 from interlock.sessions import Act
 from interlock.settings import Settings
-from interlock.tasks.transition import end_run, illegal, move, waiting_state
+from interlock.tasks.transition import end_run, illegal, lease, move, waiting_state
 
-LOST = frozenset({"superseded", "reclaimed", "failed"})
+LOST = frozenset({"superseded", "reclaimed", "failed", "expired"})
 """How a run ends that was taken from its session."""
 
 
@@ -213,8 +213,8 @@ def _take_over(act: Act, task: Task, runner: str | None) -> Task:
 
 
 def open_run(act: Act, task: Task, runner: str | None) -> None:
-    """Begin the run that `task.run` now numbers, for its present owner and session."""
-    ttl = act.settings.get("claim_ttl")
+    """Begin the run that `task.run` now numbers, for its present owner and session. One that a runner drives is heard
+    of from the first; one begun by hand has a lease only where `claim_ttl` gives it one (decision 11)."""
     act.rows.runs.begin(
         Run(
             task_id=task.id,
@@ -228,7 +228,7 @@ def open_run(act: Act, task: Task, runner: str | None) -> None:
             runner=runner,
             process=None,
             heartbeat_at=None,
-            expires_at=act.later(ttl) if ttl else None,
+            expires_at=lease(act, runner is not None),
             beats=0,
         )
     )

@@ -57,10 +57,10 @@ def finished(act: Act, task: Task, verifier: str | None, changes: dict[str, Any]
         return _settle(act, task, changes)
     round_ = task.rounds + 1
     state = {"run": task.run, "round": round_, "process": verifier, "at": act.at}
+    # Where it had ended with less than a whole result, its run goes on while we look at the whole one.
+    reopen_run(act, task)
     if task.state == "review":
-        # It was in review with less than a whole result; its run goes on while we look at the whole one.
         withdraw_questions(act, task, "reported as done")
-        reopen_run(act, task)
         act.rows.tasks.update(task, verifying=state, updated_at=act.at, **changes)
         act.topics.add("tasks")
     else:
@@ -162,11 +162,19 @@ def reject(act: Act, task: Task, reason: str, *, author_lives: bool) -> Task:
 
 
 def fail(
-    act: Act, task: Task, reason: str, *, counts: bool = True, output: str | None = None, pause: float = 0.0
+    act: Act,
+    task: Task,
+    reason: str,
+    *,
+    counts: bool = True,
+    output: str | None = None,
+    pause: float = 0.0,
+    lapsed: str | None = None,
 ) -> Task:
     """The run of the task ended without a result. The task is tried again after a growing delay; after `retries`
     failed attempts it goes to deadletter with the cause on it. `counts` false: the run used up no attempt, and the
-    next one may begin after `pause` seconds.
+    next one may begin after `pause` seconds. `lapsed`: it ended because its lease ran out, by `stale_heartbeat` or
+    `lease_expired`; the way back into the queue is then called `<lapsed>_reclaim` (AOF-61.04, 61.11).
 
     Raises:
         as `claim.must_hold`.
@@ -175,7 +183,7 @@ def fail(
     failures = task.failures + (1 if counts else 0)
     own = task.metadata.get("retries")
     limit = own if isinstance(own, int) and not isinstance(own, bool) else act.settings.get("retries")
-    end_run(act, task, "failed" if counts else "reclaimed", reason)
+    end_run(act, task, "expired" if lapsed else "failed" if counts else "reclaimed", lapsed or reason)
     if counts and failures > limit:
         act.event("task.failed", task.id, run=task.run_id, attempt=failures, reason=reason, retry_at=None)
         text = f"{reason}\n\n{output}" if output else reason
@@ -190,7 +198,8 @@ def fail(
     else:
         retry_at = act.later(pause) if pause else None
         act.event("task.reclaimed", task.id, run=task.run_id, reason=reason)
-    move(act, task, waiting_state(task), reason=reason, failures=failures, not_before=retry_at, verifying=None)
+    hop = f"{lapsed}_reclaim" if lapsed else reason
+    move(act, task, waiting_state(task), reason=hop, failures=failures, not_before=retry_at, verifying=None)
     return task
 
 

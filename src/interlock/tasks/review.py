@@ -116,7 +116,8 @@ def abstain(act: Act, task: Task, reason: str) -> None:
 
 
 def author_lives(act: Act, task: Task) -> bool:
-    """Whether the session that did the task still has a living process that could hear of a verdict.
+    """Whether the session that did the task still has a living process that could hear of a verdict,
+    as far as anybody here can see.
 
     The session of a runner's program cannot: it has had its prompt, and the findings need a new one.
     """
@@ -130,7 +131,7 @@ def author_lives(act: Act, task: Task) -> bool:
 
 def _lives(process: str) -> bool:
     try:
-        return processes.alive(processes.Identity.parse(process.partition("#")[0])) is not False
+        return processes.alive(processes.Identity.parse(process.partition("#")[0])) is True
     except InvalidRequest:
         return False
 

@@ -47,6 +47,8 @@ def move(act: Act, task: Task, *path: str, reason: str | None = None, **changes:
         # `from` is a keyword, so the payload cannot be given by name.
         act.event("task.transitioned", task.id, **{"from": origin, "to": target, "reason": reason})
     act.topics.add("tasks")
+    if end == "in-progress" and start in HELD:
+        _renew_lease(act, task)
     if end in FINAL and start not in FINAL:
         act.rows.team.count_open(-1)
     waited = start in ("awaiting-response", "blocked") and end in ("in-progress", "review")
@@ -88,6 +90,19 @@ def reopen_run(act: Act, task: Task) -> None:
     run = act.rows.runs.get(task.id, task.run) if task.run else None
     if run is not None and run.ended_at is not None:
         act.rows.runs.update(run, ended_at=None, outcome=None, reason=None)
+
+
+def lease(act: Act, heartbeats: bool) -> str | None:
+    """Until when a run may be silent from now on; null where nobody expects to hear of it."""
+    ttl = act.settings.get("heartbeat_ttl" if heartbeats else "claim_ttl")
+    return act.later(ttl) if ttl else None
+
+
+def _renew_lease(act: Act, task: Task) -> None:
+    """The task comes back to its run: while it waited for somebody else, nobody could expect to hear of the run."""
+    run = act.rows.runs.get(task.id, task.run) if task.run else None
+    if run is not None and run.ended_at is None and run.expires_at is not None:
+        act.rows.runs.update(run, expires_at=lease(act, run.runner is not None or run.heartbeat_at is not None))
 
 
 def withdraw_questions(act: Act, task: Task, reason: str) -> None:

@@ -35,7 +35,6 @@ def test_the_hooks_own_modules_load_nothing_heavy() -> None:
     assert not ({*SLOW, "re", "json"} & set(ran.stdout.split()))
 
 
-@pytest.mark.xfail(strict=False, reason="the local client loads everything about tasks with the first team")
 def test_the_hook_loads_nothing_heavy(interlock: Interlock, team: str, tmp_path: object) -> None:
     interlock("message", "send", "--to", "tester", "hi")
     heavy = SLOW & loaded("--home", f"{tmp_path}/home", "inject", "--as", "tester")

@@ -129,7 +129,7 @@ def test_a_deleted_task_is_out_of_sight(interlock: Interlock, task: Create) -> N
     gone = task("T1")
     task("T2", "--blocked-by", gone)
     answer = interlock("task", "delete", gone)
-    assert answer.code == 0 and "still wait for it" in answer.err
+    assert answer.code == 0 and "002 still waits for it" in answer.err
     assert [one["subject"] for one in interlock("--json", "task", "list").json["tasks"]] == ["T2"]
     assert interlock("--json", "task", "list", "--status", "deleted").json["tasks"][0]["id"] == gone
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,11 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from ruamel.yaml import YAML
 
+from interlock.app import connect
+from interlock.errors import AgentError
 from interlock.plan import reading
 from interlock.plan.schema import json_schema
+from interlock.runner.staging import check_limits
 
 HEAD: dict[str, Any] = {"members": {"ada": {"agent": "shell"}, "bob": {"agent": "claude"}}}
 
@@ -90,3 +94,15 @@ tasks:
 """  # noqa: E501
     assert reading.faults_of(contract, "p.yaml") == []
     assert valid(YAML(typ="safe", pure=True).load(contract))
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.name)
+def test_every_plan_that_we_ship_can_be_staged_or_waits_only_for_agents_of_a_later_version(
+    path: Path, tmp_path: Path
+) -> None:
+    home = connect(str(tmp_path / "home"))
+    only = pytest.raises(AgentError, match="this version cannot run yet") if path.stem == "feature" else nullcontext()
+    with only:
+        home.stage(str(path), dry_run=True)
+    home.close()
+    check_limits(reading.load(str(path)))

@@ -112,7 +112,7 @@ def test_a_task_id_has_three_digits_or_more(task: str) -> None:
         "task-2026-02-09-001",
         "TASK-2026-02-09-001\n",
         "TASK-２０２６-02-09-001",
-    ],  # noqa: RUF001
+    ],
 )
 def test_anything_else_is_no_task_id(task: str) -> None:
     assert faults(taskId=task) == {"taskId": "taskId must match TASK-YYYY-MM-DD-NNN"}

@@ -61,6 +61,23 @@ class LocalBase:
             yield act
 
 
+def calling(name: str, session: str | None, run: int | None, face: str) -> Caller:
+    """The caller that a face names; a session with an id is noted with the process it lives in.
+
+    Raises:
+        MemberNotFound: the name stands for Interlock itself.
+    """
+    if not isinstance(name, str) or name == SYSTEM:
+        raise MemberNotFound(f"No member {name!r} in this team; that name stands for Interlock itself.", member=name)
+    process = None
+    # A command ends at once, while the agent program that calls it lives on: its process says nothing.
+    if session is not None and face != "cli":
+        from interlock import processes
+
+        process = processes.current().as_text()
+    return Caller(name, session, run, face, process)
+
+
 def plain(metadata: Any) -> Any:
     """A mapping of any kind as a dictionary; anything else as it is, for the rules to refuse."""
     return dict(metadata) if hasattr(metadata, "keys") else metadata

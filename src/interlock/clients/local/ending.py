@@ -9,7 +9,7 @@ from typing import Any
 from interlock import processes, shutdown
 from interlock.errors import Conflict
 from interlock.model.names import SYSTEM
-from interlock.runner import office, recovery
+from interlock.runner import office, recovery, scheduler
 from interlock.runner.lifesigns import lives
 from interlock.sessions import Caller, unknown_member
 from interlock.tasks import finish, review
@@ -58,7 +58,7 @@ def stop_runner(workspace: Workspace, *, now: bool) -> dict[str, Any]:
             _signal(driver, signal.SIGKILL)
             _gone(workspace, driver)
     if now:
-        recovery.take_up(workspace)
+        scheduler.take_up(workspace)
         answer["ended"] += _end_runs(workspace, None)
     answer["gone"] = not running_members(workspace) if now else not drivers
     return answer

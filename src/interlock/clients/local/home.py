@@ -6,7 +6,7 @@ import os
 from contextlib import contextmanager
 
 from interlock import settings as settings_module
-from interlock.clients.local.team import LocalTeam
+from interlock.clients.local.base import calling
 from interlock.errors import MembersRunning, StorageError, TeamExists, TeamLimit, TeamNotFound
 from interlock.model.names import HUMAN, LEAD, check_session_key, check_team_name, sanitized
 from interlock.sessions import Caller
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from interlock.agent import Update
+    from interlock.clients.local.mail import LocalMailing
+    from interlock.clients.local.team import LocalTeam
     from interlock.clock import Clock
     from interlock.executor import Executor
     from interlock.ledger import Ledgers
@@ -98,7 +100,17 @@ class LocalHome:
         return team
 
     def team(self, name: str) -> LocalTeam:
+        from interlock.clients.local.team import LocalTeam
+
         return LocalTeam(self._workspace(name), Caller(HUMAN))
+
+    def mailing(
+        self, name: str, member: str, *, session: str | None = None, run: int | None = None, face: str = "python"
+    ) -> LocalMailing:
+        # Mail alone: a hook that pays for this at every turn loads nothing of tasks.
+        from interlock.clients.local.mail import LocalMailing
+
+        return LocalMailing(self._workspace(name), calling(member, session, run, face))
 
     def teams(self) -> list[str]:
         try:
@@ -293,7 +305,7 @@ class LocalHome:
         elif names:
             hint = f"Teams here: {', '.join(names[:10])}."
         else:
-            hint = f"Create it first: `interlock team create {name}`."
+            hint = f"`interlock run PLAN` makes the team of a plan, `interlock team create {name}` an empty one."
         return TeamNotFound(f"Team {name!r} not found. {hint}", team=name)
 
     def _fill(self, directory: str, name: str, lead: str, workdir: str | None, values: dict[str, Any]) -> None:

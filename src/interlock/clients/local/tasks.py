@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from interlock.clients.local.base import LocalBase, plain, warned, whole
 from interlock.errors import RunNotFound
 from interlock.model.names import HUMAN
-from interlock.model.task import Run, Task, states_named
 from interlock.runner.lifesigns import lives, verifier
-from interlock.sessions import Act
-from interlock.tasks import change, claim, create, depend, finish
 from interlock.tasks.find import find
 from interlock.tasks.review import author_lives
 from interlock.views import complete as completed
 from interlock.views import show
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from interlock.model.task import Run, Task
+    from interlock.sessions import Act
 
 READY_LIMIT = 1_000_000
 
@@ -40,6 +43,8 @@ class LocalTasks(LocalBase):
         metadata: Mapping[str, Any] | None = None,
         by: str | None = None,
     ) -> Task:
+        from interlock.tasks import create
+
         with self._act(by, acknowledge=True) as act:
             task = create.create(
                 act, subject, body=body, type=type, priority=priority, assignee=assignee, blocked_by=blocked_by,
@@ -55,6 +60,8 @@ class LocalTasks(LocalBase):
     def tasks(
         self, *, status: str | None = None, owner: str | None = None, ready: bool = False, limit: int | None = None
     ) -> list[Task]:
+        from interlock.model.task import states_named
+
         with self._workspace.look() as rows:
             if ready:
                 found = [task for task in rows.tasks.ready(READY_LIMIT) if owner in (None, task.reserved_for)][:limit]
@@ -69,9 +76,13 @@ class LocalTasks(LocalBase):
             return found, [edge for edge in rows.graph.edges() if shown.issuperset(edge)]
 
     def claim(self, task: str, *, force: bool = False, take_over: bool = False, by: str | None = None) -> Task:
+        from interlock.tasks import claim
+
         return self._on(task, by, lambda act, found: claim.claim(act, found, force=force, take_over=take_over))
 
     def next_task(self, *, by: str | None = None) -> Task | None:
+        from interlock.tasks import claim
+
         with self._act(by, acknowledge=True) as act:
             member = act.rows.team.member(act.name)
             task = claim.claim_next(act, shell=member is not None and member.agent == "shell")
@@ -80,54 +91,80 @@ class LocalTasks(LocalBase):
         return None if task is None else warned(act, task)
 
     def update(self, task: str, *, by: str | None = None, **fields: Any) -> Task:
+        from interlock.tasks import change
+
         token = verifier()
         updated = self._on(task, by, lambda act, found: change.update(act, found, verifier=token, **fields))
         return self.verify_now(updated, token, by)
 
     def depend(self, task: str, *, on: str, remove: bool = False, by: str | None = None) -> Task:
+        from interlock.tasks import depend
+
         verb = depend.independ if remove else depend.depend
         return self._on(task, by, lambda act, found: verb(act, found, find(act.rows, on)))
 
     def release(self, task: str, *, reason: str | None = None, by: str | None = None) -> Task:
+        from interlock.tasks import claim
+
         return self._on(task, by, lambda act, found: claim.release(act, found, reason))
 
     def complete(self, task: str, *, summary: str | None = None, by: str | None = None) -> Task:
+        from interlock.tasks import finish
+
         token = verifier()
         reported = self._on(task, by, lambda act, found: finish.complete(act, found, summary=summary, verifier=token))
         return self.verify_now(reported, token, by)
 
     def delete(self, task: str, *, by: str | None = None) -> Task:
+        from interlock.tasks import change
+
         return self._on(task, by, change.delete)
 
     def approve(self, task: str, *, summary: str | None = None, by: str | None = None) -> Task:
+        from interlock.tasks import finish
+
         return self._on(task, by, lambda act, found: finish.approve(act, found, summary))
 
     def reject(self, task: str, *, reason: str, by: str | None = None) -> Task:
+        from interlock.tasks import finish
+
         return self._on(
             task, by, lambda act, found: finish.reject(act, found, reason, author_lives=author_lives(act, found))
         )
 
     def retry(self, task: str, *, by: str | None = None) -> Task:
+        from interlock.tasks import change
+
         return self._on(task, by, change.retry)
 
     def cancel(
         self, task: str, *, reason: str | None = None, cascade: bool = False, by: str | None = None
     ) -> list[Task]:
+        from interlock.tasks import change
+
         with self._act(by, acknowledge=True) as act:
             cancelled = change.cancel(act, find(act.rows, task), reason=reason, cascade=cascade)
             completed(act.rows, cancelled)
         return [warned(act, here) for here in cancelled]
 
     def block(self, task: str, *, reason: str, by: str | None = None) -> Task:
+        from interlock.tasks import change
+
         return self._on(task, by, lambda act, found: change.block(act, found, reason))
 
     def unblock(self, task: str, *, by: str | None = None) -> Task:
+        from interlock.tasks import change
+
         return self._on(task, by, change.unblock)
 
     def assign(self, task: str, *, to: str | None, by: str | None = None) -> Task:
+        from interlock.tasks import change
+
         return self._on(task, by, lambda act, found: change.assign(act, found, to))
 
     def heartbeat(self, task: str, *, by: str | None = None) -> Run:
+        from interlock.tasks import claim
+
         with self._act(by) as act:
             return claim.heartbeat(act, find(act.rows, task))
 
@@ -151,6 +188,8 @@ class LocalTasks(LocalBase):
         raise RunNotFound(f"{found.id} has no {what} with output. `interlock task show {found.id}` lists its runs.")
 
     def verify_pending(self) -> list[Task]:
+        from interlock.tasks import finish
+
         with self._workspace.look() as rows:
             waiting = [task for task in rows.tasks.select(states=["review"]) if verifier_is_gone(task)]
         decided = []
@@ -172,6 +211,8 @@ class LocalTasks(LocalBase):
 
     def verify_now(self, task: Task, token: str, by: str | None) -> Task:
         """Run the task's verify, if this call is the one that has to."""
+        from interlock.tasks import finish
+
         if task.state != "review" or task.verifying is None or task.verifying["process"] != token:
             return task
         import anyio

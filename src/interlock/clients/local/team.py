@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from interlock.clients.local.base import calling
 from interlock.clients.local.mail import LocalMailing
 from interlock.clients.local.tasks import LocalTasks
-from interlock.errors import MemberNotFound
-from interlock.model.names import SYSTEM
-from interlock.sessions import Caller
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,16 +25,7 @@ class LocalTeam(LocalTasks, LocalMailing):
     def acting(
         self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python"
     ) -> LocalTeam:
-        if not isinstance(name, str) or name == SYSTEM:
-            raise MemberNotFound(
-                f"No member {name!r} in this team; that name stands for Interlock itself.", member=name
-            )
-        process = None
-        if session is not None:
-            from interlock import processes
-
-            process = processes.current().as_text()
-        return LocalTeam(self._workspace, Caller(name, session, run, face, process))
+        return LocalTeam(self._workspace, calling(name, session, run, face))
 
     def end_session(self) -> None:
         """The caller's session is over; what it was given and never acknowledged will be offered to the next."""
@@ -60,6 +49,11 @@ class LocalTeam(LocalTasks, LocalMailing):
         from interlock.clients.local import speech
 
         return speech.run_result(self, task)
+
+    def poll(self, *, dry_run: bool = False) -> dict[str, Any]:
+        from interlock.runner.scheduler import poll
+
+        return poll(self._workspace, dry_run=dry_run)
 
     def describe(self) -> dict[str, Any]:
         from interlock import teams
@@ -170,9 +164,11 @@ class LocalTeam(LocalTasks, LocalMailing):
 
     def status(self) -> dict[str, Any]:
         from interlock.reports import status
+        from interlock.runner.lifesigns import lives
 
         with self._workspace.look() as rows:
-            return status(rows, self.name, self._workspace.log_path, self._now())
+            found = status(rows, self.name, self._workspace.log_path, self._now())
+        return {**found, "driven": found["runner"] is not None and lives(found["runner"]) is not False}
 
     def report(self, since: str | None = None) -> dict[str, Any]:
         from interlock.reports import report

@@ -135,7 +135,18 @@ def translated(error: Exception) -> Exception:
         )
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return LedgerUnusable(f"The ledger is damaged: {error}. `interlock doctor` says more; backups lie beside it.")
+    if _foreign_schema(error):
+        return LedgerUnusable(
+            f"The ledger's schema is not the one this version of Interlock expects: {error}. Nothing was changed. "
+            "`interlock doctor` says more; backups lie beside it."
+        )
     return error
+
+
+def _foreign_schema(error: Exception) -> bool:
+    """Whether a table or column is missing, which only happens where something else has changed the ledger."""
+    text = str(error)
+    return isinstance(error, sqlite3.OperationalError) and (text.startswith("no such ") or " has no column " in text)
 
 
 def quoted(path: str) -> str:

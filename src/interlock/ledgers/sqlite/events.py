@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 
-from interlock.ledgers.sqlite.table import as_json
+from interlock.ledgers.sqlite.table import as_json, from_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,4 +55,4 @@ def _event(row: tuple[Any, ...]) -> Event:
     from interlock.model.event import Event
 
     seq, type, at, actor, task_id, payload = row
-    return Event(seq, type, at, actor, task_id, json.loads(payload))
+    return Event(seq, type, at, actor, task_id, from_json(payload))

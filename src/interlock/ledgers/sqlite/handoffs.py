@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from interlock.ledgers.sqlite.table import Table, assign
+from interlock.ledgers.sqlite.table import Table, assign, from_json
 from interlock.model.handoff import Handoff
 
 _HANDOFF = "task_id, parent_id, from_agent, to_agent, payload, state, reason, requested_at, answered_at"
@@ -34,5 +33,5 @@ class SqliteHandoffs(Table):
         if row is None:
             return None
         handoff = Handoff(*row)
-        handoff.payload = json.loads(row[4])
+        handoff.payload = from_json(row[4])
         return handoff

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 
-from interlock.ledgers.sqlite.table import marks
+from interlock.ledgers.sqlite.table import as_json, from_json, marks
 from interlock.model.message import Message
 
 TYPE_CHECKING = False
@@ -42,7 +41,7 @@ class SqliteMessages:
                 message.request_id,
                 message.approve,
                 message.reason,
-                json.dumps(message.metadata, ensure_ascii=False) if message.metadata else None,
+                as_json(message.metadata) if message.metadata else None,
                 message.urgent,
                 client_id,
             ),
@@ -155,6 +154,6 @@ class SqliteMessages:
 def _message(row: tuple[Any, ...]) -> Message:
     message = Message(*row)
     message.approve = None if row[12] is None else bool(row[12])
-    message.metadata = None if row[14] is None else json.loads(row[14])
+    message.metadata = None if row[14] is None else from_json(row[14])
     message.urgent = bool(row[15])
     return message

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from typing import Any
 
-from interlock.ledgers.sqlite.table import Table, assign
+from interlock.ledgers.sqlite.table import Table, assign, from_json
 from interlock.model.question import Question
 
 _QUESTION = (
@@ -72,13 +71,13 @@ class SqliteRequests(Table):
 
     def _request(self, row: tuple[Any, ...]) -> dict[str, Any]:
         request = dict(zip(self.columns, row, strict=True))
-        request["asked"] = json.loads(request["asked"])
-        request["answers"] = json.loads(request["answers"])
+        request["asked"] = from_json(request["asked"])
+        request["answers"] = from_json(request["answers"])
         return request
 
 
 def _question(row: tuple[Any, ...]) -> Question:
     question = Question(*row)
-    question.options = json.loads(row[4])
+    question.options = from_json(row[4])
     question.held = bool(row[9])
     return question

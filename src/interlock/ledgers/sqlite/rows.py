@@ -8,15 +8,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from interlock.ledger import (
         EventRows,
-        GraphRows,
         HandoffRows,
         MessageRows,
         QuestionRows,
         RequestRows,
-        RunRows,
-        TaskRows,
         TeamRows,
     )
+    from interlock.ledger_work import GraphRows, RunRows, TaskRows
     from interlock.model.team import Team
 
 

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
+_encode: Callable[[Any], str] | None = None
 
-as_json = json.JSONEncoder(ensure_ascii=False).encode
-"""`value` as JSON text; json.dumps would make a new encoder each time."""
+
+def as_json(value: Any) -> str:
+    """`value` as JSON text, by one encoder; the module is loaded when first needed, since hooks mostly do not."""
+    global _encode
+    if _encode is None:
+        import json
+
+        _encode = json.JSONEncoder(ensure_ascii=False).encode
+    return _encode(value)
+
+
+def from_json(text: str) -> Any:
+    """The reverse of `as_json`."""
+    import json
+
+    return json.loads(text)
 
 
 class Table:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from interlock.ledgers.sqlite.table import Table, assign, marks
+from interlock.ledgers.sqlite.table import Table, as_json, assign, from_json, marks
 from interlock.model.task import FINAL, PRIORITIES, Run, Task
 
 _TASK = (
@@ -107,6 +106,9 @@ class SqliteTasks(Table):
 
     def owned(self, member: str) -> list[Task]:
         return self._many(f"owner=? AND owner IS NOT NULL AND state NOT IN ({_OPEN_STATES}) ORDER BY n", (member,))
+
+    def verifying(self) -> list[Task]:
+        return self._many("verifying IS NOT NULL AND state = 'review' ORDER BY n", ())
 
     def current(self) -> dict[str, str]:
         found = self.connection.execute("SELECT owner, id FROM tasks WHERE state='in-progress' ORDER BY claimed_at, n")
@@ -228,6 +230,44 @@ class SqliteRuns:
         found = self.connection.execute("SELECT count(*) FROM runs WHERE ended_at IS NULL AND runner IS NOT NULL")
         return int(found.fetchone()[0])
 
+    def lapsed(self, now: str) -> list[Run]:
+        return self._select(
+            f"ended_at IS NULL AND expires_at IS NOT NULL AND expires_at <= ? AND {_IN_PROGRESS} ORDER BY expires_at",
+            (now,),
+        )
+
+    def runners(self) -> list[str]:
+        # One step through the index for each runner, however many runs it has.
+        found = self.connection.execute(
+            "WITH RECURSIVE each (runner) AS ("
+            "SELECT min(runner) FROM runs WHERE ended_at IS NULL AND runner IS NOT NULL UNION ALL "
+            "SELECT (SELECT min(r.runner) FROM runs r WHERE r.ended_at IS NULL AND r.runner > each.runner) "
+            "FROM each WHERE each.runner IS NOT NULL) SELECT runner FROM each WHERE runner IS NOT NULL"
+        )
+        return [row[0] for row in found]
+
+    def of_runner(self, runner: str) -> list[Run]:
+        return self._select("ended_at IS NULL AND runner = ? ORDER BY task_id", (runner,))
+
+    def joined(self) -> list[tuple[str, str, str, str | None]]:
+        return self.connection.execute(
+            "SELECT s.member, s.id, s.process, coalesce(s.gone_at, s.ended_at) FROM "
+            "(SELECT DISTINCT member, session FROM runs WHERE ended_at IS NULL AND runner IS NULL) r "
+            "JOIN sessions s ON s.member = r.member AND s.id = r.session WHERE s.process IS NOT NULL"
+        ).fetchall()
+
+    def of_member_session(self, member: str, session: str) -> list[Run]:
+        return self._select(
+            f"ended_at IS NULL AND runner IS NULL AND member = ? AND session = ? AND {_IN_PROGRESS} ORDER BY task_id",
+            (member, session),
+        )
+
+    def unheard(self) -> list[str]:
+        found = self.connection.execute(
+            "SELECT task_id FROM runs WHERE ended_at IS NULL AND runner IS NULL AND heartbeat_at IS NULL"
+        )
+        return [row[0] for row in found]
+
     def _select(self, where: str, values: tuple[Any, ...]) -> list[Run]:
         return [_run(row) for row in self.connection.execute(f"SELECT {_RUN} FROM runs WHERE {where}", values)]
 
@@ -235,6 +275,9 @@ class SqliteRuns:
 _NEW_RUN = (
     "task_id, number, member, session, started_at, ended_at, outcome, reason, runner, process, heartbeat_at, "
     "expires_at, beats"
+)
+_IN_PROGRESS = (
+    "EXISTS (SELECT 1 FROM tasks t WHERE t.id = runs.task_id AND t.run = runs.number AND t.state = 'in-progress')"
 )
 _RUN = f"{_NEW_RUN}, result, applied, seen"
 """What a run reports comes later than the run."""
@@ -244,14 +287,14 @@ _run_values = attrgetter(*_RUN_FIELDS)
 
 
 def _encoded(field: str, value: Any) -> Any:
-    return json.dumps(value, ensure_ascii=False) if field in ("result", "seen") and value is not None else value
+    return as_json(value) if field in ("result", "seen") and value is not None else value
 
 
 def _run(row: tuple[Any, ...]) -> Run:
     run = Run(*row)
     if row[-3] is not None:
-        run.result = json.loads(row[-3])
-    run.seen = {} if row[-1] == "{}" else json.loads(row[-1])
+        run.result = from_json(row[-3])
+    run.seen = {} if row[-1] == "{}" else from_json(row[-1])
     return run
 
 
@@ -263,10 +306,10 @@ def _task(row: tuple[Any, ...]) -> Task:
     task = Task(*row)
     task.priority = PRIORITIES[row[_PRIORITY]]
     task.soft = bool(row[_SOFT])
-    task.metadata = {} if row[_METADATA] == "{}" else json.loads(row[_METADATA])
+    task.metadata = {} if row[_METADATA] == "{}" else from_json(row[_METADATA])
     if row[_EVIDENCE] is not None:
-        task.evidence = json.loads(row[_EVIDENCE])
+        task.evidence = from_json(row[_EVIDENCE])
     verifying: Any = task.verifying
     if verifying is not None:
-        task.verifying = json.loads(verifying)
+        task.verifying = from_json(verifying)
     return task

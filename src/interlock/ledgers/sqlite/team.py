@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
-from interlock.ledgers.sqlite.table import Table, assign
+from interlock.ledgers.sqlite.table import Table, as_json, assign, from_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,15 +31,15 @@ class SqliteTeam(Table):
         from interlock.model.team import Team
 
         row = list(self.connection.execute(f"SELECT {_TEAM} FROM team").fetchone())
-        row[5] = json.loads(row[5])
+        row[5] = from_json(row[5])
         return Team(*row)
 
     def settings(self) -> dict[str, Any]:
         text = self.connection.execute("SELECT settings FROM team").fetchone()[0]
-        return json.loads(text) if text != "{}" else {}
+        return from_json(text) if text != "{}" else {}
 
     def update(self, team: Team, **changes: Any) -> None:
-        encoded = {k: json.dumps(v, ensure_ascii=False) if k == "settings" else v for k, v in changes.items()}
+        encoded = {k: as_json(v) if k == "settings" else v for k, v in changes.items()}
         assignments = ", ".join(f"{name}=?" for name in encoded)
         self.connection.execute(f"UPDATE team SET {assignments}", tuple(encoded.values()))
         assign(team, changes)
@@ -102,7 +100,7 @@ class SqliteTeam(Table):
     def begin_session(self, member: str, session: str, at: str, process: str | None) -> None:
         self.connection.execute(
             "INSERT INTO sessions (member, id, began_at, process) VALUES (?, ?, ?, ?) "
-            "ON CONFLICT (member, id) DO UPDATE SET ended_at = NULL, process = excluded.process",
+            "ON CONFLICT (member, id) DO UPDATE SET ended_at = NULL, gone_at = NULL, process = excluded.process",
             (member, session, at, process),
         )
 
@@ -115,6 +113,17 @@ class SqliteTeam(Table):
         return self.connection.execute(
             "SELECT id, process FROM sessions WHERE member=? AND ended_at IS NULL ORDER BY began_at", (member,)
         ).fetchall()
+
+    def session(self, member: str, session: str) -> tuple[str | None, str | None] | None:
+        found: tuple[str | None, str | None] | None = self.connection.execute(
+            "SELECT process, coalesce(gone_at, ended_at) FROM sessions WHERE member=? AND id=?", (member, session)
+        ).fetchone()
+        return found
+
+    def note_gone(self, member: str, session: str, at: str) -> None:
+        self.connection.execute(
+            "UPDATE sessions SET gone_at=? WHERE member=? AND id=? AND gone_at IS NULL", (at, member, session)
+        )
 
     def touch(self, member: str, session: str, at: str) -> None:
         """Note that a member acted."""
@@ -142,5 +151,5 @@ def _member(row: tuple[Any, ...]) -> Member:
     named = dict(zip(SqliteTeam.columns, row, strict=True))
     for column in SqliteTeam.json_columns:
         if named[column] is not None:
-            named[column] = json.loads(named[column])
+            named[column] = from_json(named[column])
     return Member(**named)

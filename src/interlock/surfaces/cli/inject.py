@@ -90,11 +90,12 @@ def hand_over(
         BrokenPipeError: the reader is gone; the mail was given back.
     """
     from interlock.app import connect
-    from interlock.surfaces.cli.caller import identify, open_team
+    from interlock.surfaces.cli.caller import choose_team, identify
 
     opened = connect(home)
     try:
-        seen = open_team(opened, team, identify(member, session))
+        who = identify(member, session)
+        seen = opened.mailing(team or choose_team(opened), who.name, session=who.session, run=who.run, face="cli")
         with seen.mail(inject=True, urgent_only=urgent) as mail:
             text = _as_json(mail) if as_json else mail.as_xml()
             if text:

@@ -14,11 +14,12 @@ from interlock.surfaces.cli.text import TEXT
 @verb("list", example="interlock question list")
 def list_(call: Call) -> None:
     """What waits for a human, oldest first."""
-    found = [one.as_dict() for one in call.team().questions()]
+    team = call.team()
+    found = [one.as_dict() for one in team.questions()]
     lines: list[str] = []
     for one in found:
         asked = words.faint(f"{one['kind']} · {words.ago(one['asked_at'])} · {one['id']}")
-        lines += [*([""] if lines else []), f"{words.strong(one['task_id'])}  {asked}", *question(one)]
+        lines += [*([""] if lines else []), f"{words.strong(one['task_id'])}  {asked}", *question(one, team.name)]
     call.answer({"questions": found}, lines or "Nothing waits for you.")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.client import Home, Team
+from interlock.client import Team
 from interlock.errors import InterlockError, InvalidRequest, NotAvailable, RunnerAlive
 from interlock.runner.stop import Stop
 from interlock.surfaces.cli.call import Call
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from interlock.surfaces.cli.board import Board, Lines
 
 HINT = "Ctrl-C finishes what runs and stops; twice ends it at once"
+WATCHING = "another runner drives this team; Ctrl-C stops watching, the run goes on"
+LEFT = "no longer watching"
+"""Why `drive` ended where another runner drives the team and goes on."""
 
 
 @verb("run", example="interlock run plan.yaml\ninterlock run plan.yaml --unattended --until 07:00")
@@ -63,8 +66,9 @@ def run(
         call.answer(_as_document(staged.team, staged.changes), _as_lines(staged.changes))
         return 0
     attended = not unattended and not call.json and sys.stdin.isatty() and sys.stdout.isatty()
-    if not call.json:
-        call.say(_untouched(staged.changes))
+    untouched = _untouched(staged.changes)
+    if untouched and not call.json:
+        call.say(untouched)
     if attended and staged.changes.to_ask and not click.confirm("Go on and leave those as they are?", default=True):
         return 1
     team = call.home.team(staged.team)
@@ -89,7 +93,7 @@ def drive(
 ) -> str:
     """Drive the team, or watch the runner that does already, behind a board; answers why it ended."""
     stop = Stop()
-    with shown(call, team) as view:
+    with shown(call, team, HINT) as view:
 
         def heard(member: str, task_id: str, update: Update) -> None:
             view.heard(member, task_id, update)
@@ -104,7 +108,7 @@ def drive(
             except RunnerAlive as error:
                 if error.details.get("elsewhere"):
                     raise  # Nobody here can tell when that one ends.
-                return _watch(call.home, team, stop)
+    return _watch(call, team)
 
 
 def finish(call: Call, team: Team, reason: str) -> int:
@@ -118,18 +122,23 @@ def finish(call: Call, team: Team, reason: str) -> int:
         from interlock.report_text import as_text
 
         call.say(as_text(report))
-        if reason != "finished":
+        if reason == LEFT:
+            call.say(
+                f"No longer watching: the run goes on. `interlock run PLAN` watches it again, `interlock stop --team "
+                f"{team.name}` stops it."
+            )
+        elif reason != "finished":
             call.say(click.style(f"The run ended early: {reason}. Run the plan again to go on.", fg="yellow"))
     return 0 if all_done else 1
 
 
 @contextmanager
-def shown(call: Call, team: Team) -> Iterator[Board | Lines]:
+def shown(call: Call, team: Team, hint: str) -> Iterator[Board | Lines]:
     """The live board on a terminal, plain lines elsewhere; with --json the lines go to stderr."""
     from interlock.surfaces.cli.board import Board, Lines
 
     if sys.stdout.isatty() and not call.json and os.environ.get("TERM") != "dumb":
-        with Board(team, HINT) as board:
+        with Board(team, hint) as board:
             yield board
     else:
         with Lines(team, lambda line: click.echo(line, err=call.json)) as lines:
@@ -140,15 +149,21 @@ def shown(call: Call, team: Team) -> Iterator[Board | Lines]:
 def interrupted_by_signals(stop: Stop, view: Any) -> Iterator[None]:
     """The first Ctrl-C stops softly, the second, or being terminated, at once."""
 
-    def asked(number: int, frame: object) -> None:
+    def asked(number: int) -> None:
         stop.request("interrupted", now=number != signal.SIGINT)
         if hasattr(view, "note"):
             view.note = "ending everything now" if stop.hard else "finishing what runs; Ctrl-C again ends it at once"
         else:
             click.echo("ending everything now" if stop.hard else "stopping: finishing what runs", err=True)
 
+    with _signals(asked):
+        yield
+
+
+@contextmanager
+def _signals(handle: Callable[[int], object]) -> Iterator[None]:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, asked) for number in numbers}
+    before = {number: signal.signal(number, lambda number, frame: handle(number)) for number in numbers}
     try:
         yield
     finally:
@@ -156,13 +171,17 @@ def interrupted_by_signals(stop: Stop, view: Any) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _watch(home: Home, team: Team, stop: Stop) -> str:
+def _watch(call: Call, team: Team) -> str:
     """Another process runs this plan: show its board until it ends or we are asked to leave it alone."""
-    while not stop.soft:
-        if not home.driven(team.name):
-            return "finished"
-        time.sleep(0.25)
-    return "no longer watching; the other runner goes on"
+    stop = Stop()
+    with shown(call, team, WATCHING) as view, _signals(lambda number: stop.request("interrupted", now=True)):
+        if not hasattr(view, "note"):
+            click.echo(WATCHING, err=True)
+        while not stop.soft:
+            if not call.home.driven(team.name):
+                return "finished"
+            time.sleep(0.25)
+    return LEFT
 
 
 def _answer_questions(call: Call, team: Team) -> bool:

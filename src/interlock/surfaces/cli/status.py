@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from interlock.errors import InterlockError
+from interlock.model.names import HUMAN
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
@@ -32,28 +33,25 @@ def shown(found: dict[str, Any]) -> list[str]:
     """The status of one team, for people."""
     if "error" in found:
         return [f"{words.strong(found['team'])}  {words.state('blocked')}  {words.clean(found['message'])}"]
-    lines = [f"{words.strong(found['team'])}  {counts(found['counts'])}"]
+    lines = [f"{words.strong(found['team'])}  {counts(found['counts'])}", *_news(found)]
     if found["status"] == "paused":
-        lines += ["", "Paused: nothing new starts until `interlock resume`"]
-    for name in found["paused"]:
-        lines += ["", f"{words.clean(name)} is paused: `interlock resume --member {words.clean(name)}`"]
-    for name in found["stopped"]:
-        lines += ["", f"{words.clean(name)} was stopped: `interlock resume --member {words.clean(name)}`"]
+        lines.append("Paused: nothing new starts until `interlock resume`")
+    for word in ("paused", "stopped"):
+        lines += [
+            f"{words.clean(name)} is {word}: `interlock resume --member {words.clean(name)}`" for name in found[word]
+        ]
+    first = len(lines)
     if found["needs_me"]:
         lines += ["", words.strong(click.style("Needs me", fg="magenta"))]
         for need in found["needs_me"]:
             lines.append(_cut(f"  {need['kind']}  {words.clean(need['text'])}"))
             lines.append(f"      {words.faint(need['verb'])}")
-    if found["running"]:
-        lines += ["", words.strong("Running")]
-        for run in found["running"]:
-            since = f"  {words.faint('since ' + words.ago(run['since']))}" if run["since"] else ""
-            who = words.clean(run["member"] or "")
-            lines.append(
-                f"  {run['task_id']}  {words.state(run['state'])}  {who}  {words.clean(run['subject'])}{since}"
-            )
-            if run["last_words"]:
-                lines.append(words.faint(_cut(f"      {words.clean(run['last_words'])}")))
+    told = {need["task_id"] for need in found["needs_me"]}
+    waiting = [task for task in found["waiting"] if task["task_id"] not in told]
+    for title, tasks in (("Running", found["running"]), ("Waiting", waiting)):
+        lines += ["", words.strong(title)] if tasks else []
+        for task in tasks:
+            lines += _held(task)
     if found["next"]:
         lines += ["", words.strong("Next")]
         for task in found["next"]:
@@ -62,10 +60,32 @@ def shown(found: dict[str, Any]) -> list[str]:
             lines.append(f"  {task['task_id']}  {words.clean(task['subject'])}{mark}{whom}")
     if found.get("retry_at"):
         lines += ["", words.faint(f"the next retry begins {words.ago(found['retry_at'])}")]
-    if len(lines) == 1:
+    if len(lines) == first:
         done = any(found["counts"].values())
         lines += ["", "Nothing waits and nothing runs." if done else 'No tasks yet: interlock task create "SUBJECT"']
     return lines
+
+
+def _news(found: dict[str, Any]) -> list[str]:
+    """Who drives the team, and mail that nobody would hear of otherwise."""
+    lines = []
+    if found["driven"]:
+        lines.append(words.faint("a runner drives this team"))
+    elif found["runner"] is not None:
+        lines.append(click.style("its runner is gone; `interlock run PLAN` takes its tasks up", fg="yellow"))
+    for name, number in found["unread"].items():
+        read = f"interlock message read{'' if name == HUMAN else f' --as {name}'} --team {found['team']}"
+        lines.append(f"{words.count(number, 'unread message')} for {name}: {words.faint(read)}")
+    return lines
+
+
+def _held(task: dict[str, Any]) -> list[str]:
+    since = f"  {words.faint('began ' + words.ago(task['since']))}" if task["since"] else ""
+    who = words.clean(task["member"] or "")
+    line = f"  {task['task_id']}  {words.state(task['state'])}  {who}  {words.clean(task['subject'])}{since}"
+    if not task.get("last_words"):
+        return [line]
+    return [line, words.faint(_cut(f"      {words.clean(task['last_words'])}"))]
 
 
 def counts(found: dict[str, int]) -> str:

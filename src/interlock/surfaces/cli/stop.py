@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from interlock.surfaces.cli.call import Call
@@ -18,7 +20,7 @@ def stop(call: Call, now: bool, member: str | None) -> int:
     """
     team = call.team()
     found = call.home.stop(team.name, member=member, now=now)
-    call.answer(found, _lines(found))
+    call.answer(found, _lines(found, member))
     return 0 if found["gone"] or not now else 1
 
 
@@ -30,13 +32,23 @@ def down(call: Call) -> int:
     return 0 if all(found["gone"] for found in stopped) else 1
 
 
-def _lines(found: dict[str, object]) -> list[str]:
-    asked, ended = found["asked"], found["ended"]
-    lines = []
+def _lines(found: dict[str, Any], member: str | None = None) -> list[str]:
+    team, asked, ended = found["team"], found["asked"], found["ended"]
     if asked:
-        lines.append(f"{found['team']}: asked {', '.join(map(str, asked))} to stop.")  # type: ignore[call-overload]
-    if ended:
-        lines.append(f"{found['team']}: ended {', '.join(map(str, ended))}.")  # type: ignore[call-overload]
+        return [_asked(team, member)]
+    lines = [f"{team}: ended {', '.join(ended)}."] if ended else []
     if not found["gone"]:
-        lines.append(f"{found['team']}: not everything is gone yet; `interlock status` shows what runs.")
-    return lines or [f"{found['team']}: nothing runs."]
+        lines.append(f"{team}: not everything is gone yet; `interlock status --team {team}` shows what runs.")
+    return lines or [f"{team}: nothing runs." if member is None else f"{team}: {member} runs nothing."]
+
+
+def _asked(team: str, member: str | None) -> str:
+    if member is None:
+        return (
+            f"{team}: the runner finishes what runs and begins nothing new. "
+            f"`interlock stop --now --team {team}` ends it at once."
+        )
+    return (
+        f"{team}: asked {member} to finish and shut down. "
+        f"`interlock stop --now --member {member} --team {team}` ends its run at once."
+    )

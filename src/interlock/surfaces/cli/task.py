@@ -33,7 +33,7 @@ def show(call: Call, task: str) -> None:
     if call.json:
         call.document(found.as_dict())
     else:
-        call.say(whole(found, team.runs(found.id), team.work_log(found.id)))
+        call.say(whole(found, team.runs(found.id), team.work_log(found.id), team.name))
         call.warn(found.warnings)
 
 

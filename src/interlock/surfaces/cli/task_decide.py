@@ -66,4 +66,5 @@ def delete(call: Call, task: str) -> None:
     call.answer(found.as_dict(), line(found, "deleted"))
     call.warn(found.warnings)
     if found.blocks and not call.json:
-        click.secho(f"warning: {', '.join(found.blocks)} still wait for it", fg="yellow", err=True)
+        wait = "waits" if len(found.blocks) == 1 else "wait"
+        click.secho(f"warning: {', '.join(found.blocks)} still {wait} for it", fg="yellow", err=True)

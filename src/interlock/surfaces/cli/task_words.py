@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,8 +35,8 @@ def listed(tasks: Sequence[Task]) -> list[str]:
     return table(["TASK", "STATE", "PRIORITY", "OWNER", "WAITS FOR", "UPDATED", "SUBJECT"], rows)
 
 
-def whole(task: Task, runs: Sequence[Run], log: Sequence[tuple[str, str, str]]) -> list[str]:
-    """Everything about one task."""
+def whole(task: Task, runs: Sequence[Run], log: Sequence[tuple[str, str, str]], team: str) -> list[str]:
+    """Everything about one task of that team."""
     lines = [f"{words.strong(task.id)}  {words.strong(words.clean(task.subject))}", "", *_fields(task)]
     for title, text in (("Body", task.body), ("Output", task.output), ("Findings", task.findings)):
         if text:
@@ -43,7 +44,7 @@ def whole(task: Task, runs: Sequence[Run], log: Sequence[tuple[str, str, str]]) 
     if task.evidence:
         lines += ["", words.strong("Verify"), *evidence(task.evidence)]
     if task.question:
-        lines += ["", words.strong("Question"), *question(task.question)]
+        lines += ["", words.strong("Question"), *question(task.question, team)]
     if runs:
         lines += ["", words.strong("Runs"), *_runs(runs)]
     if log:
@@ -67,19 +68,19 @@ def evidence(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def question(found: dict[str, Any]) -> list[str]:
+def question(found: dict[str, Any], team: str) -> list[str]:
     """An open question and how to answer it."""
     lines = words.block(found["text"])
     if found.get("options"):
         lines.append(f"  {words.faint('one of: ' + ', '.join(words.clean(option) for option in found['options']))}")
-    return [*lines, f"  {words.faint('answer: ' + how_to_answer(found))}"]
+    return [*lines, f"  {words.faint('answer: ' + how_to_answer(found, team))}"]
 
 
-def how_to_answer(found: dict[str, Any]) -> str:
-    """The command that answers a question."""
+def how_to_answer(found: dict[str, Any], team: str) -> str:
+    """The command that answers a question; with the team, since ids are counted per team."""
     if found["kind"] == "review":
-        return f"interlock task approve {found['task_id']}, or reject {found['task_id']} --reason R"
-    return f"interlock question reply {found['task_id']} TEXT"
+        return f"interlock task approve {found['task_id']} --team {team}, or reject … --reason R"
+    return f"interlock question reply {found['task_id']} TEXT --team {team}"
 
 
 def _fields(task: Task) -> list[str]:
@@ -101,7 +102,7 @@ def _fields(task: Task) -> list[str]:
             ("created", f"{words.ago(task.created_at)} by {words.clean(task.created_by)}"),
             ("claimed", words.ago(task.claimed_at)),
             ("completed", words.ago(task.completed_at)),
-            ("metadata", words.clean(task.metadata) if task.metadata else None),
+            ("metadata", words.clean(json.dumps(task.metadata, ensure_ascii=False)) if task.metadata else None),
         ]
     )
 

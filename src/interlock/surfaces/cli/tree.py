@@ -78,12 +78,21 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("inject", "message:inject", "my new messages as XML, marked delivered (for hooks)"),
         ("mcp", "mcp:mcp", "MCP over stdio for one member"),
         ("work", "work:work", "workers only: wait for tasks and do them"),
-        ("protocol", LATER, "send an AOF/1 message, or show its schema (not yet)"),
-        ("session-end", LATER, "apply the results of in-progress tasks (not yet)"),
-        ("scheduler", LATER, "one poll of the scheduler (not yet)"),
+        ("protocol send", "protocol:send", "one AOF/1 message from stdin, acted on"),
+        ("protocol schema", "protocol:schema", "the JSON Schema of AOF/1 messages"),
+        ("session-end", "protocol:session_end", "apply the results of my tasks in progress"),
+        ("scheduler poll", "scheduler:poll", "take up what nobody works on any more, once"),
         ("events", "events:events", "the team's history, and what is being added to it"),
         ("token", LATER, "tokens for members and people (not yet)"),
-        ("analyze", LATER, "what the workflow engine's analysers see (not yet)"),
+        ("analyze menu", "analyze:menu", "the menu that a text ends in"),
+        ("analyze validation", "analyze_workflow:validation", "by what a workflow says that it has succeeded"),
+        ("analyze preflight", "analyze_workflow:preflight", "what a workflow needs, and what of it is missing"),
+        ("analyze cross-reference", "analyze:cross_reference", "what PRD, architecture and stories disagree about"),
+        ("analyze skill", "analyze_workflow:skill", "the workflow that a message asks for"),
+        ("analyze project", "analyze:project", "greenfield or brownfield"),
+        ("analyze tier", "analyze:tier", "how much method a project needs, by its description"),
+        ("analyze confidence", "analyze:confidence", "how far a result can be trusted, by its signals"),
+        ("analyze artifact", "analyze_workflow:artifact", "whether an agent or workflow keeps to the standard"),
     ),
 }
 
@@ -110,6 +119,16 @@ BRANCHES: dict[str, tuple[str, str]] = {
         "send, broadcast, read, wait, history",
         "Messages between members. The ledger keeps every one; what was not seen for sure is shown again.",
     ),
+    "scheduler": (
+        "poll: take up what nobody works on any more",
+        "The scheduler takes up what nobody works on any more. `interlock run` does so all the time.",
+    ),
+    "analyze": (
+        "what the workflow engine sees in a text or project",
+        "What the workflow engine sees in a text or project. The result is always one JSON document on stdout; it may "
+        "be an `error`, and the exit code is 0 all the same. Nothing is changed.",
+    ),
+    "protocol": ("send, schema: AOF/1", "AOF/1, the messages in which agents report, hand over and answer."),
     "shutdown": (
         "request, approve, reject",
         "The shutdown handshake: a member is asked to stop, or announces that it will, and those concerned answer.",

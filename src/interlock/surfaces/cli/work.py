@@ -7,7 +7,7 @@ import click
 from interlock.runner.stop import Stop
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
-from interlock.surfaces.cli.run import interrupted_by_signals, shown
+from interlock.surfaces.cli.run import HINT, interrupted_by_signals, shown
 
 
 @verb("work", example="interlock work --team alpha")
@@ -19,6 +19,6 @@ def work(call: Call, parallel: int | None) -> None:
     """
     team = call.team()
     stop = Stop()
-    with shown(call, team) as view, interrupted_by_signals(stop, view):
+    with shown(call, team, HINT) as view, interrupted_by_signals(stop, view):
         reason = call.home.drive(team.name, parallel=parallel, stop=stop, on_update=view.heard, endless=True)
     call.answer({"team": team.name, "ended": reason}, f"{team.name}: no longer working, {reason}.")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from interlock.surfaces.mcp import later_tools, mail_tools, task_tools, team_tools
+from interlock.surfaces.mcp import later_tools, mail_tools, speech_tools, task_tools, team_tools
 from interlock.surfaces.mcp.tool import Tool
 
 TOOLS: dict[str, Tool] = {
-    tool.name: tool for tool in (*team_tools.TOOLS, *task_tools.TOOLS, *mail_tools.TOOLS, *later_tools.TOOLS)
+    tool.name: tool
+    for tool in (*team_tools.TOOLS, *task_tools.TOOLS, *mail_tools.TOOLS, *speech_tools.TOOLS, *later_tools.TOOLS)
 }
 
 

@@ -1,0 +1,225 @@
+"""What a scheduler finds at one look at a ledger: tasks that nobody works on any more, and how that is known.
+
+    in progress, its runner gone from this machine ──> requeue          at once; nothing is used up (decision 20)
+                 its program, which had joined, gone ──> session_lost, and a minute later requeue   (decision 11)
+                 heartbeats, then none past the lease ──> stale_heartbeat                              (AOF-61)
+                 claimed by hand, past `claim_ttl` ──> expire_lease
+    blocked, awaiting-response, its runner gone ──> close_run: whoever answers finds a task that begins a new run
+    review, the runner of the reviewer gone ──> close_run: the review is done again
+    review, the process that verified it gone ──> verify
+    a shutdown request past its time ──> expire_request
+
+Everything else waits for something that will come by itself or by a person, and is left alone: a human (`blocked`,
+`awaiting-response`, `review`), a dependency (`backlog`), capacity or its next attempt (`ready`, `not_before`).
+
+A finding is an opinion about one moment. Whoever acts on it asks again, by the same function, inside its transaction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from interlock.clock import iso, seconds
+from interlock.ledger import Rows
+from interlock.model.task import Run, Task
+from interlock.protocol.session_end import unapplied
+from interlock.runner import lifesigns, recovery
+from interlock.settings import Settings
+
+CLAIM_GRACE = 60.0
+"""Seconds a joined program's claims are kept after it was found to be gone: it may be about to come back."""
+
+
+class Eyes:
+    """How a scheduler sees the processes that runs hang on. A simulation has other ones."""
+
+    own: str | None = None
+    """This process, where it drives runs itself."""
+
+    def alive(self, process: str) -> bool | None:
+        """Whether the process written down as `process` lives; null where nobody here can tell."""
+        return lifesigns.lives(process)
+
+    def gone(self, run: Run) -> bool:
+        """Whether a runner drove that run, and is known to do so no more."""
+        return run.runner is not None and self.alive(run.runner) is False
+
+    def end(self, run: Run, grace: float) -> bool:
+        """End everything that run started here; true when nothing of it is left. May take `grace` seconds and more."""
+        return recovery.end_run_programs(run, grace)
+
+    def unverified(self, task: Task, run: Run) -> bool:
+        """Whether the task's verify was begun by a process that is gone, and nobody else sees to it."""
+        if run.runner not in (None, self.own) and not self.gone(run):
+            return False  # Its own runner does.
+        process = str((task.verifying or {}).get("process") or "")
+        if self.own is not None and process.partition("#")[0] == self.own:
+            return self.gone(run)
+        return self.alive(process) is False
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to act on. `evidence` goes into the event; `run` and `task` are as they were when it was found."""
+
+    type: str
+    task_id: str | None
+    reason: str
+    run: Run | None = None
+    task: Task | None = None
+    session: tuple[str, str] | None = None
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The contract's shape."""
+        return {"type": self.type, "task_id": self.task_id, "reason": self.reason}
+
+
+class Look:
+    """One look at `rows`, at the time `now` in seconds since the epoch.
+
+    `awake`: for how many seconds the scheduler has been awake without a break and its clock has not jumped. A lease is
+    judged only when that is at least as long as the lease: who lives has shown it by then (decision 11).
+    """
+
+    def __init__(self, rows: Rows, settings: Settings, eyes: Eyes, now: float, awake: float = math.inf) -> None:
+        self._rows = rows
+        self._eyes = eyes
+        self._now = now
+        self._awake = awake
+        self._heartbeat_ttl = float(settings.get("heartbeat_ttl"))
+        self._claim_ttl = float(settings.get("claim_ttl"))
+        self._verify_timeout = float(settings.get("verify_timeout"))
+
+    def everything(self) -> list[Finding]:
+        """All there is to act on, but for `verify`, each run once."""
+        found: dict[str, Finding] = {}
+        others = []
+        for finding in (*self._runners(), *self._leases(), *self._sessions(), *self._requests()):
+            if finding.run is None:
+                others.append(finding)
+            else:
+                found.setdefault(finding.run.id, finding)
+        return [*found.values(), *others]
+
+    def verifies(self) -> list[Finding]:
+        """The checks that nobody runs any more."""
+        found = []
+        for task in self._rows.tasks.verifying():
+            run = self._rows.runs.get(task.id, task.run)
+            if run is None:
+                continue
+            if self._eyes.unverified(task, run):
+                found.append(Finding("verify", task.id, "the process that ran its check is gone", run, task))
+            elif self._overdue(task):
+                found.append(Finding("verify", task.id, "its check was never answered", run, task))
+        return found
+
+    def run(self, run: Run) -> Finding | None:
+        """What there is to do about that run, as it is in the ledger now."""
+        current = self._rows.runs.get(run.task_id, run.number)
+        task = self._rows.tasks.get(run.task_id)
+        if current is None or task is None or current.ended_at is not None or task.run != run.number:
+            return None
+        return self._by_runner(current, task) or self._by_lease(current, task) or self._by_session(current, task)
+
+    def lost_session(self, member: str, session: str) -> Finding | None:
+        """The finding that the process of that session is gone, if that is so and was not known yet."""
+        found = self._rows.team.session(member, session)
+        if found is None or found[0] is None or found[1] is not None or self._eyes.alive(found[0]) is not False:
+            return None
+        held = self._rows.runs.of_member_session(member, session)
+        if not held:
+            return None
+        reason = f"the program of {member} is gone; what it holds goes back to the queue in {CLAIM_GRACE:.0f} s"
+        return Finding(
+            "session_lost", held[0].task_id, reason, session=(member, session),
+            evidence={"member": member, "session": session, "process": found[0]},
+        )  # fmt: skip
+
+    def _overdue(self, task: Task) -> bool:
+        """Whether a check must have ended by now, and nothing here shows that it goes on: it, or the runner that would
+        see to it, is on another machine."""
+        state = task.verifying or {}
+        ttl = self._verify_timeout + self._heartbeat_ttl
+        late = self._awake >= ttl and seconds(str(state.get("at"))) + ttl <= self._now
+        return late and self._eyes.alive(str(state.get("process") or "")) is not True
+
+    def _runners(self) -> Iterator[Finding]:
+        for runner in self._rows.runs.runners():
+            if runner == self._eyes.own or self._eyes.alive(runner) is not True:
+                yield from self._each(self._by_runner, self._rows.runs.of_runner(runner))
+
+    def _leases(self) -> Iterator[Finding]:
+        yield from self._each(self._by_lease, self._rows.runs.lapsed(iso(self._now)))
+
+    def _sessions(self) -> Iterator[Finding]:
+        for member, session, _, since in self._rows.runs.joined():
+            if since is not None:
+                yield from self._each(self._by_session, self._rows.runs.of_member_session(member, session))
+            elif (lost := self.lost_session(member, session)) is not None:
+                yield lost
+
+    def _requests(self) -> Iterator[Finding]:
+        late = [one for one in self._rows.requests.open() if one["expires_at"] <= iso(self._now)]
+        for one in late:
+            yield Finding("expire_request", None, f"nobody answered the shutdown request {one['id']} in time")
+
+    def _each(self, judge: Callable[[Run, Task], Finding | None], runs: list[Run]) -> Iterator[Finding]:
+        for run in runs:
+            task = self._rows.tasks.get(run.task_id)
+            finding = judge(run, task) if task is not None and task.run == run.number else None
+            if finding is not None:
+                yield finding
+
+    def _by_runner(self, run: Run, task: Task) -> Finding | None:
+        reviewing = task.state == "review" and task.verifying is None  # An open run then is its reviewer's.
+        waiting = reviewing or task.state in ("blocked", "awaiting-response")
+        if not (waiting or task.state == "in-progress") or not self._eyes.gone(run):
+            return None
+        if task.state == "in-progress":
+            return self._finding("requeue", run, task, "its runner is gone")
+        return self._finding("close_run", run, task, f"its runner is gone; the task stays {task.state}")
+
+    def _by_lease(self, run: Run, task: Task) -> Finding | None:
+        if task.state != "in-progress" or run.expires_at is None or seconds(run.expires_at) > self._now:
+            return None
+        beats = run.heartbeat_at is not None or run.runner is not None
+        if self._awake < (self._heartbeat_ttl if beats else self._claim_ttl):
+            return None
+        if beats:
+            return self._finding(
+                "stale_heartbeat", run, task, f"no sign of life, and its lease ended at {run.expires_at}"
+            )
+        return self._finding("expire_lease", run, task, f"claimed by hand at {run.started_at}, and its time is up")
+
+    def _by_session(self, run: Run, task: Task) -> Finding | None:
+        if task.state != "in-progress" or run.runner is not None or self._awake < CLAIM_GRACE:
+            return None
+        process, since = self._rows.team.session(run.member, run.session) or (None, None)
+        if process is None or since is None or seconds(since) + CLAIM_GRACE > self._now:
+            return None
+        return self._finding("requeue", run, task, f"the program of {run.member} is gone", session=process, since=since)
+
+    def _finding(self, type: str, run: Run, task: Task, reason: str, **evidence: Any) -> Finding:
+        runner = None if run.runner is None else _WORDS[self._eyes.alive(run.runner)]
+        known = {
+            # Stuck: the process lives, and says nothing.
+            "judged": "dead" if type in ("requeue", "close_run") else "stuck" if runner == "alive" else "silent",
+            "runner": runner,
+            "process": run.process and run.process.partition("#")[0],
+            "started_at": run.started_at,
+            "heartbeat_at": run.heartbeat_at,
+            "expires_at": run.expires_at,
+            **evidence,
+        }
+        if unapplied(run) and run.result is not None and type != "close_run":
+            known["outcome"] = run.result["outcome"]
+            reason += f"; its result says {run.result['outcome']}"
+        return Finding(type, task.id, reason, run, task, evidence=known)
+
+
+_WORDS = {True: "alive", False: "gone", None: "elsewhere"}

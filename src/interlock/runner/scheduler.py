@@ -1,0 +1,276 @@
+"""The scheduler: takes up what nobody works on any more, so that no task stays stuck.
+
+Nobody leads. Any number of schedulers and workers poll at once; each action asks again, inside its own transaction,
+whether what was found still holds, so that polling twice is harmless and whoever comes second finds nothing to do.
+Work is never handed out here: free workers pull it (decision 7 of the house).
+
+A run that ended without a word goes by the evidence: a result that it left behind is applied first, by the same
+mapping as a message (AOF-61.04 to 61.09). A poll that does nothing writes nothing (decision 21).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from threading import Thread
+from typing import Any
+
+import anyio
+
+from interlock import shutdown
+from interlock.errors import Conflict
+from interlock.mailbox import notify
+from interlock.model.names import LEAD, SYSTEM
+from interlock.model.task import Run, Task
+from interlock.protocol import dropped
+from interlock.protocol.routing import missing_file
+from interlock.protocol.session_end import apply_within
+from interlock.runner.findings import Eyes, Finding, Look
+from interlock.runner.rechecking import recheck
+from interlock.sessions import Act, Caller
+from interlock.tasks import change, finish, review
+from interlock.tasks.transition import end_run
+from interlock.workspace import Workspace
+
+UNCOUNTED = frozenset({"stale_heartbeat"})
+"""Actions that are carried out, but are no dispatching (AOF-61.13)."""
+LAPSED = {"stale_heartbeat": "stale_heartbeat", "expire_lease": "lease_expired"}
+JUMP = 2.0
+"""Seconds by which the wall clock may run away from the monotonic one before that counts as a jump."""
+
+
+class Scheduler:
+    """One that goes on running: it notices when it slept, or when the clock jumped.
+
+    `interval`: seconds between two looks, at most; `run_verify` runs the verify of a task whose verifier is gone.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        *,
+        interval: float = math.inf,
+        eyes: Eyes | None = None,
+        run_verify: Callable[[Task, Run], None] | None = None,
+    ) -> None:
+        self._workspace = workspace
+        self._interval = interval
+        self._eyes = eyes or Eyes()
+        self._run_verify = run_verify or partial(_run_verify, workspace, self._eyes)
+        self._last: tuple[float, float] | None = None
+        self._woke = -math.inf
+
+    def poll(self, *, dry_run: bool = False) -> dict[str, Any]:
+        """One poll: `{"actions": [{"type", "task_id", "reason"}], "actions_executed": n}`.
+
+        Raises:
+            LedgerBusy, LedgerUnusable, StorageError, TeamNotFound: what was done stands; the next poll does the rest.
+        """
+        if dry_run:
+            found = self._preview()
+            return {"actions": [one.as_dict() for one in found], "actions_executed": 0}
+        done = self.carry_out(self.look())
+        for one in self.verifies():
+            assert one.task is not None and one.run is not None
+            self._run_verify(one.task, one.run)
+            done.append(one)
+        executed = self.written_down(done)
+        return {"actions": [one.as_dict() for one in done], "actions_executed": executed}
+
+    def look(self) -> list[Finding]:
+        """What is to be done now, but for verifies. Heartbeats that agents have laid down are taken in first."""
+        self._mind_the_clock()
+        workspace = self._workspace
+        with workspace.look() as rows:
+            unheard = rows.runs.unheard()
+        dropped.adopt_all(workspace, dropped.with_heartbeat(workspace.directory, unheard))
+        with workspace.ledger.snapshot() as rows:
+            return Look(*self._seen(rows)).everything()
+
+    def verifies(self) -> list[Finding]:
+        """The verifies that nobody runs any more."""
+        with self._workspace.ledger.snapshot() as rows:
+            return Look(*self._seen(rows)).verifies()
+
+    def carry_out(self, found: Sequence[Finding]) -> list[Finding]:
+        """Act on what was found, as far as it still holds; what was done."""
+        held = self._looked_closer(found)
+        ended = self._end_programs([one.run for one in held if one.run is not None])
+        done = (self._act_on(one, one.run is None or ended[one.run.id]) for one in held)
+        return [one for one in done if one is not None]
+
+    def written_down(self, done: Sequence[Finding]) -> int:
+        """Log a poll that did something; how many of its actions count as executed."""
+        executed = sum(one.type not in UNCOUNTED for one in done)
+        if done:
+            with self._workspace.act(Caller(SYSTEM)) as act:
+                act.event("scheduler.poll", actions=dict(Counter(one.type for one in done)), executed=executed)
+        return executed
+
+    def _mind_the_clock(self) -> None:
+        """Note when the time since the last look is not what it should be: every lease then gets its time anew."""
+        clock = self._workspace.clock
+        now, ticks = clock.now(), clock.monotonic()
+        if self._last is not None:
+            passed, ticked = now - self._last[0], ticks - self._last[1]
+            if abs(passed - ticked) > JUMP or ticked > self._longest_pause():
+                self._woke = ticks
+        self._last = now, ticks
+
+    def _longest_pause(self) -> float:
+        """Seconds without a look that cannot make anybody's lease run out: a run beats three times in its lease."""
+        with self._workspace.ledger.snapshot() as rows:
+            return 2 * self._interval + float(self._workspace.settings(rows).get("heartbeat_ttl")) / 4
+
+    def _seen(self, rows: Any) -> tuple[Any, Any, Eyes, float, float]:
+        clock = self._workspace.clock
+        return rows, self._workspace.settings(rows), self._eyes, clock.now(), clock.monotonic() - self._woke
+
+    def _looked_closer(self, found: Sequence[Finding]) -> list[Finding]:
+        """Take in the files that these runs have left, and ask once more before anything is ended for their sake."""
+        dropped.adopt_all(self._workspace, [one.run.task_id for one in found if one.run and one.type != "close_run"])
+        held = []
+        with self._workspace.ledger.snapshot() as rows:
+            look = Look(*self._seen(rows))
+            for one in found:
+                again = look.run(one.run) if one.run is not None else one
+                if again is not None:
+                    held.append(again)
+        return held
+
+    def _end_programs(self, runs: Sequence[Run]) -> dict[str, bool]:
+        """End the programs of all these runs at once, since each may take its grace to go: which are gone."""
+        if not runs:
+            return {}
+        with self._workspace.ledger.snapshot() as rows:
+            grace = float(self._workspace.settings(rows).get("stop_grace"))
+        gone: dict[str, bool] = {run.id: True for run in runs}
+
+        def end(run: Run) -> None:
+            gone[run.id] = False
+            gone[run.id] = self._eyes.end(run, grace)
+
+        # What was begun by hand is not ours to end.
+        threads = [Thread(target=end, args=(run,), name=f"interlock-end-{run.id}") for run in runs if run.runner]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return gone
+
+    def _act_on(self, finding: Finding, gone: bool) -> Finding | None:
+        missing = None
+        if finding.run is not None and finding.run.result is not None:
+            missing = missing_file(self._workspace, finding.run.task_id, finding.run.result.get("summaryRef"))
+        number = None if finding.run is None else finding.run.number
+        try:
+            with self._workspace.act(Caller(SYSTEM, run=number)) as act:
+                look = Look(*self._seen(act.rows))
+                if finding.type == "expire_request":
+                    return finding if shutdown.expire(act) else None
+                if finding.session is not None:
+                    lost = look.lost_session(*finding.session)
+                    if lost is not None:
+                        _lose_session(act, lost)
+                    return lost
+                assert finding.run is not None
+                again = look.run(finding.run)
+                if again is not None:
+                    _recover(act, again, gone, missing)
+                return again
+        except Conflict:
+            return None  # It was settled otherwise at this very moment.
+
+    def _preview(self) -> list[Finding]:
+        """What a poll would do now, files that lie there taken in; nothing of it stays."""
+        workspace = self._workspace
+        self._mind_the_clock()
+        with workspace.ledger.snapshot() as rows:
+            found = Look(*self._seen(rows)).everything()
+            verifies = Look(*self._seen(rows)).verifies()
+            unheard = rows.runs.unheard()
+        ids = [*dropped.with_heartbeat(workspace.directory, unheard), *(one.task_id for one in found if one.run)]
+        lying = {id: dropped.lying(workspace.directory, id) for id in ids if id is not None}
+        if any(lying.values()):
+            try:
+                with workspace.act(Caller(SYSTEM)) as act:
+                    for id, files in lying.items():
+                        dropped.adopt_within(act, id, files)
+                    found = Look(*self._seen(act.rows)).everything()
+                    raise _Undone
+            except _Undone:
+                pass
+        return [*found, *verifies]
+
+
+def poll(workspace: Workspace, *, dry_run: bool = False) -> dict[str, Any]:
+    """One poll, by nobody in particular; see `Scheduler.poll`."""
+    return Scheduler(workspace).poll(dry_run=dry_run)
+
+
+def take_up(workspace: Workspace, eyes: Eyes | None = None) -> list[str]:
+    """Give back only what dead runners left; the ids of the tasks that can be taken again."""
+    scheduler = Scheduler(workspace, eyes=eyes)
+    done = scheduler.carry_out([one for one in scheduler.look() if one.type in ("requeue", "close_run")])
+    scheduler.written_down(done)
+    with workspace.ledger.snapshot() as rows:
+        tasks = [rows.tasks.get(one.task_id) for one in done if one.task_id is not None]
+    return [task.id for task in tasks if task is not None and task.state in ("ready", "backlog")]
+
+
+class _Undone(Exception):
+    """Rolls a transaction back that was only for looking."""
+
+
+def _recover(act: Act, finding: Finding, gone: bool, missing: str | None) -> None:
+    """Take the task of that run where the evidence says. `gone`: nothing of its programs is left."""
+    task, run = finding.task, finding.run
+    assert task is not None and run is not None
+    cause = finding.reason.partition(";")[0]
+    act.event(
+        "task.recovered", task.id, action=finding.type, run=run.id, reason=finding.reason, evidence=finding.evidence
+    )
+    if task.state == "review" and gone:
+        review.no_verdict(act, task, cause, counts=False)
+    elif task.state == "review":
+        review.abstain(act, task, "programs of an earlier review could not be ended")
+    elif finding.type == "close_run":
+        end_run(act, task, task.state, cause)
+    elif not gone:
+        reason = "programs of an earlier run could not be ended; end them, then unblock it"
+        change.block(act, task, reason)
+        end_run(act, task, "blocked", reason)
+    elif apply_within(act, task.id, run.number, missing=missing, verifier=None, source=finding.type) is not None:
+        applied = act.rows.tasks.get(task.id)
+        if applied is not None and applied.state in ("blocked", "awaiting-response"):
+            end_run(act, applied, applied.state, cause)
+    else:
+        finish.fail(act, task, cause, counts=finding.type in LAPSED, lapsed=LAPSED.get(finding.type))
+        _tell(act, finding, task, run)
+    if run.runner is not None and finding.type in ("requeue", "close_run"):
+        act.rows.team.end_session(run.member, run.session, act.at)
+        act.event("session.ended", member=run.member, session=run.session)
+
+
+def _tell(act: Act, finding: Finding, task: Task, run: Run) -> None:
+    """Whoever began a run by hand hears that it was taken back; of a program that is gone the lead hears, too."""
+    if run.runner is not None:
+        return
+    text = f"{run.task_id} was taken back from {run.member}: {finding.reason}."
+    again = " Claim it again to go on." if task.state in ("ready", "backlog") else ""
+    notify(act, run.member, text + again, summary="claim released")
+    if finding.type == "requeue" and run.member != LEAD:
+        notify(act, LEAD, text, summary="claim released")
+
+
+def _lose_session(act: Act, finding: Finding) -> None:
+    assert finding.session is not None
+    act.rows.team.note_gone(*finding.session, act.at)
+    act.event("session.lost", **finding.evidence)
+
+
+def _run_verify(workspace: Workspace, eyes: Eyes, task: Task, run: Run) -> None:
+    """Run a verify here and now."""
+    anyio.run(recheck, workspace, task, run, partial(eyes.gone, run), lambda update: None)

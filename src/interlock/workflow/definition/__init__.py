@@ -1,0 +1,1 @@
+"""Workflow definitions as their authors ship them: packages, manifests, settings, variables, steps."""

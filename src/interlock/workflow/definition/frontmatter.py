@@ -1,0 +1,136 @@
+"""Settings that authors write in YAML: a whole file, or the frontmatter of a Markdown file.
+
+Reading never raises: what cannot be parsed is a `Fault` with its line, beside whatever could be read. Real packages
+ship a few broken frontmatters, and one of them must not take the workflow down (BMAD-2a.6).
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+FENCE = "---"
+LIMIT = 1_000_000  # characters of YAML read; the largest real workflow.yaml has 9,000
+TWICE = re.compile(r'with value "(.*)" \(original value: "(.*)"\)', re.DOTALL)
+DEPTH = 60  # levels of nesting; a real one has 6
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why settings could not be read; `line` counts from 1 in the file, `column` too."""
+
+    message: str
+    line: int
+    column: int = 1
+
+    def as_error(self) -> dict[str, Any]:
+        """The shape in which it is shown."""
+        return {
+            "error": "config_parse_error",
+            "message": f"Line {self.line}: {self.message}",
+            "line": self.line,
+            "details": self.message,
+        }
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an author set, and the text below it.
+
+    `present` tells an empty frontmatter from none; `body_line` is the file's line on which `body` starts.
+    """
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    body: str = ""
+    body_line: int = 1
+    present: bool = False
+    fault: Fault | None = None
+
+
+def read(text: str, name: str = "workflow.md") -> Settings:
+    """The settings of a file with that `name`: all of a `.yaml`, the frontmatter of anything else."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    if name.lower().endswith((".yaml", ".yml")):
+        values, fault = parse(text)
+        return Settings(values, "", 1, True, fault)
+    lines = text.split("\n")
+    if lines[0].rstrip() != FENCE:
+        return Settings(body=text)
+    for number, line in enumerate(lines[1:], 1):
+        if line.rstrip() in (FENCE, "..."):
+            values, fault = parse("\n".join(lines[1:number]), first_line=2)
+            return Settings(values, "\n".join(lines[number + 1 :]), number + 2, True, fault)
+    if len(lines) > 1 and lines[1].partition(":")[1] and not lines[1].startswith((" ", "#")):
+        fault = Fault("the frontmatter that starts here is never closed; end it with a line of three dashes", 1)
+        return Settings(body=text, present=True, fault=fault)
+    return Settings(body=text)  # a Markdown file that begins with a rule
+
+
+def parse(text: str, first_line: int = 1, *, lenient: bool = False) -> tuple[dict[str, Any], Fault | None]:
+    """`text` as a YAML mapping of plain values, and what was wrong with it. Dates become text.
+
+    `lenient` lets a key be set twice (the first value stays).
+    """
+    if len(text) > LIMIT:
+        return {}, Fault(f"more than {LIMIT:,} characters of settings; move the prose below them", first_line)
+    from ruamel.yaml import YAML
+    from ruamel.yaml.constructor import DuplicateKeyError
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    reader = YAML(typ="safe", pure=True)
+    reader.max_depth = DEPTH
+    reader.allow_duplicate_keys = lenient
+    try:
+        found = _plain(reader.load(text))
+    except DuplicateKeyError as error:
+        # A real step says the same thing twice, which is harmless; two different values are not.
+        twice = TWICE.search(str(error.problem))
+        values, fault = parse(text, first_line, lenient=True)
+        if fault or (twice and twice[1] == twice[2]):
+            return values, fault
+        return values, Fault(_problem(error), first_line + (error.problem_mark.line if error.problem_mark else 0))
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = first_line + (mark.line if mark else 0)
+        return {}, Fault(_problem(error), line, (mark.column + 1) if mark else 1)
+    except YAMLError as error:
+        return {}, Fault(str(error).splitlines()[0], first_line)
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError, AssertionError) as error:
+        # The reader lets some of its own conversions escape: a thirteenth month, an integer of the wrong base.
+        return {}, Fault(f"a value cannot be read: {error}", first_line)
+    except RecursionError:
+        return {}, Fault(f"nested deeper than {DEPTH} levels", first_line)
+    if found is None:
+        return {}, None
+    if not isinstance(found, dict):
+        return {}, Fault(f"settings must be `key: value` lines, not {_kind(found)}", first_line)
+    return found, None
+
+
+def _problem(error: Any) -> str:
+    parts = [str(part).strip() for part in (error.context, error.problem) if part]
+    return ", ".join(dict.fromkeys(parts)) or "not valid YAML"
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """Only what JSON knows. An alias that leads back to itself ends here, as nesting."""
+    if depth > DEPTH:
+        raise RecursionError
+    if isinstance(value, dict):
+        return {str(key): _plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(item, depth + 1) for item in value]
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if value == value and abs(value) != float("inf") else str(value)
+    if isinstance(value, (datetime.date, datetime.datetime)):
+        return value.isoformat()
+    return str(value)
+
+
+def _kind(value: Any) -> str:
+    return "a list" if isinstance(value, list) else f"one value ({str(value)[:40]!r})"

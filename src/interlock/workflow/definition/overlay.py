@@ -1,0 +1,60 @@
+"""Our own settings for workflows that must stay as they were shipped (decision 34): `interlock.workflows.yaml`.
+
+    workflows:
+      bmm/create-prd:
+        oversight: required            # a human confirms after each step
+        validation: {type: custom, success_pattern: "…", failure_pattern: "…"}
+        steps:
+          8: {oversight: required}
+          8a: {hooks: {…}}
+
+The file stands in the project's root. Where an author has put a setting in the workflow itself, that one counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from interlock.workflow.definition.files import Files
+from interlock.workflow.definition.frontmatter import Fault
+
+FILE = "interlock.workflows.yaml"
+EXTENSIONS = (
+    *("oversight", "hooks", "validation", "thresholds", "domain", "module"),
+    *("requires", "required_config", "required_mcp", "required_documents"),
+)
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """The settings of one workflow in that file."""
+
+    workflow: Mapping[str, Any] = field(default_factory=dict)
+    steps: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    fault: Fault | None = None
+
+    def step(self, id: int | str) -> Mapping[str, Any]:
+        """The settings of one step; what it does not say about `oversight` the workflow says."""
+        inherited = {"oversight": self.workflow["oversight"]} if "oversight" in self.workflow else {}
+        return {**inherited, **self.steps.get(str(id), {})}
+
+
+def read(files: Files, module: str, name: str) -> Overlay:
+    """The overlay of a workflow; an absent file is an empty one."""
+    if not files.exists(FILE):
+        return Overlay()
+    settings = files.settings(FILE)
+    workflows = settings.values.get("workflows")
+    found = workflows.get(f"{module}/{name}") if isinstance(workflows, Mapping) else None
+    if not isinstance(found, Mapping):
+        return Overlay(fault=settings.fault)
+    steps = found.get("steps")
+    return Overlay(
+        {key: value for key, value in found.items() if key in EXTENSIONS},
+        {str(id): value for id, value in steps.items() if isinstance(value, Mapping)}
+        if isinstance(steps, Mapping)
+        else {},
+        settings.fault,
+    )

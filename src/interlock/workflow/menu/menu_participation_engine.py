@@ -1,0 +1,39 @@
+"""Menu Participation Engine: from what an agent said to what is answered (BMAD-2b.1 to 2b.4, FR7–FR12)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from interlock.workflow.menu import nesting, step_menus
+from interlock.workflow.menu.detection import Detection, detect
+from interlock.workflow.menu.selection import Selection, Situation, select
+
+
+@dataclass(frozen=True)
+class Participation:
+    """The detection, and the selection where a menu was found."""
+
+    detection: Detection
+    selection: Selection | None
+
+    @property
+    def within(self) -> str | None:
+        """The nested mode that shows the menu that was found: party, elicitation or None."""
+        menu = self.detection.step_menu or self.detection.menu
+        return nesting.belongs_to(menu) if menu else None
+
+
+def participate(output: str, step: str = "", situation: Situation | None = None) -> Participation:
+    """What to do about `output`.
+
+    `step` is the text of the step being run: with it, the step's own menus are recognised (also in a fence), and the
+    option that its text marks as the way on is known.
+    """
+    situation = situation or Situation()
+    detection = detect(output, step_menus.menus_of(step) if step else ())
+    menu = detection.step_menu or detection.menu
+    if menu is None:
+        return Participation(detection, None)
+    if situation.way_on is None and step and detection.step_menu:
+        situation = replace(situation, way_on=step_menus.way_on(step))
+    return Participation(detection, select(menu, detection.certainty, situation))

@@ -1,0 +1,197 @@
+"""Which option is chosen, and how sure that is (BMAD-2b.2, FR8, FR10, decision 28).
+
+A menu is answered automatically when both its detection and its choice are at 80 or more, recommended at 50 to 79,
+and otherwise put to a human as it is. The choice is
+
+    100   one label is continue, proceed or next, the step's output exists, and nothing is open
+     85   the only option, or the one that the step marks as the way on
+     60   several ways on; a remembered answer raises it to 85
+     30   the label accepts open findings, exits, overwrites, deletes or applies; nothing raises it
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from interlock.workflow.menu import bmb_thresholds, forms, labels
+from interlock.workflow.menu.nesting import DEEPEST, ELICITATION, PARTY
+from interlock.workflow.menu.options import Option
+from interlock.workflow.menu.recognition import Menu
+
+AUTOMATIC, RECOMMENDED, HUMAN = "automatic", "recommended", "human"
+AUTOMATIC_FROM, RECOMMENDED_FROM = 80, 50
+COMMITS = re.compile(r"\b(?:apply|accept|publish|deploy|push|merge|exit|quit)\b", re.IGNORECASE)
+CERTAIN, ONLY_WAY, SEVERAL, RISKY, NONE = 100, 85, 60, 30, 0
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What is known beside the menu.
+
+    `output_exists`: the step's document is written (None: not known). `way_on`: the key that the step's own text marks
+    as the way on. `remembered`: the key a human chose here before. `within`: the nested mode that shows this menu.
+    `escalation`: what the builder's thresholds ask for. `depth`: how many menus are open. `rounds`: how often the
+    nested mode has answered already.
+    """
+
+    output_exists: bool | None = None
+    open_findings: int = 0
+    way_on: str | None = None
+    remembered: str | None = None
+    within: str | None = None
+    escalation: str = bmb_thresholds.CONTINUE
+    depth: int = 1
+    rounds: int = 0
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The option to take or to recommend; None when only a human can say. `confidence_score` is 0 to 100."""
+
+    mode: str
+    option: Option | None
+    confidence_score: int
+    selection_reason: str
+    choice: int = 0
+    detection: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The shape in which it is logged."""
+        return {
+            "mode": self.mode,
+            "selection": self.option.key if self.option else None,
+            "label": self.option.label if self.option else None,
+            "selection_reason": self.selection_reason,
+            "confidence_score": self.confidence_score,
+        }
+
+
+def select(menu: Menu, detection: int, situation: Situation) -> Selection:
+    """What to answer to `menu`, which was detected with that certainty (0–100)."""
+    if situation.depth > DEEPEST:
+        return Selection(HUMAN, None, 0, f"menus are nested more than {DEEPEST} deep", 0, detection)
+    option, choice, reason = _remembered(menu, situation, *_choice(menu, situation))
+    score = min(detection, choice)
+    if option is None or score < RECOMMENDED_FROM:
+        return Selection(HUMAN, None, score, reason, choice, detection)
+    mode = AUTOMATIC if score >= AUTOMATIC_FROM else RECOMMENDED
+    return Selection(mode, option, score, reason, choice, detection)
+
+
+Choice = tuple[Option | None, int, str]
+
+
+def _choice(menu: Menu, situation: Situation) -> Choice:
+    nested = _nested(menu, situation)
+    if nested:
+        return nested
+    if situation.escalation != bmb_thresholds.CONTINUE:
+        return _escalated(menu, situation.escalation)
+    if situation.open_findings:
+        return _with_findings(menu, situation.open_findings)
+    safe = [option for option in menu.options if not _risky(menu, option)]
+    go_on = [option for option in safe if _goes_on(menu, option)]
+    marked = _by_key(menu, situation.way_on)
+    if len(go_on) == 1 and situation.output_exists:
+        return go_on[0], CERTAIN, "one option continues, the step's output exists and nothing is open"
+    if len(menu.options) == 1:
+        return _only(menu)
+    if marked is not None:
+        if _risky(menu, marked):
+            return marked, RISKY, f"the step marks {marked.key} as the way on, but it {_danger(menu, marked)}"
+        return marked, ONLY_WAY, f"the step marks {marked.key} as the way on"
+    if len(go_on) == 1:
+        return go_on[0], SEVERAL, "one option continues, but that the step's output exists is not known"
+    ways = go_on or [option for option in safe if labels.meaning(option.label) in {labels.WAY_ON, labels.YES}]
+    if ways:
+        return ways[0], SEVERAL, f"{len(ways)} way{'' if len(ways) == 1 else 's'} on; none is marked as the one"
+    if not safe:
+        return menu.options[0], RISKY, "every option exits, overwrites, deletes, applies or accepts something"
+    return None, NONE, "no option says that it leads on"
+
+
+def _nested(menu: Menu, situation: Situation) -> Choice | None:
+    """Within Advanced Elicitation only `x` returns; Party Mode ends by its exit option."""
+    form = forms.form_of(menu)
+    if situation.within == ELICITATION and form == forms.ELICITATION:
+        first = _by_key(menu, "1")
+        if situation.rounds == 0 and first is not None:
+            return first, ONLY_WAY, "the first elicitation method was selected for this content"
+        leave = _by_key(menu, "x")
+        return leave, CERTAIN if leave else NONE, "elicitation has had its round; x returns to the parent menu"
+    if situation.within == PARTY and form == forms.PARTY:
+        leave = menu.options[0]
+        if labels.meaning(leave.label) == labels.EXIT:
+            return leave, CERTAIN, "Party Mode has had its rounds; its exit returns to the parent menu"
+    return None
+
+
+def _escalated(menu: Menu, escalation: str) -> Choice:
+    wanted = labels.PARTY if escalation == bmb_thresholds.PARTY_MODE else labels.ELICITATION
+    offered = menu.by_meaning(wanted)
+    if offered:
+        return offered[0], ONLY_WAY, f"the validation result asks for {escalation.replace('_', ' ')}"
+    return None, NONE, f"the validation result asks for {escalation.replace('_', ' ')}, which this menu does not offer"
+
+
+def _with_findings(menu: Menu, count: int) -> Choice:
+    findings = f"{count} finding{'' if count == 1 else 's'} still open"
+    fixes = menu.by_meaning(labels.FIX)
+    if fixes:
+        return fixes[0], SEVERAL, f"{findings}; {fixes[0].key} fixes them"
+    ways = menu.by_meaning(*labels.WAYS_ON)
+    return (ways[0] if ways else None), RISKY, f"to go on would accept {findings}"
+
+
+def _only(menu: Menu) -> Choice:
+    option = menu.options[0]
+    if _risky(menu, option):
+        return option, RISKY, f"the only option {_danger(menu, option)}"
+    return option, ONLY_WAY, "the only option"
+
+
+def _goes_on(menu: Menu, option: Option) -> bool:
+    if menu.shape == "asked":
+        return labels.meaning(option.label) == labels.YES and _asks_to_continue(menu.prompt)
+    return labels.meaning(option.label) == labels.CONTINUE
+
+
+def _asks_to_continue(prompt: str) -> bool:
+    return re.search(r"\b(?:continue|proceed|next step|go on)\b[^.?!]*\??\W*$", prompt, re.IGNORECASE) is not None
+
+
+def _risky(menu: Menu, option: Option) -> bool:
+    return _danger(menu, option) != ""
+
+
+def _danger(menu: Menu, option: Option) -> str:
+    """What is dangerous about an option, as the end of a sentence; "" when nothing is."""
+    meaning = labels.meaning(option.label)
+    if menu.shape == "asked" and meaning == labels.YES:
+        about = f"{menu.prompt}"
+        if labels.DESTROYS.search(about) or re.search(
+            r"\b(?:apply|accept|publish|deploy|push|merge|exit|quit)\b", about, re.I
+        ):
+            return "says yes to something that cannot be taken back"
+        return ""
+    return {
+        labels.DESTRUCTIVE: "overwrites, deletes or applies something",
+        labels.ACCEPT: "accepts what is open",
+        labels.EXIT: "exits",
+    }.get(meaning, "")
+
+
+def _remembered(menu: Menu, situation: Situation, option: Option | None, choice: int, reason: str) -> Choice:
+    """A remembered answer raises 60 to 85, never 30."""
+    known = _by_key(menu, situation.remembered)
+    if known is None or choice != SEVERAL or _risky(menu, known):
+        return option, choice, reason
+    return known, ONLY_WAY, f"{known.key} was chosen here before"
+
+
+def _by_key(menu: Menu, key: str | None) -> Option | None:
+    if key is None:
+        return None
+    return next((option for option in menu.options if option.key.lower() == key.lower()), None)

@@ -1,0 +1,1 @@
+"""Checks of what a workflow has made."""

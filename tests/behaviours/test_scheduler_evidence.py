@@ -1,0 +1,236 @@
+"""What a scheduler takes for dead, stuck or merely silent: processes that are gone, clocks that jump, machines that
+slept."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock import processes
+from interlock.client import Team
+from interlock.clock import ManualClock
+from interlock.runner.findings import CLAIM_GRACE, Eyes
+from interlock.runner.scheduler import Scheduler
+from interlock.sessions import Caller
+from interlock.tasks import claim, finish
+from tests.behaviours.speech import claimed, head, hops, since
+from tests.behaviours.test_dropped_files import drop, result
+from tests.behaviours.test_scheduler import TTL, beating, types
+
+INTERVAL = 5.0
+
+
+@pytest.fixture
+def dead() -> str:
+    """A process of this machine that has ended, as it stands in the ledger."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as program:
+        identity = processes.identify(program.pid)
+        assert identity is not None and program.stdin is not None
+        program.stdin.close()
+    return identity.as_text()
+
+
+def driven(team: Team, runner: str, **fields: Any) -> str:
+    """The id of a task whose run `runner` drives for ada."""
+    task = team.create_task("Write the parser", **fields)
+    with workspace(team).act(Caller("ada", f"run:{runner[-16:]}", process=runner)) as act:
+        found = claim.claim_next(act, shell=None, runner=runner)
+    assert found is not None and found.id == task.id
+    return task.id
+
+
+def workspace(team: Team) -> Any:
+    """The team's workspace."""
+    return team._workspace  # type: ignore[attr-defined]
+
+
+def test_a_run_whose_runner_is_gone_goes_back_at_once_and_uses_nothing_up(timed: Team, dead: str) -> None:
+    task = driven(timed, dead)
+    before = head(timed)
+    answer = timed.poll()
+    assert types(answer) == ["requeue"] and answer["actions_executed"] == 1
+    found = timed.task(task)
+    assert (found.state, found.attempt) == ("ready", 0)
+    [recovered] = since(timed, before, "task.recovered")
+    evidence = recovered.payload["evidence"]
+    assert (evidence["judged"], evidence["runner"]) == ("dead", "gone")
+    assert timed.claim(task, by="bob").state == "in-progress", "there is nothing to wait for"
+
+
+def test_what_the_agent_of_a_dead_runner_had_put_down_counts(timed: Team, clock: ManualClock, dead: str) -> None:
+    task = driven(timed, dead)
+    drop(timed, task, result("partial", notes="half"), at=clock.now())
+    answer = timed.poll()
+    assert types(answer) == ["requeue"] and "partial" in answer["actions"][0]["reason"]
+    assert (timed.task(task).state, timed.task(task).output) == ("review", "half")
+
+
+def test_a_blocked_task_stays_blocked_when_its_runner_dies(timed: Team, dead: str) -> None:
+    task = driven(timed, dead)
+    timed.block(task, reason="no key", by="human")
+    before = head(timed)
+    assert types(timed.poll()) == ["close_run"] and timed.poll()["actions"] == []
+    assert hops(timed, before) == [] and timed.runs(task)[0].outcome == "blocked"
+
+
+def test_a_runner_that_lives_but_shows_nothing_is_stuck(timed: Team, clock: ManualClock) -> None:
+    task = driven(timed, processes.current().as_text())
+    clock.advance(TTL - 1)
+    assert timed.poll()["actions"] == []
+    clock.advance(1)
+    before = head(timed)
+    assert types(timed.poll()) == ["stale_heartbeat"] and timed.task(task).state == "ready"
+    [recovered] = since(timed, before, "task.recovered")
+    assert recovered.payload["evidence"]["judged"] == "stuck"
+
+
+def test_a_runner_elsewhere_is_judged_by_its_lease_alone(timed: Team, clock: ManualClock) -> None:
+    task = driven(timed, "elsewhere|boot|17|1")
+    assert timed.poll()["actions"] == []
+    clock.advance(TTL)
+    assert types(timed.poll()) == ["stale_heartbeat"] and timed.task(task).attempt == 1
+
+
+def test_a_program_that_had_joined_and_is_gone_keeps_its_claims_for_a_minute(
+    timed: Team, clock: ManualClock, start: Callable[..., Any], tmp_path: Path
+) -> None:
+    task = timed.create_task("Write").id
+    program = start("claim", tmp_path / "home", timed.name, task, "ada", "s1")
+    assert program.line() == "ready"
+    program.go()
+    assert program.line() == "claimed"
+    program.result()
+    before = head(timed)
+    assert types(timed.poll()) == ["session_lost"]
+    assert timed.poll()["actions"] == [] and hops(timed, before) == []
+    clock.advance(CLAIM_GRACE - 1)
+    assert timed.poll()["actions"] == []
+    clock.advance(1)
+    assert types(timed.poll()) == ["requeue"]
+    assert (timed.task(task).state, timed.task(task).attempt) == ("ready", 0)
+    for name in ("ada", "lead"):
+        assert any(f"{task} was taken back from ada" in message.content for message in timed.read(name))
+
+
+def test_a_program_that_comes_back_under_its_session_keeps_what_it_holds(
+    timed: Team, clock: ManualClock, start: Callable[..., Any], tmp_path: Path
+) -> None:
+    task = timed.create_task("Write").id
+    first = start("claim", tmp_path / "home", timed.name, task, "ada", "s1")
+    first.line()
+    first.go()
+    first.result()
+    timed.poll()
+    timed.acting("ada", session="s1").end_session()
+    timed.acting("ada", session="s1").heartbeat(task)
+    clock.advance(2 * CLAIM_GRACE)
+    assert timed.poll()["actions"] == []
+
+
+def test_a_session_that_ended_gives_back_what_it_still_holds(timed: Team, clock: ManualClock) -> None:
+    ada = timed.acting("ada", session="s1")
+    task = timed.create_task("Write").id
+    ada.claim(task)
+    ada.end_session()
+    assert timed.poll()["actions"] == []
+    clock.advance(CLAIM_GRACE)
+    assert types(timed.poll()) == ["requeue"] and timed.task(task).state == "ready"
+
+
+def test_a_person_or_a_command_has_no_process_to_lose(timed: Team, clock: ManualClock) -> None:
+    claimed(timed)
+    by_command = timed.create_task("Test").id
+    timed.acting("ada", session="hook-1", face="cli").claim(by_command)
+    clock.advance(30 * 86400)
+    assert timed.poll()["actions"] == []
+
+
+def running(team: Team, **more: Any) -> Scheduler:
+    """A scheduler that goes on running."""
+    return Scheduler(workspace(team), interval=INTERVAL, **more)
+
+
+@pytest.mark.parametrize("jump", [86400.0, 2 * TTL])
+def test_a_clock_that_jumps_ends_nobody_s_lease(timed: Team, clock: ManualClock, jump: float) -> None:
+    alive, silent = beating(timed), beating(timed)
+    scheduler = running(timed)
+    assert scheduler.poll()["actions"] == []
+    clock.jump(jump)
+    for _ in range(int(TTL / INTERVAL) - 1):
+        assert scheduler.poll()["actions"] == []
+        clock.advance(INTERVAL)
+        timed.heartbeat(alive, by="ada")
+    clock.advance(INTERVAL)
+    assert [action["task_id"] for action in scheduler.poll()["actions"]] == [silent], "after one lease it is judged"
+
+
+def test_a_machine_that_slept_gives_everybody_the_time_of_a_lease(timed: Team, clock: ManualClock) -> None:
+    task = beating(timed)
+    scheduler = running(timed)
+    scheduler.poll()
+    clock.advance(8 * 3600)
+    assert scheduler.poll()["actions"] == []
+    assert types(timed.poll()) == ["stale_heartbeat"], "a single poll knows nothing of sleep"
+    assert timed.task(task).state == "ready"
+
+
+def test_a_first_poll_judges_at_once(timed: Team, clock: ManualClock) -> None:
+    beating(timed)
+    clock.advance(TTL)
+    assert types(running(timed).poll()) == ["stale_heartbeat"]
+
+
+def test_sleep_protects_nobody_whose_runner_is_gone(timed: Team, clock: ManualClock, dead: str) -> None:
+    scheduler = running(timed)
+    scheduler.poll()
+    driven(timed, dead)
+    clock.advance(8 * 3600)
+    assert types(scheduler.poll()) == ["requeue"]
+
+
+def test_of_two_schedulers_that_found_the_same_one_acts(timed: Team, clock: ManualClock) -> None:
+    task = beating(timed)
+    clock.advance(TTL)
+    first, second = running(timed), running(timed)
+    found = first.look(), second.look()
+    assert [len(first.carry_out(found[0])), len(second.carry_out(found[1]))] == [1, 0]
+    assert len(timed.runs(task)) == 1 and timed.task(task).attempt == 1
+
+
+def test_a_heartbeat_at_the_last_moment_saves_the_run(timed: Team, clock: ManualClock) -> None:
+    task = beating(timed)
+    clock.advance(TTL)
+    scheduler = running(timed)
+    found = scheduler.look()
+    assert len(found) == 1
+    timed.heartbeat(task, by="ada")
+    assert scheduler.carry_out(found) == [] and timed.task(task).state == "in-progress"
+
+
+def test_programs_that_cannot_be_ended_block_their_task(timed: Team, dead: str) -> None:
+    class Powerless(Eyes):
+        """Nothing it tries to end goes."""
+
+        def end(self, run: Any, grace: float) -> bool:
+            return False
+
+    task = driven(timed, dead)
+    Scheduler(workspace(timed), eyes=Powerless()).poll()
+    found = timed.task(task)
+    assert found.state == "blocked" and "could not be ended" in str(found.output)
+
+
+def test_a_verify_whose_process_is_gone_is_run_again(timed: Team, dead: str) -> None:
+    task = claimed(timed, verify="true", review="none")
+    with workspace(timed).act(Caller("ada")) as act:
+        from_row = act.rows.tasks.get(task)
+        finish.complete(act, from_row, verifier=f"{dead}#{'0' * 32}")
+    assert timed.task(task).state == "review"
+    assert types(timed.poll(dry_run=True)) == ["verify"]
+    answer = timed.poll()
+    assert types(answer) == ["verify"] and timed.task(task).state == "done"
