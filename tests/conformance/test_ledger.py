@@ -299,7 +299,8 @@ class TestTeam:
 class TestTasks:
     def test_every_field_comes_back_as_it_was_written(self, ledger: Ledger) -> None:
         whole = task(
-            "001", subject="S é 🎉", body="B\n\n## Work Log", state="review", owner="bob", assignee="ada", reserved="ada",
+            "001", subject="S é 🎉", body="B\n\n## Work Log", state="review", owner="bob", assignee="ada",
+            reserved="ada",
             type="REPORT", priority="critical", review="human", verify="true", command="false", parent_id="P",
             group_id="G", project_id="J", plan_key="k", plan_digest="d", run=3, session="s", failures=2, rounds=1,
             open_blockers=4, soft=True, not_before=AT, output="o", context="c", findings="f",
@@ -580,7 +581,7 @@ class TestEvents:
         with ledger.snapshot() as rows:
             head = rows.events.head()
         for number, one in enumerate((ledger, other, ledger), head + 1):
-            with pytest.raises(ZeroDivisionError), one.transaction() as rows:
+            with pytest.raises(ZeroDivisionError), one.transaction() as rows:  # noqa: PT012 - what is rolled back
                 rows.events.append("task.logged", "ada", "T1", AT, {})
                 raise ZeroDivisionError
             with one.transaction() as rows:
