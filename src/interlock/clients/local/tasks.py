@@ -9,7 +9,6 @@ from interlock.errors import RunNotFound
 from interlock.model.names import HUMAN
 from interlock.runner.lifesigns import lives, verifier
 from interlock.tasks.find import find
-from interlock.tasks.review import author_lives
 from interlock.views import complete as completed
 from interlock.views import show
 
@@ -127,6 +126,7 @@ class LocalTasks(LocalBase):
 
     def reject(self, task: str, *, reason: str, by: str | None = None) -> Task:
         from interlock.tasks import finish
+        from interlock.tasks.review import author_lives
 
         return self._on(
             task, by, lambda act, found: finish.reject(act, found, reason, author_lives=author_lives(act, found))

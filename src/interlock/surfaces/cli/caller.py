@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from interlock.client import Home, Team
+    from interlock.client import Home, Mailing, Team
 
 TEAM_FILE = "interlock.toml"
 
@@ -74,6 +74,19 @@ def _not_made_yet(name: str) -> TeamNotFound:
         f"`interlock team create {name}` an empty one.",
         team=name,
     )
+
+
+def open_mail(home: Home, team: str | None, who: Identity) -> Mailing:
+    """Only the mail of the team that is meant, which opens faster.
+
+    Raises:
+        InterlockError: as `open_team`.
+    """
+    name = team or choose_team(home)
+    try:
+        return home.mailing(name, who.name, session=who.session, run=who.run, face="cli")
+    except TeamNotFound as error:
+        raise error if team or os.environ.get("INTERLOCK_TEAM") else _not_made_yet(name) from None
 
 
 def choose_team(home: Home, environment: Mapping[str, str] = os.environ) -> str:

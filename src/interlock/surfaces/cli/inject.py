@@ -90,13 +90,11 @@ def hand_over(
         BrokenPipeError: the reader is gone; the mail was given back.
     """
     from interlock.app import connect
-    from interlock.surfaces.cli.caller import choose_team, identify
+    from interlock.surfaces.cli.caller import identify, open_mail
 
     opened = connect(home)
     try:
-        who = identify(member, session)
-        seen = opened.mailing(team or choose_team(opened), who.name, session=who.session, run=who.run, face="cli")
-        with seen.mail(inject=True, urgent_only=urgent) as mail:
+        with open_mail(opened, team, identify(member, session)).mail(inject=True, urgent_only=urgent) as mail:
             text = _as_json(mail) if as_json else mail.as_xml()
             if text:
                 sys.stdout.write(text)

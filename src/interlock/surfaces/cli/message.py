@@ -44,7 +44,7 @@ def send(
     client_id: str | None,
 ) -> None:
     """Send TEXT to one member; - reads it from stdin. An unknown recipient is an error, never a new inbox."""
-    message = call.team().send(
+    message = call.mail().send(
         to=to, content=text, type=kind, summary=summary, urgent=urgent, request_id=request, reason=reason,
         client_id=client_id,
     )  # fmt: skip
@@ -57,7 +57,7 @@ def send(
 @click.option("--client-id", metavar="ID", help="Your own id for it: sent again with the same one, it arrives once.")
 def broadcast(call: Call, text: str, summary: str | None, client_id: str | None) -> int:
     """Send TEXT to every member but me; - reads it from stdin. Members whose inbox is full are listed."""
-    answer = call.team().broadcast(content=text, summary=summary, client_id=client_id)
+    answer = call.mail().broadcast(content=text, summary=summary, client_id=client_id)
     delivered = answer["delivered"]
     call.answer(
         answer, f"sent to {', '.join(delivered)}" if delivered else "sent to nobody: there are no other members"
@@ -69,7 +69,7 @@ def broadcast(call: Call, text: str, summary: str | None, client_id: str | None)
 @verb("read", example="interlock message read --as researcher")
 def read(call: Call) -> None:
     """Read my messages: they are printed, and marked as read once they were."""
-    with call.team().mail() as mail:
+    with call.mail().mail() as mail:
         _hand_over(call, mail, "No new messages. `interlock message history` shows old ones.")
 
 
@@ -90,7 +90,7 @@ def wait(call: Call, timeout: float | None) -> None:
 def history(call: Call, member: str | None, everybody: bool, limit: int) -> None:
     """The newest messages, read or not, in order. It marks nothing as read."""
     mine = None if everybody or call.who.name == HUMAN else call.who.name
-    found = call.team().history(member=member or mine, limit=limit)
+    found = call.mail().history(member=member or mine, limit=limit)
     document = {"messages": [message.as_dict() for message in found], "timed_out": False}
     call.answer(document, listed(found, both=True) if found else "No messages yet.")
 

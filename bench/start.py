@@ -1,0 +1,48 @@
+"""Cold starts: whole commands against a Python that does nothing, in the same environment and in turns."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from bench import homes
+from bench.measure import Row, at_most_times, in_turns, median
+
+STARTS = 20
+COMMANDS: dict[str, tuple[tuple[str, ...], float]] = {
+    "inject, no mail": (("inject", "--as", "m0"), 3),
+    "task list": (("task", "list"), 6),
+    "task show": (("task", "show", "001"), 6),
+    "task update": (("task", "update", "001", "--log", "on it"), 6),
+    "message send": (("message", "send", "--to", "m0", "hello"), 6),
+    "message read": (("message", "read"), 6),
+    "status": (("status",), 6),
+}
+"""Arguments, and how many times a bare start each may take."""
+
+
+def run() -> list[Row]:
+    """Every command beside the bare interpreter."""
+    with homes.directory() as home:
+        homes.make(home, 1).create_task("Write it")
+        # Compiled files are what an installed package has; writing them is not part of a start.
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        environment |= {"INTERLOCK_HOME": str(home), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        program = Path(sys.executable).with_name("interlock")
+        ours = [str(program)] if program.exists() else [sys.executable, "-m", "interlock.surfaces.cli"]
+        starts = [started([*ours, *arguments], environment) for arguments, _ in COMMANDS.values()]
+        bare, *taken = in_turns([started([sys.executable, "-c", "pass"], environment), *starts], STARTS)
+    return [
+        Row(f"cold start, {name}, median", median(each), median(bare), (at_most_times(bound),))
+        for (name, (_, bound)), each in zip(COMMANDS.items(), taken, strict=True)
+    ]
+
+
+def started(command: list[str], environment: dict[str, str]) -> Callable[[], object]:
+    """Run that command to its end."""
+    return lambda: subprocess.run(
+        command, check=True, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
