@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from interlock import processes
 from interlock.client import Team
 from interlock.clock import ManualClock
+from interlock.runner import rechecking
 from interlock.runner.findings import CLAIM_GRACE, Eyes
 from interlock.runner.scheduler import Scheduler
 from interlock.sessions import Caller
@@ -76,6 +78,27 @@ def test_a_blocked_task_stays_blocked_when_its_runner_dies(timed: Team, dead: st
     before = head(timed)
     assert types(timed.poll()) == ["close_run"] and timed.poll()["actions"] == []
     assert hops(timed, before) == [] and timed.runs(task)[0].outcome == "blocked"
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_a_review_that_a_runner_drove_ends_when_the_runner_does(
+    timed: Team, clock: ManualClock, dead: str, silent: bool
+) -> None:
+    task = claimed(timed, review="bob")
+    timed.complete(task, by="ada")
+    runner = "elsewhere|boot|17|1" if silent else dead
+    with workspace(timed).act(Caller("bob", "run:review", process=runner)) as act:
+        found = act.rows.tasks.get(task)
+        act.rows.tasks.update(found, run=2)
+        first = act.rows.runs.get(task, 1)
+        expires = act.later(TTL)
+        act.rows.runs.begin(replace(first, number=2, member="bob", runner=runner, ended_at=None, expires_at=expires))
+    before = head(timed)
+    clock.advance(TTL if silent else 0)
+    assert types(timed.poll()) == ["stale_heartbeat" if silent else "requeue"]
+    assert hops(timed, before) == [] and timed.task(task).state == "review"
+    assert timed.runs(task)[1].outcome == ("expired" if silent else "reclaimed")
+    assert timed.poll()["actions"] == []
 
 
 def test_a_runner_that_lives_but_shows_nothing_is_stuck(timed: Team, clock: ManualClock) -> None:
@@ -223,6 +246,30 @@ def test_programs_that_cannot_be_ended_block_their_task(timed: Team, dead: str) 
     Scheduler(workspace(timed), eyes=Powerless()).poll()
     found = timed.task(task)
     assert found.state == "blocked" and "could not be ended" in str(found.output)
+
+
+def test_a_check_on_another_machine_that_is_never_answered_is_run_again(timed: Team, clock: ManualClock) -> None:
+    task = claimed(timed, verify="true", review="none")
+    with workspace(timed).act(Caller("ada")) as act:
+        finish.complete(act, act.rows.tasks.get(task), verifier=f"elsewhere|boot|17|1#{'0' * 32}")
+    clock.advance(timed.setting("verify_timeout")[0])
+    assert timed.poll()["actions"] == []
+    clock.advance(TTL)
+    assert types(timed.poll()) == ["verify"] and timed.task(task).state == "done"
+
+
+def test_a_late_check_of_an_older_run_fails_nobody(timed: Team, dead: str) -> None:
+    task = driven(timed, dead, verify="true", review="none")
+    with workspace(timed).act(Caller("ada", f"run:{dead[-16:]}")) as act:
+        taken = finish.complete(act, act.rows.tasks.get(task), verifier=f"{dead}#{'0' * 32}")
+    mark = f"{processes.current().as_text()}#{'1' * 32}"
+    taken = rechecking.take_over(workspace(timed), taken, mark)
+    assert taken is not None
+    timed.assign(task, to="bob")
+    timed.claim(task, by="bob")
+    before = head(timed)
+    rechecking.decide(workspace(timed), taken, {"passed": False}, lambda: True)
+    assert since(timed, before) == [] and timed.task(task).owner == "bob"
 
 
 def test_a_verify_whose_process_is_gone_is_run_again(timed: Team, dead: str) -> None:

@@ -232,8 +232,13 @@ def _recover(act: Act, finding: Finding, gone: bool, missing: str | None) -> Non
     act.event(
         "task.recovered", task.id, action=finding.type, run=run.id, reason=finding.reason, evidence=finding.evidence
     )
+    lapsed = LAPSED.get(finding.type)
     if finding.type == "close_run":
         end_run(act, task, task.state, cause)
+    elif task.state == "review":
+        # A reviewer's run. The work is done and stays where it is; another review may begin.
+        end_run(act, task, "expired" if lapsed else "reclaimed", lapsed or cause)
+        act.topics.add("tasks")
     elif not gone:
         reason = "programs of an earlier run could not be ended; end them, then unblock it"
         change.block(act, task, reason)
@@ -243,7 +248,7 @@ def _recover(act: Act, finding: Finding, gone: bool, missing: str | None) -> Non
         if applied is not None and applied.state in ("blocked", "awaiting-response"):
             end_run(act, applied, applied.state, cause)
     else:
-        finish.fail(act, task, cause, counts=finding.type in LAPSED, lapsed=LAPSED.get(finding.type))
+        finish.fail(act, task, cause, counts=lapsed is not None, lapsed=lapsed)
         _tell(act, finding, task, run)
     if run.runner is not None and finding.type in ("requeue", "close_run"):
         act.rows.team.end_session(run.member, run.session, act.at)
