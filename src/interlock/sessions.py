@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from interlock.settings import Settings
 
 
+RUN_SESSION = "run:"
+"""How the ids of sessions begin that a runner opened for one run."""
+
+
 class Caller:
     """What a face knows of who is calling. `run` is the number of the run it works on, where it knows one."""
 
@@ -124,8 +128,11 @@ def begin(rows: Rows, caller: Caller, settings: Settings, clock: Clock, *, ackno
     act.session = caller.session or f"cli:{act.name}"
     if not rows.team.session_known(act.name, act.session):
         open_session(act)
-    elif acknowledge and act.lasting:
-        acknowledged(act)
+    else:
+        if not act.lasting and not act.session.startswith(RUN_SESSION):
+            rows.team.session_lives(act.name, act.session, act.process)
+        if acknowledge and act.lasting:
+            acknowledged(act)
     rows.team.touch(act.name, act.session, act.at)
     return act
 

@@ -140,19 +140,21 @@ def test_a_program_that_had_joined_and_is_gone_keeps_its_claims_for_a_minute(
         assert any(f"{task} was taken back from ada" in message.content for message in timed.read(name))
 
 
+@pytest.mark.parametrize("noticed", [True, False])
 def test_a_program_that_comes_back_under_its_session_keeps_what_it_holds(
-    timed: Team, clock: ManualClock, start: Callable[..., Any], tmp_path: Path
+    timed: Team, clock: ManualClock, start: Callable[..., Any], tmp_path: Path, noticed: bool
 ) -> None:
     task = timed.create_task("Write").id
     first = start("claim", tmp_path / "home", timed.name, task, "ada", "s1")
     first.line()
     first.go()
     first.result()
-    timed.poll()
-    timed.acting("ada", session="s1").end_session()
-    timed.acting("ada", session="s1").heartbeat(task)
+    if noticed:
+        assert types(timed.poll()) == ["session_lost"]
+    # Another process of the same agent: its MCP server was started anew, say.
+    timed.acting("ada", session="s1").update(task, log="on my way")
     clock.advance(2 * CLAIM_GRACE)
-    assert timed.poll()["actions"] == []
+    assert timed.poll()["actions"] == [] and timed.task(task).state == "in-progress"
 
 
 def test_a_session_that_ended_gives_back_what_it_still_holds(timed: Team, clock: ManualClock) -> None:
@@ -281,3 +283,19 @@ def test_a_verify_whose_process_is_gone_is_run_again(timed: Team, dead: str) -> 
     assert types(timed.poll(dry_run=True)) == ["verify"]
     answer = timed.poll()
     assert types(answer) == ["verify"] and timed.task(task).state == "done"
+
+
+def test_schedulers_of_many_processes_take_up_each_task_once(
+    team: Team, together: Callable[..., list[list[str]]], tmp_path: Path
+) -> None:
+    tasks = [claimed(team) for _ in range(25)]
+    for number, task in enumerate(tasks):
+        drop(team, task, {"expiresAt": "2026-02-10T10:00:00.000Z"}, name="run_heartbeat.json")
+        if number % 2:
+            drop(team, task, result("partial", notes=f"part {number}"))
+    before = head(team)
+    printed = together("poll", *[(tmp_path / "home", team.name, 2)] * 4)
+    acted = [line for lines in printed for line in lines]
+    assert sorted(acted) == sorted(f"stale_heartbeat {task}" for task in tasks)
+    assert len(since(team, before, "task.recovered")) == len(hops(team, before)) == len(tasks)
+    assert [team.task(task).state for task in tasks] == ["ready", "review"] * 12 + ["ready"]

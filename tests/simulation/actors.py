@@ -171,6 +171,8 @@ class Joined:
         if not world.alive[self.process]:
             if world.chance(0.1):
                 self._begin()
+            elif world.chance(0.1):
+                self._resume()
         elif world.chance(0.02):
             self.crash()
         elif self.voice is None:
@@ -179,6 +181,13 @@ class Joined:
             self.voice = None  # It turns to something else, and may come back to it.
         else:
             self.voice.speak()
+
+    def _resume(self) -> None:
+        """The same agent goes on, in a process of its own again."""
+        self._world.say(f"{self._member}: its program is started anew, in its old session")
+        self.process = self._world.process()
+        if self.voice is not None:
+            self.voice.process = self.process
 
     def crash(self) -> None:
         """Its process dies."""
