@@ -6,6 +6,8 @@ import time
 
 from interlock.clock import seconds
 
+JOINERS = "\u200c\u200d"
+"""They hold emoji together, and keep letters of some scripts apart; they steer nothing."""
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 
 
@@ -34,12 +36,14 @@ def span(length: float) -> str:
 
 def clean(text: object) -> str:
     """Text on one line, without the characters that steer a terminal."""
-    return "".join(c if c.isprintable() else " " for c in str(text)).strip()
+    return "".join(c if c.isprintable() or c in JOINERS else " " for c in str(text)).strip()
 
 
 def block(text: str, indent: str = "  ") -> list[str]:
     """Text of several lines, indented, without the characters that steer a terminal."""
-    lines = ("".join(c if c.isprintable() or c == "\t" else " " for c in line) for line in text.splitlines())
+    lines = (
+        "".join(c if c.isprintable() or c in JOINERS or c == "\t" else " " for c in line) for line in text.splitlines()
+    )
     return [(indent + line).rstrip() for line in lines]
 
 

@@ -98,8 +98,11 @@ def initialise(directory: str) -> tuple[str, str]:
 
 
 def _present(paths: list[str]) -> InvalidRequest:
-    are = "is there already" if len(paths) == 1 else "are there already"
-    message = f"{' and '.join(paths)} {are}; nothing was written. Move it away first, or run what is there."
+    one = len(paths) == 1
+    message = (
+        f"{' and '.join(paths)} {'is' if one else 'are'} there already; nothing was written. Go on with what is there, "
+        f"or move {'it' if one else 'them'} away first."
+    )
     return InvalidRequest(message, paths=paths)
 
 

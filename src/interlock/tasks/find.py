@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from interlock.ledger import Rows
 
 ID = re.compile(r"TASK-\d{4}-\d{2}-\d{2}-\d{3,}")
+DIGITS = 3
+"""How many digits the number at the end of an id has at least."""
 
 
 def find(rows: Rows, reference: str) -> Task:
-    """The task with that id, that plan key, or whose id alone ends in that suffix (`003`).
+    """The task with that id, that plan key, or whose id alone ends in that suffix (`003`, for which `3` will do).
 
     Raises:
         TaskNotFound: there is none.
@@ -34,7 +36,7 @@ def find(rows: Rows, reference: str) -> Task:
 def _by_suffix(rows: Rows, suffix: str) -> Task | None:
     if not re.fullmatch(r"[0-9-]{1,20}", suffix):
         return None
-    found = rows.tasks.ids_ending(suffix, 10)
+    found = rows.tasks.ids_ending(suffix.zfill(DIGITS) if suffix.isdigit() else suffix, 10)
     if len(found) > 1:
         raise AmbiguousId(
             f"{suffix!r} fits {len(found)} tasks; type more of the id: {', '.join(found)}.", candidates=found

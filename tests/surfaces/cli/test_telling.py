@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from interlock.app import connect
+from interlock.surfaces.cli.board import Board
 from tests.surfaces.cli.conftest import Interlock
 
 Create = Callable[..., str]
@@ -168,3 +170,49 @@ def test_wrong_usage_looks_like_every_other_error(interlock: Interlock) -> None:
         "  Usage: interlock task claim [OPTIONS] TASK",
         "  `interlock task claim --help` says more.",
     ]
+
+
+def test_a_misspelt_command_is_answered_in_one_line(interlock: Interlock) -> None:
+    assert "Usage" not in interlock("frobnicate").err
+    assert interlock("stauts").err == "error: No such command 'stauts'. Did you mean status?\n"
+
+
+def test_a_fault_of_a_plan_is_told_once(interlock: Interlock, here: Path) -> None:
+    (here / "plan.yaml").write_text("team: [x\n  : y")
+    assert interlock("run", "plan.yaml").err.count("this is not YAML") == 1
+
+
+def test_the_number_of_a_task_needs_no_zeros(interlock: Interlock, task: Create) -> None:
+    here = task("first")
+    assert interlock("--json", "task", "show", "1").json["id"] == here
+
+
+def test_emoji_of_several_parts_stay_together(interlock: Interlock, task: Create) -> None:
+    family = "👩\u200d👧 in one"
+    task(family)
+    assert family in interlock("task", "list").out
+    assert "\u202e" not in interlock("task", "show", task("a\u202eb")).out, "what turns the line around is left out"
+
+
+def test_a_team_that_its_file_names_before_it_is_made(interlock: Interlock, team: str, here: Path) -> None:
+    assert interlock("init").code == 0
+    assert interlock("init").err.endswith("Go on with what is there, or move them away first.\n")
+    answer = interlock("status")
+    assert answer.code == 1 and "interlock run PLAN" in answer.err and "Did you mean" not in answer.err
+
+
+def test_closed_streams_are_ones_that_nobody_reads(interlock: Interlock, team: str) -> None:
+    ended = subprocess.run(["/bin/sh", "-c", '"$@" >&- 2>&-', "sh", *HERE, "status"], check=False)
+    assert ended.returncode == 0
+
+
+def test_the_board_names_what_a_task_waits_for_and_checks_that_failed(interlock: Interlock, task: Create) -> None:
+    task("first", "--verify", "true")
+    task("second", "--blocked-by", "1")
+    team = connect().team("alpha-squad")
+    board = Board(team, "")
+    tasks = team.tasks()
+    board._keys = {one.id: one.id[-3:] for one in tasks}
+    assert board._about(tasks[1]) == "waits for 001"
+    tasks[0].state, tasks[0].rounds, tasks[0].evidence = "done", 1, {"passed": True}
+    assert board._about(tasks[0]) == "verified after 1 failed check"

@@ -304,7 +304,7 @@ class LocalHome:
         elif names:
             hint = f"Teams here: {', '.join(names[:10])}."
         else:
-            hint = f"Create it first: `interlock team create {name}`."
+            hint = f"`interlock run PLAN` makes the team of a plan, `interlock team create {name}` an empty one."
         return TeamNotFound(f"Team {name!r} not found. {hint}", team=name)
 
     def _fill(self, directory: str, name: str, lead: str, workdir: str | None, values: dict[str, Any]) -> None:

@@ -45,6 +45,7 @@ class Board:
         self._hint = hint
         self._began = time.time()
         self._words: dict[str, str] = {}
+        self._keys: dict[str, str] = {}
         self._console: Any = None
         self._live: Any = None
         self.note: str | None = None
@@ -79,6 +80,7 @@ class Board:
             tasks = self._team.tasks()
         except InterlockError as error:
             return Text(error.message, style="red")
+        self._keys = {task.id: _key(task) for task in tasks}
         done = sum(task.state == "done" for task in tasks)
         head = Text.assemble(
             (f" {self._team.name} ", "bold reverse"),
@@ -100,7 +102,7 @@ class Board:
             glyph, style = GLYPHS[task.state]
             table.add_row(
                 Text(glyph, style=style),
-                task.plan_key or task.id[-3:],
+                self._keys[task.id],
                 Text(task.subject),
                 Text(task.owner or task.reserved_for or "", style=style),
                 _running_since(task),
@@ -121,7 +123,7 @@ class Board:
         if task.state == "review":
             return f"checking: {task.verify}" if task.verifying else f"waits for review by {task.review or 'human'}"
         if task.state == "backlog":
-            return f"waits for {len(task.blocked_by)}"
+            return f"waits for {', '.join(self._keys.get(id, id) for id in task.blocked_by)}"
         if task.state == "ready" and task.failures:
             return f"attempt {task.failures} failed, tried again soon"
         if task.state == "done":
@@ -207,6 +209,10 @@ def line_for(event: Event) -> str | None:
         case "runner.stopped":
             return f"the run ends: {payload['reason']}"
     return None
+
+
+def _key(task: Task) -> str:
+    return task.plan_key or task.id.rpartition("-")[2]
 
 
 def _number(run_id: str) -> int:

@@ -108,14 +108,14 @@ def explain(error: InterlockError) -> list[str]:
     for name in ("errors", "candidates", "findings"):
         value = error.details.get(name)
         for item in value if isinstance(value, (list, tuple)) else ():
-            text = _item(item)
+            line, text = _item(item)
             if text not in error.message:
-                lines.append(f"  {text}")
+                lines.append(f"  {line}{text}")
     return lines
 
 
-def _item(item: object) -> str:
+def _item(item: object) -> tuple[str, str]:
     if not isinstance(item, Mapping):
-        return str(item)
+        return "", str(item)
     line = f"line {item['line']}: " if item.get("line") else ""
-    return f"{line}{item.get('message') or item.get('subject') or dict(item)}"
+    return line, str(item.get("message") or item.get("subject") or dict(item))

@@ -61,7 +61,19 @@ def open_team(home: Home, team: str | None, who: Identity) -> Team:
         TeamNotFound, InvalidTeamName, ConfigParseError: see `choose_team`.
     """
     name = team or choose_team(home)
-    return home.team(name).acting(who.name, session=who.session, run=who.run, face="cli")
+    try:
+        found = home.team(name)
+    except TeamNotFound as error:
+        raise error if team or os.environ.get("INTERLOCK_TEAM") else _not_made_yet(name) from None
+    return found.acting(who.name, session=who.session, run=who.run, face="cli")
+
+
+def _not_made_yet(name: str) -> TeamNotFound:
+    return TeamNotFound(
+        f"{TEAM_FILE} names the team {name!r}, which does not exist yet. `interlock run PLAN` makes it from its plan, "
+        f"`interlock team create {name}` an empty one.",
+        team=name,
+    )
 
 
 def choose_team(home: Home, environment: Mapping[str, str] = os.environ) -> str:

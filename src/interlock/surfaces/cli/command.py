@@ -78,6 +78,10 @@ def verb(name: str, *, example: str, **attributes: Any) -> Callable[[Callable[..
     return made
 
 
+class UnknownCommand(click.UsageError):
+    """There is no such command; the message says what is near, so that its usage would tell nothing more."""
+
+
 class Branch(Everywhere, click.Group):
     """A group whose commands are rows of the tree: name -> (`module:attribute`, one line of help)."""
 
@@ -105,11 +109,11 @@ class Branch(Everywhere, click.Group):
         """See `click.Group.resolve_command`; an unknown name is answered with the nearest.
 
         Raises:
-            click.UsageError: there is no such command.
+            UnknownCommand: there is none of that name.
         """
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
-            raise click.UsageError(self._unknown(ctx, name), ctx)
+            raise UnknownCommand(self._unknown(ctx, name), ctx)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -10,6 +10,7 @@ import click
 
 from interlock.errors import InterlockError, InternalError, InvalidRequest, StorageError
 from interlock.surfaces.cli.call import Call, as_json, explain
+from interlock.surfaces.cli.command import UnknownCommand
 from interlock.surfaces.cli.inject import silence_stdout
 from interlock.surfaces.cli.tree import cli
 
@@ -21,6 +22,7 @@ INTERRUPTED = 130
 def run(arguments: Sequence[str]) -> int:
     """Do what `arguments` say; the exit code."""
     call = Call()
+    _open_streams()
     color = False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
     try:
         result = cli.main(list(arguments), prog_name="interlock", standalone_mode=False, obj=call, color=color)
@@ -59,6 +61,13 @@ def _unforeseen(error: Exception) -> InterlockError:
     )
 
 
+def _open_streams() -> None:
+    """A stream that was closed by whoever started us is one that nobody reads."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+
+
 def asks_for_json(arguments: Sequence[str]) -> bool:
     """Whether `--json` stands on a line that could not be parsed."""
     for word in arguments:
@@ -84,12 +93,13 @@ def _wrong_usage(error: click.UsageError, as_document: bool) -> int:
             document["usage"] = error.ctx.get_usage()
         click.echo(as_json(document), err=True)
     else:
-        _print_error(error.format_message(), _usage_of(error.ctx))
+        _print_error(error.format_message(), _usage_of(error))
     return USAGE
 
 
-def _usage_of(ctx: click.Context | None) -> list[str]:
-    if ctx is None:
+def _usage_of(error: click.UsageError) -> list[str]:
+    ctx = error.ctx
+    if ctx is None or isinstance(error, UnknownCommand):
         return []
     return [f"  {ctx.get_usage()}", f"  `{ctx.command_path} --help` says more."]
 

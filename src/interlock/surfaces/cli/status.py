@@ -74,7 +74,7 @@ def _news(found: dict[str, Any]) -> list[str]:
 
 
 def _held(task: dict[str, Any]) -> list[str]:
-    since = f"  {words.faint('since ' + words.ago(task['since']))}" if task["since"] else ""
+    since = f"  {words.faint('began ' + words.ago(task['since']))}" if task["since"] else ""
     who = words.clean(task["member"] or "")
     line = f"  {task['task_id']}  {words.state(task['state'])}  {who}  {words.clean(task['subject'])}{since}"
     if not task.get("last_words"):

@@ -10,6 +10,8 @@ import click
 
 GAP = "  "
 NARROWEST = 12
+NO_WIDTH = ("Mn", "Me", "Cf")
+"""Categories of characters that take no column: accents that combine, variation selectors, joiners."""
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], shrink: int = -1) -> list[str]:
@@ -69,13 +71,13 @@ def cut(text: str, columns: int) -> str:
 
 
 def width(text: str) -> int:
-    """How many columns a text takes: styles take none, East Asian characters two."""
+    """How many columns a text takes: styles and what combines take none, East Asian characters and emoji two."""
     plain = click.unstyle(text) if "\x1b" in text else text
     if plain.isascii():
         return len(plain)
-    from unicodedata import combining, east_asian_width
+    from unicodedata import category, east_asian_width
 
-    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in plain)
+    return sum(0 if category(c) in NO_WIDTH else 2 if east_asian_width(c) in "WF" else 1 for c in plain)
 
 
 def _line(cells: Sequence[str], kept: Sequence[int], widths: dict[int, int]) -> str:
