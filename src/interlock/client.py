@@ -257,6 +257,12 @@ class Team(Tasks, Mailing, People, Speech, Protocol):
     def remove(self, name: str, *, by: str | None = None) -> list[str]:
         """Take a member out; answers the ids of the tasks it gave back."""
 
+    def pause(self, member: str | None = None, *, reason: str | None = None, by: str | None = None) -> None:
+        """Let runners start nothing new, in the team or of one member. What runs is finished."""
+
+    def resume(self, member: str | None = None, *, by: str | None = None) -> None:
+        """Go on after a pause; a member that was stopped is given work again."""
+
     def configure(self, changes: Mapping[str, Any], *, by: str | None = None) -> dict[str, Any]:
         """Set, or with null unset, the team's own settings; answers them all."""
 
@@ -276,11 +282,7 @@ class Team(Tasks, Mailing, People, Speech, Protocol):
         """What needs you, what is done with its evidence, what failed and why, what it cost."""
 
     def output(self, task: str, run: int | None = None) -> tuple[str, int]:
-        """(path, run number) of the log of a run's output, the newest by default.
-
-        Raises:
-            RunNotFound: that run, or its log, does not exist.
-        """
+        """(path, run number) of the log of a run's output, the newest by default. Raises RunNotFound without one."""
 
     def verify_pending(self) -> list[Task]:
         """Run the verify of tasks whose verifier is gone; answers those tasks."""
@@ -319,11 +321,7 @@ class Home(Protocol):
         """Make a team. Nothing is left behind when that fails."""
 
     def team(self, name: str) -> Team:
-        """The team of that name.
-
-        Raises:
-            InvalidTeamName, TeamNotFound.
-        """
+        """The team of that name. Raises InvalidTeamName, TeamNotFound."""
 
     def mailing(
         self, name: str, member: str, *, session: str | None = None, run: int | None = None, face: str = "python"
@@ -357,6 +355,7 @@ class Home(Protocol):
         stop: Stop | None = None,
         on_update: Callable[[str, str, Update], None] = ...,
         take_over: bool = False,
+        endless: bool = False,
     ) -> str:
         """Run the team's agents until nothing can proceed without a person; answers why it ended.
 
@@ -367,6 +366,7 @@ class Home(Protocol):
             on_update: hears (member, task id, update) of everything the agents say, and, with empty names, what
                 concerns the run as a whole. If it raises it is called no more, and `drive` raises that in the end.
             take_over: take the place of a runner on another machine, of which nobody here can tell whether it lives.
+            endless: wait for new work until stopped; several processes may do so at once in one team.
 
         Raises:
             RunnerAlive: another living process drives this team.

@@ -107,6 +107,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "heartbeat_ttl", 300, "Seconds a run that heartbeats may stay silent before it counts as stale.", minimum=1
     ),
+    Setting("paused", False, "Runners start nothing new in the team; `interlock pause` and `resume` set it."),
     Setting("parallel", 3, "Runs that a runner keeps open at once in a team; a plan may say otherwise.", minimum=1),
     Setting("retries", 3, "Failed attempts at a task before it goes to deadletter.", minimum=0),
     Setting("retry_delay", 2.0, "Seconds before the second attempt; doubled for each further one.", minimum=0),

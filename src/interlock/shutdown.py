@@ -14,6 +14,7 @@ from interlock.mailbox import recipient, send, sent_before
 from interlock.model.message import Message
 from interlock.model.names import LEAD, SYSTEM, check_text
 from interlock.sessions import Act
+from interlock.teams import set_aside
 
 REASON_LIMIT = 2000
 
@@ -75,6 +76,7 @@ def answer(
     act.event("shutdown.answered", request=found["id"], by=act.name, approve=approve, reason=reason)
     if state == "granted":
         act.event("shutdown.granted", request=found["id"])
+        set_aside(act, found["subject"], "stopped", "its shutdown was granted")
     elif state == "rejected":
         act.event("shutdown.rejected", request=found["id"], reason=reason)
     if announce and found["asked_by"] != act.name and act.rows.team.address(found["asked_by"]) is not None:

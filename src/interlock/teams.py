@@ -147,6 +147,62 @@ def remove(act: Act, name: str, *, running: bool, reason: str = "removed") -> li
     return given_back
 
 
+def pause(act: Act, name: str | None = None, *, reason: str | None = None) -> None:
+    """Let runners start nothing new, of one member or in the whole team; what runs is finished. Repeated it changes
+    nothing, and a member that was stopped stays so.
+
+    Raises:
+        MemberNotFound, InvalidRequest: not a member, or the lead. Forbidden: the actor is a plain member.
+    """
+    _must_lead(act, "pause the team or a member")
+    team = act.rows.team.get()
+    if name is not None:
+        if _managed(act, name).status == "active":
+            set_aside(act, name, "paused", reason)
+    elif not team.settings.get("paused"):
+        act.rows.team.update(team, settings={**team.settings, "paused": True}, updated_at=act.at)
+        act.event("team.paused", reason=reason)
+        act.topics.add("members")
+
+
+def resume(act: Act, name: str | None = None) -> None:
+    """Go on after `pause`, or give a member that was stopped work again. Repeated it changes nothing.
+
+    Raises:
+        as `pause`.
+    """
+    _must_lead(act, "resume the team or a member")
+    team = act.rows.team.get()
+    if name is not None:
+        member = _managed(act, name)
+        if member.status != "active":
+            act.rows.team.update_member(member, status="active")
+            act.event("member.resumed", name=name)
+    elif team.settings.get("paused"):
+        kept = {name: value for name, value in team.settings.items() if name != "paused"}
+        act.rows.team.update(team, settings=kept, updated_at=act.at)
+        act.event("team.resumed")
+    act.topics.add("members")
+
+
+def set_aside(act: Act, name: str, status: str, reason: str | None) -> None:
+    """Runners give that member nothing new: it is `paused`, or `stopped`, which also ends what it does."""
+    member = act.rows.team.member(name)
+    if member is not None and member.role == "member" and member.status != status:
+        act.rows.team.update_member(member, status=status)
+        act.event("member.paused", name=name, status=status, reason=reason)
+        act.topics.add("members")
+
+
+def _managed(act: Act, name: str) -> Member:
+    member = act.rows.team.member(name)
+    if member is None or member.role == "person":
+        raise unknown_member(act.rows, name)
+    if member.role == LEAD:
+        raise InvalidRequest("No runner drives the lead; pause the team, or one of its members.", field="member")
+    return member
+
+
 def members(rows: Rows) -> list[Member]:
     """All members, the lead first, each with what it works on. People are not members."""
     current = rows.tasks.current()

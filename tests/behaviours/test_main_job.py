@@ -350,9 +350,11 @@ def test_changes_asked_for_reach_the_author_as_findings(place: Place) -> None:
     assert (place.task("one").state, place.task("one").output) == ("review", "blue")
 
 
-def test_a_review_by_a_member_is_something_a_person_has_to_see_to(place: Place) -> None:
-    bob, eve = place.program("bob", ""), place.program("eve", "")
-    place.stage({"one": {"subject": "One", "assignee": "bob", "review": "eve"}}, {"bob": bob, "eve": eve})
+def test_a_review_by_a_member_without_an_agent_is_something_a_person_has_to_see_to(place: Place) -> None:
+    bob = place.program("bob", "")
+    place.stage({"one": {"subject": "One", "assignee": "bob"}}, {"bob": bob})
+    place.team.spawn("eve")
+    place.team.update("one", review="eve")
     assert place.drive() == "finished"
     (need,) = place.needs("review")
     assert need["text"] == "One: waits for review by eve"

@@ -95,9 +95,9 @@ def test_a_review_that_a_runner_drove_ends_when_the_runner_does(
         act.rows.runs.begin(replace(first, number=2, member="bob", runner=runner, ended_at=None, expires_at=expires))
     before = head(timed)
     clock.advance(TTL if silent else 0)
-    assert types(timed.poll()) == ["stale_heartbeat" if silent else "requeue"]
+    assert types(timed.poll()) == ["stale_heartbeat" if silent else "close_run"]
     assert hops(timed, before) == [] and timed.task(task).state == "review"
-    assert timed.runs(task)[1].outcome == ("expired" if silent else "reclaimed")
+    assert timed.runs(task)[1].outcome == ("failed" if silent else "reclaimed")
     assert timed.poll()["actions"] == []
 
 

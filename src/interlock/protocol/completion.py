@@ -15,11 +15,12 @@ from typing import Any
 
 from interlock.model.names import HUMAN
 from interlock.model.task import Run, Task
-from interlock.protocol.authority import existing, not_stale, sender
+from interlock.protocol.authority import Refused, existing, member_named, not_stale, sender
+from interlock.protocol.envelope import Envelope
 from interlock.protocol.message import Handled, Incoming, may_go, words, write_log
 from interlock.protocol.payloads import CompletionReport
 from interlock.sessions import Act
-from interlock.tasks import finish
+from interlock.tasks import finish, review
 from interlock.tasks.transition import move, reopen_run
 
 REASON_CHARS = 500
@@ -59,6 +60,9 @@ def handle_completion(act: Act, incoming: Incoming) -> Handled:
     envelope = incoming.envelope
     payload: CompletionReport = envelope.payload
     task = existing(act, envelope.task_id)
+    reviewer = task.review if task.state == "review" and task.verifying is None else None
+    if reviewer is not None and member_named(act, envelope.from_agent) == reviewer != task.owner:
+        return _verdict(act, envelope, task, payload)
     name = sender(act, envelope, task.owner)
     not_stale(act, envelope, task, name)
     if incoming.missing is not None:
@@ -75,6 +79,23 @@ def handle_completion(act: Act, incoming: Incoming) -> Handled:
     if run is not None:
         record(act, run, fields, source="message", applied=digest(fields))
     return Handled(task, apply(act, task, run, fields, name, incoming.verifier))
+
+
+def _verdict(act: Act, envelope: Envelope, task: Task, payload: CompletionReport) -> Handled:
+    """What the member says that reviews the task: `done` approves, `blocked` leaves it to a human, all else asks the
+    author for changes."""
+    name = sender(act, envelope, task.review)
+    not_stale(act, envelope, task, name)
+    said = words(payload.blockers, payload.notes)
+    if payload.outcome == "done":
+        finish.approve(act, task, payload.notes)
+    elif payload.outcome == "blocked":
+        review.abstain(act, task, said or "no reason given")
+    elif said is None:
+        raise Refused("changes_required", "say in notes or blockers what has to change", "payload.notes")
+    else:
+        finish.reject(act, task, said, author_lives=review.author_lives(act, task))
+    return Handled(task, True)
 
 
 def record(act: Act, run: Run, fields: dict[str, Any], *, source: str, applied: str | None, **more: Any) -> None:

@@ -9,6 +9,7 @@ from interlock.model.names import HUMAN
 from interlock.model.question import Question
 from interlock.model.task import BROKEN, Task
 from interlock.model.team import Member
+from interlock.tasks.review import reviewer_of
 from interlock.views import complete
 
 TYPE_CHECKING = False
@@ -21,8 +22,8 @@ READY_LOOKED_AT = 1000
 def needs_me(rows: Rows) -> list[dict[str, Any]]:
     """Everything that waits for a person, most pressing first: `{kind, task_id, text, verb}`.
 
-    `kind` is a question's, or `review`, `blocked`, `deadletter`, `broken`, `unclaimable`, `held`. `verb` names the
-    team: ids are counted per team, so without it a task of another team could be hit.
+    `kind` is a question's, or `review`, `blocked`, `deadletter`, `broken`, `unclaimable`, `stopped`, `held`. `verb`
+    names the team: ids are counted per team, so without it a task of another team could be hit.
     """
     people = {member.name: member for member in rows.team.members()}
     questions = rows.questions.open()
@@ -32,7 +33,7 @@ def needs_me(rows: Rows) -> list[dict[str, Any]]:
     ]
     asked = {question.task_id for question in questions}
     for task in rows.tasks.select(states=["review"]):
-        if task.verifying is None and task.id not in asked:
+        if task.verifying is None and task.id not in asked and reviewer_of(rows, task) is None:
             found.append(_need("review", task, f"waits for review by {task.review or HUMAN}", "approve"))
     for task in rows.tasks.select(states=["blocked", "awaiting-response"]):
         if task.id not in asked:
@@ -95,7 +96,12 @@ def _unclaimable(rows: Rows, people: Mapping[str, Member]) -> list[dict[str, Any
         return []
     found = []
     for task in rows.tasks.ready(READY_LOOKED_AT):
-        if any(member.agent and may_take(task, member.name, member.agent) for member in members):
+        takers = [member for member in members if member.agent and may_take(task, member.name, member.agent)]
+        if any(member.status != "stopped" for member in takers):
+            continue
+        if takers:
+            need = _need("stopped", task, f"{takers[0].name}, who could do it, was stopped", "assign")
+            found.append({**need, "verb": f"interlock resume --member {takers[0].name}"})
             continue
         reserved = people.get(task.reserved_for or "")
         if reserved is not None and reserved.agent is None:

@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from interlock.model.names import HUMAN, LEAD
+from interlock.model.names import HUMAN, LEAD, SYSTEM
 from interlock.model.task import Task
 from interlock.output import plain
 from interlock.reports.needs import needs_me
+from interlock.tasks.review import under_review
 from interlock.views import complete
 
 TYPE_CHECKING = False
@@ -25,15 +26,24 @@ def status(rows: Rows, team: str, log_path: Callable[[str, int, str], str], now:
     """What needs a human, what runs since when with its last words, what waits for somebody, what is next.
 
     `log_path` answers where the output of a run (task id, number, kind) is kept. `runner` is the process that drives
-    the team, if one has signed on. `unread` counts the mail of those who are told of it nowhere else.
+    the team, if one has signed on, `workers` those that wait for work; neither says that it still lives. `status` of
+    the team is active or paused. `unread` counts the mail of those who are told of it nowhere else.
     """
     held = complete(rows, rows.tasks.select(states=["in-progress", "awaiting-response", "blocked", "review"]))
+    reviews = {task.id: run.member for task in held if (run := under_review(rows, task)) is not None}
+    own, members = rows.team.get(), [member for member in rows.team.members() if member.role == "member"]
     return {
         "team": team,
-        "runner": rows.team.get().runner,
+        "status": "paused" if own.settings.get("paused") else own.status,
+        "paused": [member.name for member in members if member.status == "paused"],
+        "stopped": [member.name for member in members if member.status == "stopped"],
+        "runner": own.runner,
+        "workers": [process for _, process in rows.team.living_sessions(SYSTEM)],
         "needs_me": needs_me(rows),
-        "running": [_running(task, log_path) for task in held if _at_work(task)],
-        "waiting": [_held(task) for task in held if not _at_work(task)],
+        "running": [
+            _running(task, reviews.get(task.id), log_path) for task in held if task.id in reviews or _at_work(task)
+        ],
+        "waiting": [_held(task) for task in held if task.id not in reviews and not _at_work(task)],
         "next": [
             {
                 "task_id": task.id,
@@ -68,12 +78,13 @@ def _at_work(task: Task) -> bool:
     return task.state == "in-progress" or task.verifying is not None
 
 
-def _running(task: Task, log_path: Callable[[str, int, str], str]) -> dict[str, Any]:
+def _running(task: Task, reviewer: str | None, log_path: Callable[[str, int, str], str]) -> dict[str, Any]:
     words = None
     if task.verifying is not None:
         printed = last_words(log_path(task.id, task.run, "verify"))
         words = f"checking: {task.verify}" + (f" · {printed}" if printed else "")
-    return {**_held(task), "last_words": words or last_words(log_path(task.id, task.run, "output"))}
+    member = reviewer or task.owner
+    return {**_held(task), "member": member, "last_words": words or last_words(log_path(task.id, task.run, "output"))}
 
 
 def _held(task: Task) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from interlock.processes import RUN_TOKEN
 from interlock.runner.checking import variables
 from interlock.runner.environment import allowed_environment
 from interlock.runner.lifesigns import lives, session_token
-from interlock.runner.prompt import prompt_for
+from interlock.runner.prompt import prompt_for, review_prompt
 from interlock.sessions import Caller
 from interlock.workspace import Workspace
 
@@ -73,13 +73,14 @@ def prepare(workspace: Workspace, member: Member, task: Task, caller: Caller, te
     )
     environment["PATH"] = os.pathsep.join([terms.bin, environment.get("PATH", os.defpath)])
     mail = [] if member.agent == "shell" else _mail(workspace, caller, terms)
+    write = review_prompt if task.state == "review" else prompt_for
     job = Job(
         team=workspace.name,
         task_id=task.id,
         run_id=str(task.run_id),
         member=member.name,
         session_id=session,
-        prompt=prompt_for(task, [message for message in mail if message.type != "task_assignment"]),
+        prompt=write(task, [message for message in mail if message.type != "task_assignment"]),
         command=task.command,
         workdir=terms.workdir,
         environment=environment,

@@ -50,7 +50,8 @@ class Crew:
     """The members of one team that have an agent, and what each is doing.
 
     `executor_for` makes the executor of a member, or raises `AgentError` when its agent cannot be used here. `until` is
-    in seconds since the epoch. `take_over`: also from a runner of another machine.
+    in seconds since the epoch. `take_over`: also from a runner of another machine. `endless`: wait
+    for new work where there is none; several such crews may be in one team, beside one that drives its plan.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Crew:
         stop: Stop | None = None,
         on_update: Callable[[str, str, Update], None] = lambda member, task, update: None,
         take_over: bool = False,
+        endless: bool = False,
     ) -> None:
         self._workspace = workspace
         self._executor_for = executor_for
@@ -73,6 +75,8 @@ class Crew:
         self.stop = stop or Stop()
         self._on_update = on_update
         self._take_over = take_over
+        self._endless = endless
+        self._dismissed: set[str] = set()
         self._workers: dict[str, Worker] = {}
         self._busy: dict[str, Task] = {}
         self._rechecking: dict[str, anyio.CancelScope] = {}
@@ -91,10 +95,9 @@ class Crew:
             RunnerAlive: another runner drives this team.
             Exception: what `on_update` raised first; the work went on without it.
         """
-        workspace = self._workspace
         terms = await anyio.to_thread.run_sync(self._terms)
         await anyio.to_thread.run_sync(self._enlist, terms)
-        await anyio.to_thread.run_sync(partial(office.sign_on, workspace, take_over=self._take_over))
+        sign_off = await anyio.to_thread.run_sync(self._sign_on)
         limiter = anyio.to_thread.current_default_thread_limiter()
         limiter.total_tokens = max(limiter.total_tokens, 2 * terms.parallel + SPARE_THREADS)
         reason = "failed"
@@ -103,10 +106,16 @@ class Crew:
         finally:
             # Where it cannot be written down, the entry goes when this process does.
             with anyio.CancelScope(shield=True), suppress(InterlockError):
-                await anyio.to_thread.run_sync(office.sign_off, workspace, reason)
+                await anyio.to_thread.run_sync(sign_off, reason)
         if self._deaf is not None:
             raise self._deaf
         return reason
+
+    def _sign_on(self) -> Callable[[str], None]:
+        if self._endless:
+            return partial(office.leave, self._workspace, office.join(self._workspace))
+        office.sign_on(self._workspace, take_over=self._take_over)
+        return partial(office.sign_off, self._workspace)
 
     def _terms(self) -> Terms:
         workspace = self._workspace
@@ -186,12 +195,13 @@ class Crew:
         """Start whatever may start now; the reason to end, once there is one and nobody is at work."""
         ending = (self.stop.reason or "stopped") if self.stop.soft else "time is up" if self._time_is_up() else None
         await self._end_superseded()
+        await self._dismiss(group, terms)
         if ending is None:
             await self._recover(group)
             await self._renew(terms)
             await self._dispatch(group, terms)
             idle = not self._busy and not self._rechecking and not self._recovering
-            if idle and await anyio.to_thread.run_sync(self._nothing_left):
+            if idle and not self._endless and await anyio.to_thread.run_sync(self._nothing_left):
                 ending = "finished"
         return None if self._busy or self._rechecking or self._recovering else ending
 
@@ -232,6 +242,30 @@ class Crew:
             for name in await anyio.to_thread.run_sync(lost):
                 if self._busy.get(name) is busy[name]:
                     await self._workers[name].cancel()
+
+    async def _dismiss(self, group: TaskGroup, terms: Terms) -> None:
+        """Let members go whose shutdown was granted: they may end by themselves, then they are ended."""
+        if not self._busy:
+            return
+
+        def stopped() -> list[str]:
+            with self._workspace.ledger.snapshot() as rows:
+                return [member.name for member in rows.team.members() if member.status == "stopped"]
+
+        for name in await anyio.to_thread.run_sync(stopped):
+            if name in self._busy and name not in self._dismissed:
+                self._dismissed.add(name)
+                group.start_soon(self._see_off, name, self._busy[name], terms.stop_grace)
+
+    async def _see_off(self, name: str, task: Task, grace: float) -> None:
+        try:
+            await anyio.sleep(grace)
+            if self._busy.get(name) is task:
+                self._hear(name, task.id, Update("notice", "its shutdown was granted; it is ended now"))
+                await self._workers[name].cancel()
+        finally:
+            self._dismissed.discard(name)
+            self._rouse.set()
 
     async def _heed_stop(self) -> None:
         """Hear a stop from a signal handler or another thread, and end everything when it is a hard one."""
@@ -318,10 +352,10 @@ class Crew:
     def _patience(self) -> float:
         now = self._workspace.clock.now()
         with self._workspace.ledger.snapshot() as rows:
-            retry_at = rows.tasks.ready_after(iso(now))
+            later = [rows.tasks.ready_after(iso(now))]
+            later += [task.not_before for task in rows.tasks.select(states=["review"])]
         moments = [LOOK_AGAIN]
-        if retry_at is not None:
-            moments.append(seconds(retry_at) - now)
+        moments += [seconds(moment) - now for moment in later if moment is not None]
         if self._until is not None and self._until > now:
             moments.append(self._until - now)
         return max(0.01, min(moments))

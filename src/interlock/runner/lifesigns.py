@@ -12,9 +12,7 @@ import os
 
 from interlock import processes
 from interlock.errors import InvalidRequest
-
-SESSION = "run:"
-"""How the ids of sessions begin that a runner opens."""
+from interlock.sessions import RUN_SESSION as SESSION
 
 
 def new_session() -> tuple[str, str]:

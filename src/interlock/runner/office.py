@@ -6,10 +6,14 @@ import threading
 
 from interlock import processes
 from interlock.errors import RunnerAlive
+from interlock.ledger import Rows
 from interlock.model.names import SYSTEM
 from interlock.runner.lifesigns import lives
 from interlock.sessions import Caller
 from interlock.workspace import Workspace
+
+WORKERS = "work:"
+"""How the ids of the sessions of `interlock work` begin; they are Interlock's own, no member's."""
 
 _here: set[str] = set()
 """The directories of the teams that this very process drives."""
@@ -77,3 +81,43 @@ def _alive(workspace: Workspace, runner: str) -> RunnerAlive:
             "`interlock stop` ends it."
         )
     return RunnerAlive(message, runner=runner, elsewhere=elsewhere)
+
+
+def join(workspace: Workspace) -> str:
+    """Become one of the team's workers, which wait for work; any number may be. Answers what `leave` wants to know.
+
+    Raises:
+        RunnerAlive: this very process drives the team already.
+    """
+    own = processes.current().as_text()
+    with _lock:
+        if workspace.directory in _here:
+            raise _alive(workspace, own)
+        _here.add(workspace.directory)
+    try:
+        with workspace.act(Caller(SYSTEM)) as act:
+            session = f"{WORKERS}{act.clock.new_id()}"
+            act.rows.team.begin_session(SYSTEM, session, act.at, own)
+            act.event("runner.started", process=own, endless=True)
+            act.topics.add("members")
+    except BaseException:
+        _leave(workspace)
+        raise
+    return session
+
+
+def leave(workspace: Workspace, session: str, reason: str) -> None:
+    """No longer be a worker."""
+    try:
+        with workspace.act(Caller(SYSTEM)) as act:
+            act.rows.team.end_session(SYSTEM, session, act.at)
+            act.event("runner.stopped", reason=reason)
+            act.topics.add("members")
+    finally:
+        _leave(workspace)
+
+
+def at_work(rows: Rows) -> list[str]:
+    """The processes that drive the team here and live: its runner first, then workers."""
+    found = [rows.team.get().runner, *(process for _, process in rows.team.living_sessions(SYSTEM))]
+    return [process for process in dict.fromkeys(found) if process is not None and lives(process)]

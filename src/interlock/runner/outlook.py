@@ -9,6 +9,7 @@ from interlock.model.task import Run
 from interlock.model.team import Member
 from interlock.reports import may_take
 from interlock.runner.lifesigns import lives
+from interlock.tasks.review import reviewer_of
 
 READY_LOOKED_AT = 10_000
 
@@ -18,9 +19,14 @@ LOST = frozenset({"reclaimed", "cancelled", "deleted", "superseded", "expired"})
 
 def nothing_left(rows: Rows, crew: Sequence[Member]) -> bool:
     """Whether no task is ready, now or after its delay, that a member of the crew could take, and nobody else with a
-    living process is at work, whose result could make one so."""
+    living process is at work, whose result could make one so. A pause ends nothing: whoever made it ends it."""
+    here = {member.name for member in rows.team.members() if member.status != "stopped"}
+    crew = [member for member in crew if member.name in here]
+    names = {member.name for member in crew}
     ready = rows.tasks.ready(READY_LOOKED_AT)
     if any(may_take(task, member.name, member.agent) for task in ready for member in crew):
+        return False
+    if any(reviewer_of(rows, task) in names for task in rows.tasks.select(states=["review"])):
         return False
     return not any(_at_work(rows, run) for run in rows.runs.open())
 
@@ -33,6 +39,8 @@ def _at_work(rows: Rows, run: Run) -> bool:
     task = rows.tasks.get(run.task_id)
     if task is None or task.run != run.number:
         return False
+    if task.state == "review" and task.verifying is None:
+        return run.runner is not None and bool(lives(run.runner))  # A review.
     if task.state == "review":
         return task.verifying is not None and bool(lives(str(task.verifying.get("process") or "")))
     if task.state != "in-progress":

@@ -18,6 +18,34 @@ command `interlock` is on your PATH for everything else:
 - `interlock message send --to MEMBER TEXT` to tell a member, `lead` or `human` something"""
 
 
+_REVIEWING = """\
+## How to answer
+
+You review the work of {author}; change nothing yourself. Give one verdict:
+
+- `interlock task approve {id}` if it is good as it is
+- `interlock task reject {id} --reason TEXT` if it is not; TEXT is what {author} gets to work on
+
+or end with a last line that says it: `approve`, or `changes: ` and what has to change. Anything else is no verdict, and
+the review is done again. If you cannot judge it, say so in a message to `human` and end with `changes: ` and what you
+would need to see."""
+
+
+def review_prompt(task: Task, mail: list[Message]) -> str:
+    """What a reviewer gets: the task as its author got it, what the author says, the evidence, and how to answer."""
+    parts = [f"# Review: {task.subject} ({task.id})", f"## The task of {task.owner}\n\n{task.body or task.subject}"]
+    parts.append(f"## What {task.owner} says\n\n{task.output or '(nothing)'}")
+    evidence = task.evidence
+    if evidence:
+        ended = "passed" if evidence.get("passed") else "did not pass"
+        tail = str(evidence.get("tail") or "").strip() or "(no output)"
+        parts.append(f"## Its check\n\n`{evidence.get('command')}` {ended}:\n\n{tail}")
+    parts.append(_REVIEWING.format(id=task.id, author=task.owner))
+    if mail:
+        parts.append("## Messages for you\n\n" + "".join(as_xml(message) for message in mail).rstrip("\n"))
+    return "\n\n".join(parts) + "\n"
+
+
 def prompt_for(task: Task, mail: list[Message]) -> str:
     """Subject, body, how the result is judged, how to report, the member's mail, and what an earlier check found."""
     parts = [f"# {task.subject} ({task.id})"]

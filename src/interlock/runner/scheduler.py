@@ -30,7 +30,7 @@ from interlock.protocol.session_end import apply_within
 from interlock.runner.findings import Eyes, Finding, Look
 from interlock.runner.rechecking import recheck
 from interlock.sessions import Act, Caller
-from interlock.tasks import change, finish
+from interlock.tasks import change, finish, review
 from interlock.tasks.transition import end_run
 from interlock.workspace import Workspace
 
@@ -233,12 +233,12 @@ def _recover(act: Act, finding: Finding, gone: bool, missing: str | None) -> Non
         "task.recovered", task.id, action=finding.type, run=run.id, reason=finding.reason, evidence=finding.evidence
     )
     lapsed = LAPSED.get(finding.type)
-    if finding.type == "close_run":
-        end_run(act, task, task.state, cause)
+    if task.state == "review" and gone:
+        review.no_verdict(act, task, cause, counts=lapsed is not None)
     elif task.state == "review":
-        # A reviewer's run. The work is done and stays where it is; another review may begin.
-        end_run(act, task, "expired" if lapsed else "reclaimed", lapsed or cause)
-        act.topics.add("tasks")
+        review.abstain(act, task, "programs of an earlier review could not be ended")
+    elif finding.type == "close_run":
+        end_run(act, task, task.state, cause)
     elif not gone:
         reason = "programs of an earlier run could not be ended; end them, then unblock it"
         change.block(act, task, reason)

@@ -1,12 +1,22 @@
-"""How the end of a program becomes a verb of the ledger."""
+"""How the end of a program becomes a verb of the ledger.
+
+What the agent has reported counts, whatever its exit code: a verb, an AOF/1 message, or a `run_result.json` that it
+left, which is applied now that its program has ended (decision 16). Without any, the end itself is the report: a
+program that ended well is finished, anything else is a failed attempt (decision 4).
+"""
 
 from __future__ import annotations
 
 from interlock.executor import Result
 from interlock.model.task import Task
 from interlock.output import plain
+from interlock.protocol.completion import digest, record
+from interlock.protocol.dropped import adopt
+from interlock.protocol.session_end import apply_recorded
+from interlock.runner import reviewing
+from interlock.runner.hearing import without_messages
 from interlock.runner.lifesigns import lives
-from interlock.sessions import Caller
+from interlock.sessions import Act, Caller
 from interlock.tasks import claim, finish
 from interlock.tasks.find import find
 from interlock.tasks.transition import end_run
@@ -14,8 +24,13 @@ from interlock.workspace import Workspace
 
 OUTPUT_TAIL = 4000
 SUMMARY_TAIL = 600
+AUTOMATIC = "automatic"
+"""Marks a result that the worker wrote in the place of an agent that reported nothing."""
 CAPACITY_PAUSE = 60.0
 """Seconds before a task is tried again whose agent's provider had no capacity left."""
+
+GIVEN_BACK = ("cancelled", "capacity")
+"""Ends that say nothing about the work: no attempt is used up, and what was put down may be an interim result."""
 
 _WORDS = {
     "failed": "could not be carried out",
@@ -29,11 +44,17 @@ _WORDS = {
 def settle(workspace: Workspace, task: Task, caller: Caller, result: Result, *, verifier: str) -> Task | None:
     """Complete or fail the run, as its program ended; the task, or null when nothing is left to do for this run.
 
-    What the agent has reported itself stands. `verifier` names this process, in case a verify must now be run.
+    `verifier` names this process, in case a verify must now be run, also one that the agent's own report led to.
 
     Raises:
         StaleRun, Conflict: the run was superseded at this very moment.
     """
+    if result.status not in GIVEN_BACK:
+        adopt(workspace, task.id)
+        apply_recorded(workspace, caller, task.id, task.run, verifier=verifier)
+    if task.state == "review":
+        reviewing.settle(workspace, task, caller, result, None if result.status == "ended" else reason(result))
+        return None
     with workspace.act(caller, acknowledge=False) as act:
         current = find(act.rows, task.id)
         if current.run == task.run and current.owner is None:
@@ -44,14 +65,36 @@ def settle(workspace: Workspace, task: Task, caller: Caller, result: Result, *, 
             end_run(act, current, current.state, "its program has ended")
             return None
         if current.state != "in-progress":
-            return None  # It reported by itself; who reviews or verifies it goes on with it.
-        tail = plain(result.output)[-OUTPUT_TAIL:].strip()
+            # It reported by itself; who reviews or verifies it goes on with it.
+            ours = current.verifying is not None and current.verifying.get("process") == verifier
+            return current if ours else None
+        tail = without_messages(plain(result.output))[-OUTPUT_TAIL:].strip()
         if result.status == "ended":
-            return finish.complete(act, current, summary=_last_lines(tail) or None, verifier=verifier)
-        counts = result.status not in ("cancelled", "capacity")
+            summary = _last_lines(tail) or None
+            _report(act, current, summary)
+            return finish.complete(act, current, summary=summary, verifier=verifier)
+        counts = result.status not in GIVEN_BACK
         pause = CAPACITY_PAUSE if result.status == "capacity" else 0.0
         finish.fail(act, current, reason(result), counts=counts, output=tail or None, pause=pause)
         return None
+
+
+def _report(act: Act, task: Task, summary: str | None) -> None:
+    """The result of a run that ended well and said nothing: that it ended well (decision 4).
+
+    That an agent, other than a command, left it to us to say so is an event (decision 21).
+    """
+    run = act.rows.runs.get(task.id, task.run)
+    if run is None or (run.result is not None and AUTOMATIC not in run.result):
+        return  # It has reported, and goes on after a check that failed.
+    member = act.rows.team.member(run.member)
+    if member is not None and member.agent != "shell":
+        act.event("agent.idle_without_report", task.id, run=run.id, member=run.member)
+    fields = {
+        "taskId": task.id, "runId": run.id, "agentId": run.member, "completedAt": act.at, "outcome": "done",
+        "deliverables": [], "blockers": [], **({"notes": summary} if summary else {}), AUTOMATIC: True,
+    }  # fmt: skip
+    record(act, run, fields, source="worker", applied=digest(fields))
 
 
 def give_up(workspace: Workspace, task: Task, caller: Caller, why: str, counts: bool) -> None:
@@ -62,6 +105,9 @@ def give_up(workspace: Workspace, task: Task, caller: Caller, why: str, counts: 
     """
     with workspace.act(caller, acknowledge=False) as act:
         current = find(act.rows, task.id)
+        if task.state == "review":
+            reviewing.give_up(act, current, task.run, why, counts)
+            return
         if current.run != task.run or current.owner != caller.name:
             return
         if current.state == "review" and current.verifying is not None and counts:

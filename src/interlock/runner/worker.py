@@ -33,11 +33,12 @@ from interlock.output import plain
 from interlock.processes import Identity
 from interlock.runner import checking, recovery, settling
 from interlock.runner.assignment import Assignment, Terms, prepare, with_prompt
+from interlock.runner.hearing import Hearing
 from interlock.runner.lifesigns import lives, new_session, verifier, written
 from interlock.runner.prompt import prompt_for
 from interlock.runner.stop import Stop
 from interlock.sessions import Caller, acknowledged
-from interlock.tasks import claim, finish
+from interlock.tasks import claim, finish, review
 from interlock.tasks.find import find
 from interlock.workspace import Workspace
 
@@ -66,6 +67,7 @@ class Worker:
         self._stop = stop
         self._on_update = on_update
         self._execution: Execution | None = None
+        self._hearing: Hearing | None = None
         self._checking: anyio.CancelScope | None = None
         self._halted = False
 
@@ -82,13 +84,22 @@ class Worker:
         shell = self.member.agent == "shell"
         workspace = self._workspace
         with workspace.look() as rows:  # Most looks find nothing; they need not wait for the team's writer.
-            if rows.tasks.next_ready(self.member.name, shell=shell, now=iso(workspace.clock.now())) is None:
+            if not claim.may_be_given_work(rows, self.member.name, workspace.settings(rows)):
+                return None
+            reviews = bool(review.waiting_for(rows, self.member.name))
+            if (
+                not reviews
+                and rows.tasks.next_ready(self.member.name, shell=shell, now=iso(workspace.clock.now())) is None
+            ):
                 return None
         session, _ = new_session()
         caller = Caller(self.member.name, session, face="runner", process=self._terms.runner)
         task = None
         with suppress(RunLimit, _Nothing), workspace.act(caller) as act:
-            task = claim.claim_next(act, shell=shell, runner=self._terms.runner, parallel=self._terms.parallel)
+            runner, parallel = self._terms.runner, self._terms.parallel
+            # What waits for a verdict comes first: somebody has done it already.
+            task = review.claim_review(act, runner=runner, parallel=parallel) if reviews else None
+            task = task or claim.claim_next(act, shell=shell, runner=runner, parallel=parallel)
             if task is None:
                 raise _Nothing
         if task is None:
@@ -126,6 +137,8 @@ class Worker:
         try:
             if self._execution is not None:
                 await self._execution.close()
+            if self._hearing is not None:
+                await self._hearing.all_heard()
             await self._in_thread(partial(self._end_orphaned_check, task))
             if failure is not None:
                 self._say(task, "notice", f"this run failed: {failure}" if counts else failure)
@@ -135,10 +148,14 @@ class Worker:
         except Exception as error:  # boundary: the run stays open, and the next runner finds it
             self._say(task, "notice", f"the end of this run could not be written down: {error}")
         finally:
-            self._execution = None
+            self._execution = self._hearing = None
 
     async def _rounds(self, task: Task, caller: Caller) -> None:
         assignment = await self._in_thread(partial(prepare, self._workspace, self.member, task, caller, self._terms))
+        mark = verifier()
+        self._hearing = Hearing(
+            self._workspace, task, caller, mark, self._in_thread, partial(self._say, task, "notice")
+        )
         try:
             self._execution = self._executor.start(assignment.job)
             result = await self._while_alive(task, caller, partial(self._first, task, assignment))
@@ -146,7 +163,7 @@ class Worker:
             await self._mail_was_read(caller, assignment)
         while True:
             current = await self._in_thread(
-                partial(settling.settle, self._workspace, task, caller, result, verifier=verifier())
+                partial(settling.settle, self._workspace, task, caller, result, verifier=mark)
             )
             if current is None or current.verifying is None:
                 return
@@ -186,10 +203,14 @@ class Worker:
         failure: Exception | None = None
         async with anyio.create_task_group() as group:
             group.start_soon(self._heartbeats, task, caller)
+            if self._hearing is not None:
+                group.start_soon(self._hearing.listen)
             if self._halted or self._stop.hard:
                 await self.cancel()
             try:
                 result = await work(group)
+                if self._hearing is not None:
+                    await self._hearing.all_heard()
             except Exception as error:  # boundary: of a task group, raised again outside it
                 failure = error
             group.cancel_scope.cancel()
@@ -274,7 +295,10 @@ class Worker:
         return await anyio.to_thread.run_sync(verb)
 
     def _updated(self, task: Task, update: Update) -> None:
-        self._on_update(self.member.name, task.id, Update(update.kind, plain(update.text), update.data))
+        said = plain(update.text)
+        if update.kind == "text" and self._hearing is not None:
+            self._hearing.hear(said)
+        self._on_update(self.member.name, task.id, Update(update.kind, said, update.data))
 
     def _checked(self, task: Task, line: str) -> None:
         self._say(task, "text", plain(line))

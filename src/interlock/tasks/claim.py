@@ -6,10 +6,13 @@ to one session; whatever another session, or an older run, then says about the t
 
 from __future__ import annotations
 
-from interlock.errors import Forbidden, RunLimit, StaleRun, TaskAlreadyClaimed, UnmetDependencies
+from interlock import processes
+from interlock.errors import Forbidden, InvalidRequest, RunLimit, StaleRun, TaskAlreadyClaimed, UnmetDependencies
+from interlock.ledger import Rows
 from interlock.model.names import SYSTEM
 from interlock.model.task import HELD, Run, Task
 from interlock.sessions import Act
+from interlock.settings import Settings
 from interlock.tasks.transition import end_run, illegal, lease, move, waiting_state
 
 LOST = frozenset({"superseded", "reclaimed", "failed", "expired"})
@@ -61,6 +64,15 @@ def claim(act: Act, task: Task, *, force: bool = False, take_over: bool = False,
     return task
 
 
+def may_be_given_work(rows: Rows, member: str, settings: Settings) -> bool:
+    """Whether a runner may start that member: neither it nor the team is paused, and no runner that lives has it at
+    work already, in whatever process."""
+    found = rows.team.member(member)
+    if found is None or found.status != "active" or settings.get("paused"):
+        return False
+    return not any(run.member == member and run.runner and _lives(run.runner) for run in rows.runs.open())
+
+
 def claim_next(act: Act, *, shell: bool | None, runner: str | None = None, parallel: int | None = None) -> Task | None:
     """Claim the ready task the actor should take, most urgent first, then oldest; null where there is none.
 
@@ -70,6 +82,8 @@ def claim_next(act: Act, *, shell: bool | None, runner: str | None = None, paral
     Raises:
         RunLimit: that many runs are open.
     """
+    if runner is not None and not may_be_given_work(act.rows, act.name, act.settings):
+        return None
     if parallel is not None and act.rows.runs.open_count() >= parallel:
         raise RunLimit(
             f"{parallel} runs are open, which is the limit; wait for one to end, or raise the setting parallel.",
@@ -111,8 +125,12 @@ def heartbeat(act: Act, task: Task) -> Run:
         StaleRun: the run was superseded or has ended.
         Forbidden: the actor does not hold the task.
     """
-    must_hold(act, task)
     run = act.rows.runs.get(task.id, task.run)
+    reviewed = run is not None and run.ended_at is None and task.state == "review" and run.member != task.owner
+    if run is None or not reviewed:
+        must_hold(act, task)
+    elif (run.member, run.session) != (act.name, act.session):
+        raise StaleRun(f"{task.id} is being reviewed by {run.member}; its author has nothing to show.", task_id=task.id)
     if run is None or run.ended_at is not None:
         raise StaleRun(f"The run of {task.id} has ended; claim the task again.", task_id=task.id)
     expires = act.later(act.settings.get("heartbeat_ttl"))
@@ -168,6 +186,13 @@ def refuse_stale(act: Act, task: Task) -> None:
     older = act.rows.runs.of_session(task.id, act.session) if task.run and act.role != SYSTEM else None
     if older is not None and older.number < task.run and older.outcome in LOST:
         raise _stale(task, older.number)
+
+
+def _lives(process: str) -> bool:
+    try:
+        return processes.alive(processes.Identity.parse(process)) is True
+    except InvalidRequest:
+        return False
 
 
 def _begin(act: Act, task: Task, runner: str | None, *, reason: str, soft: bool) -> None:

@@ -262,7 +262,7 @@ def to_review(act: Act, task: Task, outcome: str, reason: str, changes: dict[str
 def ask_reviewer(act: Act, task: Task) -> None:
     """Ask whoever reviews the task: the member named, else a human, also where the member is the author or has left."""
     if task.review in (None, "none", HUMAN, task.owner) or act.rows.team.member(str(task.review)) is None:
-        _ask_human(act, task)
+        ask_human(act, task)
     else:
         notify(
             act, task.review, f"Please review {task.id}: {task.subject}\n\n{task.output or ''}".rstrip(),
@@ -276,7 +276,8 @@ def _done(act: Act, task: Task, reason: str, changes: dict[str, Any]) -> None:
     move(act, task, *path, reason=reason, completed_at=act.at, soft=False, **changes)
 
 
-def _ask_human(act: Act, task: Task) -> None:
+def ask_human(act: Act, task: Task) -> None:
+    """Ask a person whether the task in review is good."""
     question = Question(
         id=f"Q-{act.clock.new_id()[-12:]}",
         task_id=task.id,

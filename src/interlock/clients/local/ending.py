@@ -9,10 +9,11 @@ from typing import Any
 from interlock import processes, shutdown
 from interlock.errors import Conflict
 from interlock.model.names import SYSTEM
-from interlock.runner import recovery, scheduler
+from interlock.runner import office, recovery, scheduler
 from interlock.runner.lifesigns import lives
-from interlock.sessions import Caller
-from interlock.tasks import finish
+from interlock.sessions import Caller, unknown_member
+from interlock.tasks import finish, review
+from interlock.teams import set_aside
 from interlock.workspace import Workspace
 
 PATIENCE = 10.0
@@ -46,25 +47,33 @@ def ask_running(workspace: Workspace) -> list[str]:
 
 def stop_runner(workspace: Workspace, *, now: bool) -> dict[str, Any]:
     """Ask the team's runner to finish what runs and stop, or, with `now`, end it and everything it started."""
-    runner = _runner(workspace)
+    with workspace.look() as rows:
+        runner, drivers = rows.team.get().runner, office.at_work(rows)
     answer: dict[str, Any] = {"team": workspace.name, "asked": [], "ended": [], "gone": True}
-    if runner is not None:
-        _signal(runner, signal.SIGTERM if now else signal.SIGINT)
-        answer["ended" if now else "asked"].append("runner")
-        if now and not _gone(workspace, runner):
-            _signal(runner, signal.SIGKILL)
-            _gone(workspace, runner)
+    for driver in drivers:
+        _signal(driver, signal.SIGTERM if now else signal.SIGINT)
+        answer["ended" if now else "asked"].append("runner" if driver == runner else "worker")
+    for driver in drivers if now else ():
+        if not _gone(workspace, driver):
+            _signal(driver, signal.SIGKILL)
+            _gone(workspace, driver)
     if now:
         scheduler.take_up(workspace)
         answer["ended"] += _end_runs(workspace, None)
-    answer["gone"] = not running_members(workspace) if now else runner is None
+    answer["gone"] = not running_members(workspace) if now else not drivers
     return answer
 
 
 def stop_member(workspace: Workspace, member: str, *, now: bool) -> dict[str, Any]:
-    """Ask one member to shut down, or, with `now`, end its run and give its task back."""
+    """Ask one member to shut down, or, with `now`, end its run and give its task back. From then on no runner gives it
+    work, until it is resumed."""
     answer: dict[str, Any] = {"team": workspace.name, "asked": [], "ended": [], "gone": True}
     if now:
+        with workspace.act(Caller()) as act:
+            if act.rows.team.member(member) is None:
+                raise unknown_member(act.rows, member)
+            # First, so that no runner gives it the next task meanwhile.
+            set_aside(act, member, "stopped", "stopped by hand")
         answer["ended"] = _end_runs(workspace, member)
     else:
         with workspace.act(Caller()) as act:
@@ -84,16 +93,12 @@ def _end_runs(workspace: Workspace, member: str | None) -> list[str]:
                 task = act.rows.tasks.get(run.task_id)
                 if task is not None and task.run == run.number and task.state == "in-progress":
                     finish.fail(act, task, "stopped by hand", counts=False)
+                elif task is not None and task.run == run.number and review.under_review(act.rows, task) is not None:
+                    review.no_verdict(act, task, "stopped by hand", counts=False)
         except Conflict:
             pass  # It ended by itself meanwhile.
         recovery.end(str(run.process), grace)
     return sorted({run.member for run in runs})
-
-
-def _runner(workspace: Workspace) -> str | None:
-    with workspace.look() as rows:
-        runner = rows.team.get().runner
-    return runner if runner is not None and lives(runner) else None
 
 
 def _signal(runner: str, number: signal.Signals) -> None:

@@ -179,6 +179,7 @@ class LocalHome:
         stop: Stop | None = None,
         on_update: Callable[[str, str, Update], None] = lambda member, task, update: None,
         take_over: bool = False,
+        endless: bool = False,
     ) -> str:
         import anyio
 
@@ -186,7 +187,7 @@ class LocalHome:
 
         crew = Crew(
             self._workspace(team), self._executor_for, home=self.path, parallel=parallel, until=until, stop=stop,
-            on_update=on_update, take_over=take_over,
+            on_update=on_update, take_over=take_over, endless=endless,
         )  # fmt: skip
         return anyio.run(crew.work)
 

@@ -9,6 +9,7 @@ from interlock.errors import RunNotFound
 from interlock.model.names import HUMAN
 from interlock.runner.lifesigns import lives, verifier
 from interlock.tasks.find import find
+from interlock.tasks.review import author_lives
 from interlock.views import complete as completed
 from interlock.views import show
 
@@ -229,11 +230,3 @@ class LocalTasks(LocalBase):
 def verifier_is_gone(task: Task) -> bool:
     """Whether a verify is under way whose process has died."""
     return task.verifying is not None and lives(str(task.verifying.get("process") or "")) is False
-
-
-def author_lives(act: Act, task: Task) -> bool:
-    """Whether the session that did the task still has a living process; one that nobody here can see has none."""
-    return any(
-        session == task.session and process is not None and bool(lives(process))
-        for session, process in act.rows.team.living_sessions(str(task.owner))
-    )

@@ -101,6 +101,18 @@ class LocalTeam(LocalTasks, LocalMailing):
             )
             return teams.remove(act, name, running=running)
 
+    def pause(self, member: str | None = None, *, reason: str | None = None, by: str | None = None) -> None:
+        from interlock import teams
+
+        with self._act(by) as act:
+            teams.pause(act, member, reason=reason)
+
+    def resume(self, member: str | None = None, *, by: str | None = None) -> None:
+        from interlock import teams
+
+        with self._act(by) as act:
+            teams.resume(act, member)
+
     def configure(self, changes: Mapping[str, Any], *, by: str | None = None) -> dict[str, Any]:
         from interlock import teams
 
@@ -118,9 +130,9 @@ class LocalTeam(LocalTasks, LocalMailing):
     def reply(self, task: str, text: str, *, question: str | None = None, by: str | None = None) -> Task:
         from interlock import questions
         from interlock.clients.local.base import warned, whole
-        from interlock.clients.local.tasks import author_lives
         from interlock.tasks import finish
         from interlock.tasks.find import find
+        from interlock.tasks.review import author_lives
 
         with self._act(by, acknowledge=True) as act:
             found = find(act.rows, task)

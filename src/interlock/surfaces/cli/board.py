@@ -204,8 +204,20 @@ def line_for(event: Event) -> str | None:
             return f"warning: {payload['reason']}"
         case "task.transitioned" if payload["to"] in ("done", "deadletter", "blocked", "cancelled"):
             return str(payload["to"]) + (f": {payload['reason']}" if payload["to"] != "done" else "")
+        case "review.started":
+            return f"{payload['member']} reviews it"
+        case "review.failed":
+            return f"no verdict: {payload['reason']}"
+        case "team.paused":
+            return "paused: nothing new starts until `interlock resume`"
+        case "member.paused":
+            return f"{payload['name']} is {payload['status']}: `interlock resume --member {payload['name']}`"
+        case "team.resumed":
+            return "resumed"
+        case "member.resumed":
+            return f"{payload['name']} is resumed"
         case "runner.started":
-            return "the run begins"
+            return "a worker begins" if payload.get("endless") else "the run begins"
         case "runner.stopped":
             return f"the run ends: {payload['reason']}"
     return None

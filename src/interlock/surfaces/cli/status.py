@@ -34,6 +34,12 @@ def shown(found: dict[str, Any]) -> list[str]:
     if "error" in found:
         return [f"{words.strong(found['team'])}  {words.state('blocked')}  {words.clean(found['message'])}"]
     lines = [f"{words.strong(found['team'])}  {counts(found['counts'])}", *_news(found)]
+    if found["status"] == "paused":
+        lines.append("Paused: nothing new starts until `interlock resume`")
+    for word in ("paused", "stopped"):
+        lines += [
+            f"{words.clean(name)} is {word}: `interlock resume --member {words.clean(name)}`" for name in found[word]
+        ]
     first = len(lines)
     if found["needs_me"]:
         lines += ["", words.strong(click.style("Needs me", fg="magenta"))]

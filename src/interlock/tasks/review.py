@@ -1,0 +1,146 @@
+"""Reviews by members whose programs a runner starts: the review is a run of the reviewer, with a number of its own.
+
+    in review ──claim_review──> the reviewer's run ──approve──> done
+                    ▲                    ├──changes──> a new run of the author, with the findings
+                    └──tried again───────┴──no verdict, too often──> a human is asked
+
+It is counted like any run, and fences like any: it takes the task's next number, and whatever speaks for an older one
+is stale. The author keeps the task, and never reviews it.
+"""
+
+from __future__ import annotations
+
+from interlock import processes
+from interlock.errors import InvalidRequest, RunLimit
+from interlock.ledger import Rows
+from interlock.model.names import HUMAN
+from interlock.model.task import Run, Task
+from interlock.model.team import Member
+from interlock.sessions import RUN_SESSION, Act
+from interlock.tasks.claim import may_be_given_work
+from interlock.tasks.finish import LONGEST_DELAY, ask_human
+from interlock.tasks.transition import end_run, lease
+
+
+def can_review(member: Member | None) -> bool:
+    """Whether a runner could let that member review: it has an agent, and one that reads."""
+    if member is None or member.role != "member" or member.status == "stopped":
+        return False
+    return member.agent not in (None, "shell")
+
+
+def reviewer_of(rows: Rows, task: Task) -> str | None:
+    """The member whose program a runner starts for the review of this task; null where a person decides."""
+    if task.state != "review" or task.verifying is not None or task.review in (None, "none", HUMAN, task.owner):
+        return None
+    if not can_review(rows.team.member(str(task.review))):
+        return None
+    return None if any(question.kind == "review" for question in rows.questions.open(task.id)) else task.review
+
+
+def under_review(rows: Rows, task: Task) -> Run | None:
+    """The run that reviews the task now."""
+    if task.state != "review" or task.verifying is not None or not task.run:
+        return None
+    run = rows.runs.get(task.id, task.run)
+    return run if run is not None and run.ended_at is None else None
+
+
+def waiting_for(rows: Rows, member: str) -> list[Task]:
+    """The tasks that a runner should have `member` review, oldest first, whether or not their time has come."""
+    return [
+        task
+        for task in rows.tasks.select(states=["review"])
+        if task.review == member and reviewer_of(rows, task) == member and under_review(rows, task) is None
+    ]
+
+
+def claim_review(act: Act, *, runner: str, parallel: int) -> Task | None:
+    """Begin the actor's review of the task that waits longest for it; null where none does.
+
+    Raises:
+        RunLimit: `parallel` runs are open.
+    """
+    found = [task for task in waiting_for(act.rows, act.name) if task.not_before is None or task.not_before <= act.at]
+    if not found or not may_be_given_work(act.rows, act.name, act.settings):
+        return None
+    if act.rows.runs.open_count() >= parallel:
+        raise RunLimit(
+            f"{parallel} runs are open, which is the limit; wait for one to end, or raise the setting parallel.",
+            limit=parallel,
+            setting="parallel",
+        )
+    task = found[0]
+    act.rows.tasks.update(task, run=task.run + 1, not_before=None, updated_at=act.at)
+    run = Run(
+        task_id=task.id, number=task.run, member=act.name, session=act.session, started_at=act.at, ended_at=None,
+        outcome=None, reason=None, runner=runner, process=None, heartbeat_at=None, expires_at=lease(act, True), beats=0,
+    )  # fmt: skip
+    act.rows.runs.begin(run)
+    act.event("review.started", task.id, run=run.id, member=act.name)
+    act.topics.add("tasks")
+    return task
+
+
+def no_verdict(act: Act, task: Task, reason: str, *, counts: bool = True) -> None:
+    """The run that reviews the task has ended without a verdict: another one follows after a growing delay, and after
+    `retries` failed ones a human is asked. `counts` false: it was stopped, and is not held against anybody."""
+    run = under_review(act.rows, task)
+    if run is not None and run.member != task.review:
+        end_run(act, task, "reclaimed", "somebody else reviews it now")
+        return
+    end_run(act, task, "failed" if counts else "reclaimed", reason)
+    failures = _failures(act, task)
+    own = task.metadata.get("retries")
+    limit = own if isinstance(own, int) and not isinstance(own, bool) else act.settings.get("retries")
+    if counts and failures > limit:
+        act.event("review.failed", task.id, run=task.run_id, reason=reason, retry_at=None)
+        ask_human(act, task)
+        return
+    retry_at = None
+    if counts:
+        delay = act.settings.get("retry_delay") * 2 ** min(failures - 1, 30)
+        retry_at = act.later(min(delay, LONGEST_DELAY))
+    act.event("review.failed", task.id, run=task.run_id, reason=reason, retry_at=retry_at)
+    act.rows.tasks.update(task, not_before=retry_at, updated_at=act.at)
+    act.topics.add("tasks")
+
+
+def abstain(act: Act, task: Task, reason: str) -> None:
+    """The reviewer says that it cannot judge: a human is asked."""
+    end_run(act, task, "blocked", reason)
+    act.event("review.failed", task.id, run=task.run_id, reason=reason, retry_at=None)
+    act.rows.tasks.add_log(task.id, act.at, act.name, f"Cannot review it: {reason}")
+    act.event("task.logged", task.id, text=f"Cannot review it: {reason}")
+    ask_human(act, task)
+
+
+def author_lives(act: Act, task: Task) -> bool:
+    """Whether the session that did the task still has a living process that could hear of a verdict,
+    as far as anybody here can see.
+
+    The session of a runner's program cannot: it has had its prompt, and the findings need a new one.
+    """
+    if task.session is None or task.session.startswith(RUN_SESSION):
+        return False
+    return any(
+        session == task.session and process is not None and _lives(process)
+        for session, process in act.rows.team.living_sessions(str(task.owner))
+    )
+
+
+def _lives(process: str) -> bool:
+    try:
+        return processes.alive(processes.Identity.parse(process.partition("#")[0])) is True
+    except InvalidRequest:
+        return False
+
+
+def _failures(act: Act, task: Task) -> int:
+    """How many reviews since the author's last run have come to nothing."""
+    count = 0
+    for run in reversed(act.rows.runs.of_task(task.id)):
+        if run.member == task.owner:
+            break
+        count += run.outcome == "failed"
+    return count
