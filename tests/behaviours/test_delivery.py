@@ -11,10 +11,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+from interlock import mailbox
 from interlock.client import Home, Team
 from interlock.clock import ManualClock
 from interlock.errors import InvalidRequest
 from interlock.notifier import INTERVAL
+from interlock.sessions import Caller
 
 
 class Crash(Exception):
@@ -312,8 +314,9 @@ def test_a_waiter_in_another_thread_is_woken(team: Team) -> None:
 
 def test_what_stands_before_new_mail_in_other_hands_does_not_hide_it(team: Team) -> None:
     team.configure({"inbox_limit": 2000})
-    for number in range(1200):
-        team.send("ada" if number % 2 else "lead", to="bob", content=str(number))
+    with team._workspace.act(Caller("ada")) as act:  # type: ignore[attr-defined]
+        for number in range(1200):
+            mailbox.send(act, "bob", str(number))
     with team.acting("bob", session="s1").mail() as first:
         assert len(first.messages) == 1000
         with team.acting("bob", session="s1").mail(wait=0.0) as second:

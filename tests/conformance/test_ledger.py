@@ -1,0 +1,609 @@
+"""What every ledger promises, whoever implements it: the page `interlock/ledger.py`, aggregate by aggregate.
+
+The rules stand above the port and are tested elsewhere; here rows are written and read back, and transactions tried.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.clock import SystemClock
+from interlock.errors import LedgerBusy, TeamNotFound
+from interlock.ledger import Ledger, Ledgers
+from interlock.model.message import Message
+from interlock.model.question import Question
+from interlock.model.task import Run, Task
+from interlock.model.team import Member, Team
+from interlock.settings import Settings
+
+AT = "2026-11-21T03:35:13.123Z"
+
+
+def sqlite_ledgers() -> Ledgers:
+    from interlock.ledgers.sqlite.store import SqliteLedgers
+
+    return SqliteLedgers(Settings(environment={"INTERLOCK_BUSY_TIMEOUT": "0.2"}), SystemClock())
+
+
+BACKENDS = [
+    pytest.param(sqlite_ledgers, id="sqlite"),
+    pytest.param(None, id="postgres", marks=pytest.mark.skip(reason="no PostgreSQL ledger yet")),
+]
+
+
+@pytest.fixture(params=BACKENDS)
+def connect(request: pytest.FixtureRequest) -> Iterator[Callable[[], Ledgers]]:
+    """Connects to the same place once more, as another process would."""
+    opened: list[Ledgers] = []
+
+    def connect() -> Ledgers:
+        opened.append(request.param())
+        return opened[-1]
+
+    yield connect
+    for ledgers in opened:
+        ledgers.close()
+
+
+@pytest.fixture
+def place(connect: Callable[[], Ledgers], tmp_path: Path) -> str:
+    """Where a new team with its lead has its ledger."""
+    connect().create(str(tmp_path), TEAM, LEAD, AT)
+    return str(tmp_path)
+
+
+@pytest.fixture
+def ledger(connect: Callable[[], Ledgers], place: str) -> Ledger:
+    return connect().open(place)
+
+
+@pytest.fixture
+def other(connect: Callable[[], Ledgers], place: str) -> Ledger:
+    """The same ledger over other connections."""
+    return connect().open(place)
+
+
+TEAM = Team(
+    id="t1", name="alpha", lead_session_key="agent:main:main", status="active", workdir=None, settings={"retries": 5},
+    created_at=AT, updated_at=AT, day="", day_count=0, open_tasks=0, runner=None,
+)  # fmt: skip
+LEAD = Member(
+    name="lead", session_key="agent:main:main", inbox="agent_main_main", role="lead", agent=None, command=None,
+    type=None, model=None, permissions=None, status="active", unread=0, session=None, joined_at=AT,
+    last_active_at=None,
+)  # fmt: skip
+
+
+def member(name: str, **fields: Any) -> Member:
+    return replace(LEAD, **{"name": name, "session_key": f"key:{name}", "inbox": name, "role": "member", **fields})
+
+
+def task(id: str, /, **fields: Any) -> Task:
+    values: dict[str, Any] = {
+        "n": 0, "id": f"TASK-2026-11-21-{id}", "subject": id, "body": "", "state": "ready", "owner": None,
+        "assignee": None, "reserved": None, "type": None, "priority": "normal", "review": None, "verify": None,
+        "command": None, "parent_id": None, "group_id": None, "project_id": None, "plan_key": None,
+        "plan_digest": None, "run": 0, "session": None, "failures": 0, "rounds": 0, "open_blockers": 0, "soft": False,
+        "rank": 0, "not_before": None, "output": None, "context": None, "findings": None, "evidence": None,
+        "verifying": None, "metadata": {}, "created_by": "lead", "created_at": AT, "updated_at": AT,
+        "claimed_at": None, "completed_at": None,
+    }  # fmt: skip
+    return Task(**{**values, **fields})
+
+
+def message(content: str, to: str = "bob", **fields: Any) -> Message:
+    values: dict[str, Any] = {
+        "n": 0, "id": f"m-{content}-{to}", "sender": "ada", "recipient": to, "type": "message", "content": content,
+        "summary": None, "timestamp": AT, "stage": "stored", "attempt": 0, "session": None, "request_id": None,
+        "approve": None, "reason": None, "metadata": None, "urgent": False,
+    }  # fmt: skip
+    return Message(**{**values, **fields})
+
+
+def run(task_id: str, number: int, **fields: Any) -> Run:
+    values: dict[str, Any] = {
+        "task_id": task_id, "number": number, "member": "bob", "session": f"s{number}", "started_at": AT,
+        "ended_at": None, "outcome": None, "reason": None, "runner": None, "process": None, "heartbeat_at": None,
+        "expires_at": None, "beats": 0,
+    }  # fmt: skip
+    return Run(**{**values, **fields})
+
+
+class TestTransactions:
+    def test_what_was_committed_is_seen_by_others(self, ledger: Ledger, other: Ledger) -> None:
+        with ledger.transaction() as rows:
+            rows.tasks.insert(task("001"))
+        with other.snapshot() as rows:
+            assert [one.subject for one in rows.tasks.select()] == ["001"]
+
+    @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, GeneratorExit])
+    def test_raising_undoes_everything(self, ledger: Ledger, error: type[BaseException]) -> None:
+        def breaks() -> None:
+            with ledger.transaction() as rows:
+                rows.tasks.insert(task("001"))
+                rows.team.count_open(1)
+                rows.events.append("task.created", "lead", None, AT, {})
+                raise error
+
+        with ledger.snapshot() as rows:
+            head = rows.events.head()
+        with pytest.raises(error):
+            breaks()
+        with ledger.snapshot() as rows:
+            assert (rows.tasks.select(), rows.events.head(), rows.team.get().open_tasks) == ([], head, 0)
+        with ledger.transaction() as rows:
+            assert rows.tasks.insert(task("001")) == 1, "and the next one begins anew"
+
+    def test_a_transaction_sees_what_it_wrote(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            rows.tasks.insert(task("001"))
+            assert rows.tasks.get("TASK-2026-11-21-001") is not None
+
+    def test_there_is_one_writer_at_a_time(self, ledger: Ledger, other: Ledger) -> None:
+        with ledger.transaction(), pytest.raises(LedgerBusy), other.transaction():
+            raise AssertionError("two writers")
+        with other.transaction() as rows:
+            rows.tasks.insert(task("001"))
+
+    def test_what_a_rule_reads_stays_true_until_the_commit(self, connect: Callable[[], Ledgers], place: str) -> None:
+        def count(ledger: Ledger) -> None:
+            for _ in range(20):
+                with ledger.transaction() as rows:
+                    team = rows.team.get()
+                    rows.team.update(team, settings={"retries": team.settings["retries"] + 1})
+
+        ledgers = [connect().open(place) for _ in range(3)]
+        threads = [threading.Thread(target=count, args=(one,)) for one in [*ledgers, ledgers[0]]]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        with ledgers[0].snapshot() as rows:
+            assert rows.team.get().settings == {"retries": 85}
+
+    def test_a_snapshot_is_one_moment_and_waits_for_nobody(self, ledger: Ledger, other: Ledger) -> None:
+        with ledger.snapshot() as before:
+            assert before.tasks.select() == []
+            with other.transaction() as rows:
+                rows.tasks.insert(task("001"))
+                with other.snapshot() as during:
+                    assert during.tasks.select() == []
+            assert before.tasks.select() == []
+        with ledger.snapshot() as after:
+            assert len(after.tasks.select()) == 1
+
+    def test_a_watch_notices_the_commits_of_others(self, ledger: Ledger, other: Ledger) -> None:
+        changed = ledger.watch()
+        assert not changed()
+        with other.transaction() as rows:
+            rows.tasks.insert(task("001"))
+        assert changed() and not changed()
+
+    def test_a_sound_ledger_has_no_faults_and_a_backup_is_a_ledger(
+        self, ledger: Ledger, connect: Callable[[], Ledgers], tmp_path: Path
+    ) -> None:
+        with ledger.transaction() as rows:
+            rows.tasks.insert(task("001"))
+        assert ledger.check() == []
+        copy = tmp_path / "copy"
+        copy.mkdir()
+        ledger.backup(str(copy / Path(ledger.path).name))
+        with connect().open(str(copy)).snapshot() as rows:
+            assert [one.subject for one in rows.tasks.select()] == ["001"]
+
+    def test_a_team_that_is_not_there_is_not_found(self, connect: Callable[[], Ledgers], tmp_path: Path) -> None:
+        with pytest.raises(TeamNotFound):
+            connect().open(str(tmp_path / "nowhere"))
+
+    def test_a_team_that_was_deleted_takes_no_more_transactions(self, ledger: Ledger, other: Ledger) -> None:
+        with ledger.transaction() as rows:
+            rows.team.update(rows.team.get(), status="deleted")
+        for one in (ledger, other):
+            with pytest.raises(TeamNotFound), one.transaction():
+                raise AssertionError("it was deleted")
+
+    def test_ledgers_are_cached_until_they_are_forgotten(self, connect: Callable[[], Ledgers], place: str) -> None:
+        ledgers = connect()
+        first = ledgers.open(place)
+        assert ledgers.open(place) is first
+        ledgers.forget(place)
+        ledgers.forget(place)
+        assert ledgers.open(place) is not first
+
+    def test_a_closed_ledger_opens_itself_again(self, ledger: Ledger) -> None:
+        ledger.close()
+        with ledger.transaction() as rows:
+            rows.tasks.insert(task("001"))
+        ledger.close()
+        with ledger.snapshot() as rows:
+            assert len(rows.tasks.select()) == 1
+
+
+class TestTeam:
+    def test_a_new_team_is_as_it_was_given_and_its_lead_is_in_it(self, ledger: Ledger) -> None:
+        with ledger.snapshot() as rows:
+            assert rows.team.get() == TEAM
+            assert rows.team.members() == [LEAD] and rows.team.member("lead") == LEAD
+            assert [event.type for event in rows.events.since(0)] == ["team.created", "member.spawned"]
+
+    def test_fields_are_written_in_the_row_and_in_the_hand(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            team = rows.team.get()
+            rows.team.update(team, settings={"retries": 1}, runner="p1")
+            assert (team.settings, team.runner) == ({"retries": 1}, "p1") and rows.team.get() == team
+
+    def test_days_are_numbered_from_one_and_go_on_after_another_day(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            for day, number in (("2026-11-21", 1), ("2026-11-21", 2), ("2026-11-22", 1), ("2026-11-21", 3)):
+                assert rows.team.day_number(day) == number
+                rows.tasks.insert(task("000", id=f"TASK-{day}-{number:03d}"))
+
+    def test_open_tasks_are_counted(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            assert [rows.team.count_open(change) for change in (1, 1, -1)] == [1, 2, 1]
+
+    def test_members_come_lead_first_then_by_joining_then_people(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            for one in (member("zoe"), member("human", role="person"), member("ada", command=["a", "b"])):
+                rows.team.add_member(one)
+            assert [one.name for one in rows.team.members()] == ["lead", "zoe", "ada", "human"]
+            assert sorted(rows.team.names()) == ["ada", "human", "lead", "zoe"]
+            assert rows.team.member("ada") == member("ada", command=["a", "b"])
+            assert rows.team.member_by_key("key:zoe") == member("zoe")
+            assert rows.team.member("nobody") is None and rows.team.member_by_key("zoe") is None
+
+    def test_a_member_is_changed_and_forgotten(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            ada = member("ada")
+            rows.team.add_member(ada)
+            rows.team.update_member(ada, model="opus", command=["x"])
+            assert rows.team.member("ada") == ada == member("ada", model="opus", command=["x"])
+            rows.team.remove_member("ada")
+            assert rows.team.member("ada") is None
+
+    def test_an_address_is_found_by_name_or_key(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            rows.team.add_member(member("ada"))
+            assert rows.team.address("ada") == rows.team.address("key:ada") == ("ada", "ada", "member", 0)
+            assert rows.team.address("agent:main:main") == ("lead", "agent_main_main", "lead", 0)
+            assert rows.team.address("nobody") is None
+
+    def test_inboxes_share_one_namespace_without_case(self, ledger: Ledger) -> None:
+        with ledger.snapshot() as rows:
+            assert rows.team.inbox_taken("AGENT_main_MAIN") == "lead"
+            assert rows.team.inbox_taken("ada") is None
+
+    def test_sessions_begin_end_and_begin_again(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            assert not rows.team.session_known("lead", "s1")
+            rows.team.begin_session("lead", "s1", AT, "p1")
+            rows.team.begin_session("lead", "s2", AT, None)
+            assert rows.team.session_known("lead", "s1") and not rows.team.session_known("ada", "s1")
+            assert sorted(rows.team.living_sessions("lead")) == [("s1", "p1"), ("s2", None)]
+            rows.team.end_session("lead", "s1", AT)
+            assert not rows.team.session_known("lead", "s1")
+            assert rows.team.living_sessions("lead") == [("s2", None)]
+            rows.team.begin_session("lead", "s1", AT, "p2")
+            assert ("s1", "p2") in rows.team.living_sessions("lead")
+            rows.team.touch("lead", "s1", AT)
+            lead = rows.team.member("lead")
+            assert lead is not None and (lead.session, lead.last_active_at) == ("s1", AT)
+
+
+class TestTasks:
+    def test_every_field_comes_back_as_it_was_written(self, ledger: Ledger) -> None:
+        whole = task(
+            "001", subject="S é 🎉", body="B\n\n## Work Log", state="review", owner="bob", assignee="ada",
+            reserved="ada",
+            type="REPORT", priority="critical", review="human", verify="true", command="false", parent_id="P",
+            group_id="G", project_id="J", plan_key="k", plan_digest="d", run=3, session="s", failures=2, rounds=1,
+            open_blockers=4, soft=True, not_before=AT, output="o", context="c", findings="f",
+            evidence={"passed": True, "tail": "é"}, verifying={"run": 3}, metadata={"a": [1, None]}, claimed_at=AT,
+            completed_at=AT,
+        )  # fmt: skip
+        with ledger.transaction() as rows:
+            assert rows.tasks.insert(whole) == whole.n == whole.rank
+        with ledger.snapshot() as rows:
+            assert rows.tasks.get(whole.id) == whole
+
+    def test_fields_are_written_in_the_row_and_in_the_hand(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            one = task("001")
+            rows.tasks.insert(one)
+            rows.tasks.update(one, state="in-progress", owner="bob", priority="low", metadata={"x": 1}, evidence=None)
+            assert (one.state, one.owner, one.priority, one.metadata) == ("in-progress", "bob", "low", {"x": 1})
+            assert rows.tasks.get(one.id) == one
+
+    def test_numbers_and_ranks_grow(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            made = [task(f"{n:03d}") for n in range(1, 5)]
+            numbers = [rows.tasks.insert(one) for one in made]
+            assert numbers == sorted(set(numbers)) == [one.rank for one in made]
+
+    def test_a_suffix_matches_whole_parts_literally(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            for id in ("001", "011", "1001"):
+                rows.tasks.insert(task(id))
+            assert rows.tasks.ids_ending("001", 5) == ["TASK-2026-11-21-001"]
+            assert rows.tasks.ids_ending("21-011", 5) == ["TASK-2026-11-21-011"]
+            assert rows.tasks.ids_ending("%", 5) == rows.tasks.ids_ending("_01", 5) == []
+            rows.tasks.insert(task("0", id="TASK-2026-11-22-001"))
+            assert rows.tasks.ids_ending("001", 5) == ["TASK-2026-11-22-001", "TASK-2026-11-21-001"]
+            assert len(rows.tasks.ids_ending("001", 1)) == 1
+
+    def test_of_a_plan_key_the_newest_task_counts(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            for id, key in (("001", "lint"), ("002", "test"), ("003", "lint"), ("004", None)):
+                rows.tasks.insert(task(id, plan_key=key))
+            lint = rows.tasks.by_plan_key("lint")
+            assert lint is not None and lint.subject == "003" and rows.tasks.by_plan_key("none") is None
+            assert sorted(one.subject for one in rows.tasks.planned()) == ["002", "003"]
+
+    def test_tasks_are_selected_in_order_of_creation(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            for id, state, owner in (("001", "ready", None), ("002", "in-progress", "bob"), ("003", "deleted", None),
+                                     ("004", "done", "bob"), ("005", "ready", None)):  # fmt: skip
+                rows.tasks.insert(task(id, state=state, owner=owner))
+
+            def found(**filters: Any) -> list[str]:
+                return [one.subject for one in rows.tasks.select(**filters)]
+
+            assert found() == ["001", "002", "004", "005"]
+            assert found(states=["deleted", "ready"]) == ["001", "003", "005"]
+            assert found(states=[]) == []
+            assert found(owner="bob") == ["002", "004"]
+            assert found(limit=2) == ["001", "002"] and found(limit=0) == []
+            second = rows.tasks.get("TASK-2026-11-21-002")
+            assert second is not None and found(after=second.n) == ["004", "005"]
+            assert [one.subject for one in rows.tasks.owned("bob")] == ["002"]
+            assert rows.tasks.current() == {"bob": "TASK-2026-11-21-002"}
+            assert rows.tasks.counts() == {"ready": 2, "in-progress": 1, "deleted": 1, "done": 1}
+
+    def test_the_next_task_is_the_most_urgent_then_oldest_that_the_member_may_have(self, ledger: Ledger) -> None:
+        later, now = "2026-11-21T04:00:00.000Z", "2026-11-21T03:59:00.000Z"
+        with ledger.transaction() as rows:
+            for one in (
+                task("001", priority="low"), task("002"), task("003", priority="high", assignee="ada"),
+                task("004", priority="critical", command="make"), task("005", priority="critical", not_before=later),
+                task("006", assignee="ada", reserved="bob"), task("007", state="backlog", priority="critical"),
+            ):  # fmt: skip
+                rows.tasks.insert(one)
+
+            def first(name: str, shell: bool | None, now: str = now) -> str | None:
+                found = rows.tasks.next_ready(name, shell=shell, now=now)
+                return found.subject if found else None
+
+            assert first("ada", False) == "003" and first("bob", False) == "002"
+            assert first("eve", True) == "004" and first("eve", None) == "004"
+            assert first("eve", False, later) == "005"
+            assert [one.subject for one in rows.tasks.ready(10)] == ["004", "005", "003", "002", "006", "001"]
+            assert [one.subject for one in rows.tasks.ready(1)] == ["004"]
+            assert rows.tasks.ready_after(now) == later and rows.tasks.ready_after(later) is None
+
+    def test_the_work_log_keeps_its_order(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            for text in ("b", "a", "c"):
+                rows.tasks.add_log("T1", AT, "ada", text)
+            rows.tasks.add_log("T2", AT, "ada", "other")
+            assert rows.tasks.log("T1") == [(AT, "ada", "b"), (AT, "ada", "a"), (AT, "ada", "c")]
+
+
+class TestGraph:
+    def test_both_ends_know_of_an_edge_whatever_their_states(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            made = [task(f"00{n}", state=state) for n, state in enumerate(("done", "ready", "backlog", "deleted"))]
+            for one in made:
+                rows.tasks.insert(one)
+            a, b, c, d = (one.id for one in made)
+            assert [rows.graph.add(blocker, c) for blocker in (a, b, a)] == [True, True, False]
+            assert rows.graph.add(b, d)
+            assert rows.graph.blockers(c) == [(a, "done"), (b, "ready")]
+            assert sorted(rows.graph.dependents(b)) == [c, d]
+            assert [one.id for one in rows.graph.open_dependents(b)] == [c]
+            assert sorted(rows.graph.edges()) == [(a, c), (b, c), (b, d)]
+            assert set(rows.graph.edges_of([a])) == {(a, "done", c, "backlog")}
+            assert set(rows.graph.edges_of([b])) == {(b, "ready", c, "backlog"), (b, "ready", d, "deleted")}
+            assert rows.graph.edges_of([]) == []
+            assert rows.graph.remove(a, c) and not rows.graph.remove(a, c)
+            assert rows.graph.blockers(c) == [(b, "ready")]
+
+    def test_edges_of_very_many_tasks_are_found(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            ids = [f"TASK-2026-11-21-{n:04d}" for n in range(1001)]
+            for id in ids:
+                rows.tasks.insert(task(id, id=id))
+            for blocker, blocked in zip(ids, ids[1:], strict=False):
+                rows.graph.add(blocker, blocked)
+            assert {(one[0], one[2]) for one in rows.graph.edges_of(ids)} == set(rows.graph.edges())
+
+    def test_ranks_are_kept(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            one, two = task("001"), task("002")
+            rows.tasks.insert(one)
+            rows.tasks.insert(two)
+            rows.graph.set_ranks({one.id: 2, two.id: 1})
+            assert (rows.graph.rank(one.id), rows.graph.rank(two.id)) == (2, 1)
+
+
+class TestRuns:
+    def test_runs_are_kept_by_task_and_number(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            first, second, other = run("T1", 1), run("T1", 2, runner="p"), run("T2", 1)
+            for one in (first, second, other):
+                rows.runs.begin(one)
+            assert rows.runs.get("T1", 2) == second and rows.runs.get("T1", 3) is None
+            assert rows.runs.of_task("T1") == [first, second]
+            assert rows.runs.open_count() == 1  # those that a runner drives
+            rows.runs.update(first, ended_at=AT, outcome="failed", reason="r", beats=7)
+            assert rows.runs.get("T1", 1) == first and first.beats == 7
+            assert rows.runs.open() == [second, other] and rows.runs.open_count() == 1
+
+    def test_the_newest_run_of_a_session_is_found(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            for number, session in ((1, "a"), (2, "b"), (3, "a")):
+                rows.runs.begin(run("T1", number, session=session))
+            rows.runs.begin(run("T2", 9, session="a"))
+            found = rows.runs.of_session("T1", "a")
+            assert found is not None and found.number == 3
+            assert rows.runs.of_session("T1", "c") is None
+
+
+class TestMessages:
+    @pytest.fixture(autouse=True)
+    def bob(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            rows.team.add_member(member("bob"))
+
+    def test_every_field_comes_back_and_the_recipient_has_one_more_to_read(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            sent = message(
+                "é 🎉\n", type="shutdown_response", summary="s", request_id="r", approve=False, reason="why",
+                metadata={"a": 1}, urgent=True,
+            )  # fmt: skip
+            assert rows.messages.insert(sent, "c1") == sent.n
+            (found,) = rows.messages.undelivered("bob")
+            assert {name: getattr(found, name) for name in Message.__slots__} == {
+                name: getattr(sent, name) for name in Message.__slots__
+            }
+            assert rows.messages.unread_of("bob") == 1
+            assert [one.id for one in rows.messages.by_client_id("ada", "c1")] == [sent.id]
+            assert rows.messages.by_client_id("bob", "c1") == rows.messages.by_client_id("ada", "c2") == []
+
+    def test_the_stages_follow_each_other_and_the_counter_goes_along(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            one, two = message("1"), message("2")
+            for sent in (one, two):
+                rows.messages.insert(sent, None)
+            assert rows.messages.deliver("bob", [one.n], "s1", AT) == [], "it was not offered"
+            rows.messages.offer("bob", [one.n], "s1", "p1", AT)
+            offered = rows.messages.offerable("bob", 10, False)
+            assert [(m.content, m.stage, m.attempt, process, at) for m, process, at in offered] == [
+                ("1", "offered", 1, "p1", AT), ("2", "stored", 0, "", ""),
+            ]  # fmt: skip
+            assert rows.messages.unread_of("bob") == 2
+            assert rows.messages.deliver("bob", [one.n], "s2", AT) == [], "another session's"
+            assert rows.messages.deliver("bob", [one.n, two.n], "s1", AT) == [one.id]
+            assert rows.messages.unread_of("bob") == 1
+            assert rows.messages.acknowledge("bob", "s2", AT) == []
+            assert rows.messages.acknowledge("bob", "s1", AT) == [one.id]
+            assert [m.content for m in rows.messages.undelivered("bob")] == ["2"]
+            assert [m.stage for m in rows.messages.numbered([one.n, two.n])] == ["acknowledged", "stored"]
+
+    def test_what_was_not_acknowledged_goes_back(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            sent = [message(str(n)) for n in range(4)]
+            for one in sent:
+                rows.messages.insert(one, None)
+            numbers = [one.n for one in sent]
+            rows.messages.offer("bob", numbers[:2], "s1", "p1", AT)
+            rows.messages.deliver("bob", numbers[:1], "s1", AT)
+            rows.messages.offer("bob", numbers[2:], "s2", "p2", AT)
+            rows.messages.deliver("bob", numbers[2:3], "s2", AT)
+            assert rows.messages.unread_of("bob") == 2
+            assert set(rows.messages.requeue("bob", except_session="s2", numbers=None)) == {sent[0].id, sent[1].id}
+            assert rows.messages.unread_of("bob") == 3
+            assert rows.messages.requeue("bob", except_session=None, numbers=numbers[2:3]) == [sent[2].id]
+            assert rows.messages.requeue("bob", except_session=None, numbers=[]) == []
+            assert rows.messages.unread_of("bob") == 4
+            assert [m.attempt for m in rows.messages.undelivered("bob")] == [1, 1, 1, 1]
+
+    def test_ids_are_acknowledged_for_their_recipient_only(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            one = message("1")
+            rows.messages.insert(one, None)
+            assert rows.messages.acknowledge_ids("bob", [one.id], AT) == []
+            rows.messages.offer("bob", [one.n], "s1", "p1", AT)
+            rows.messages.deliver("bob", [one.n], "s1", AT)
+            assert rows.messages.acknowledge_ids("lead", [one.id], AT) == []
+            assert rows.messages.acknowledge_ids("bob", [one.id, "unknown"], AT) == [one.id]
+            assert rows.messages.acknowledge_ids("bob", [], AT) == []
+
+    def test_urgent_ones_are_found_apart_and_limits_hold(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            for n in range(6):
+                rows.messages.insert(message(str(n), urgent=n % 2 == 0), None)
+            assert [m.content for m, _, _ in rows.messages.offerable("bob", 2, False)] == ["0", "1"]
+            assert [m.content for m, _, _ in rows.messages.offerable("bob", 9, True)] == ["0", "2", "4"]
+
+    def test_history_is_the_newest_in_order(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            sent = [message("1"), message("2", to="lead"), message("3", sender="bob", to="lead", request_id="r")]
+            for one in sent:
+                rows.messages.insert(one, None)
+
+            def found(**filters: Any) -> list[str]:
+                values: dict[str, Any] = {"member": None, "limit": 10, "before": None, **filters}
+                return [one.content for one in rows.messages.history(**values)]
+
+            assert found() == ["1", "2", "3"] and found(limit=2) == ["2", "3"] and found(limit=0) == []
+            assert found(member="bob") == ["1", "3"] and found(before=sent[2].n) == ["1", "2"]
+            assert found(request_id="r") == ["3"]
+
+
+class TestQuestionsAndRequests:
+    def test_a_question_is_open_until_it_is_answered(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            made = [
+                Question(id, "T1", "review", "good?", ["a", "b"], "a", "c", at, "ada", True, "open", None, None, None)
+                for id, at in (("Q2", "2026-01-02"), ("Q1", "2026-01-01"))
+            ]
+            for question in made:
+                rows.questions.insert(question)
+            assert rows.questions.get("Q2") == made[0] and rows.questions.get("Q3") is None
+            assert [one.id for one in rows.questions.open()] == ["Q1", "Q2"]
+            assert rows.questions.open("T2") == []
+            rows.questions.update(made[0], state="answered", answer="yes", answered_by="human", answered_at=AT)
+            assert rows.questions.get("Q2") == made[0] and made[0].answer == "yes"
+            assert [one.id for one in rows.questions.open("T1")] == ["Q1"]
+
+    def test_a_request_is_open_until_it_is_decided(self, ledger: Ledger) -> None:
+        made: dict[str, Any] = {
+            "id": "r1", "subject": "bob", "asked_by": "lead", "asked": ["bob", "ada"], "answers": {}, "reason": None,
+            "state": "open", "at": AT, "expires_at": AT,
+        }  # fmt: skip
+        with ledger.transaction() as rows:
+            rows.requests.insert(made)
+            assert rows.requests.get("r1") == made and rows.requests.get("r2") is None
+            assert rows.requests.open() == [made]
+            rows.requests.update("r1", state="granted", answers={"bob": {"approve": True}})
+            assert rows.requests.get("r1") == {**made, "state": "granted", "answers": {"bob": {"approve": True}}}
+            assert rows.requests.open() == []
+
+
+class TestEvents:
+    def test_numbers_have_no_gaps_in_the_order_of_commits(self, ledger: Ledger, other: Ledger) -> None:
+        with ledger.snapshot() as rows:
+            head = rows.events.head()
+        for number, one in enumerate((ledger, other, ledger), head + 1):
+            with pytest.raises(ZeroDivisionError), one.transaction() as rows:  # noqa: PT012 - what is rolled back
+                rows.events.append("task.logged", "ada", "T1", AT, {})
+                raise ZeroDivisionError
+            with one.transaction() as rows:
+                assert rows.events.append("task.logged", "ada", "T1", AT, {"text": f"é {number}"}) == number
+        with ledger.snapshot() as rows:
+            found = rows.events.since(head)
+            assert [event.seq for event in found] == [head + 1, head + 2, head + 3]
+            assert [event.payload["text"] for event in found] == [f"é {head + n}" for n in (1, 2, 3)]
+            assert rows.events.since(head, 1) == found[:1] and rows.events.head() == head + 3
+            assert rows.events.since(head + 3) == []
+
+    def test_the_events_of_a_task_are_its_newest_in_order(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            for type in ("task.created", "task.claimed", "task.logged"):
+                rows.events.append(type, "ada", "T1", AT, {})
+                rows.events.append("task.created", "ada", "T2", AT, {})
+            assert [event.type for event in rows.events.of_task("T1")] == [
+                "task.created",
+                "task.claimed",
+                "task.logged",
+            ]
+            assert [event.type for event in rows.events.of_task("T1", 2)] == ["task.claimed", "task.logged"]
+            assert [one[1:3] for one in rows.events.raw_since(rows.events.head() - 2)] == [
+                ("task.logged", "T1"), ("task.created", "T2")
+            ]  # fmt: skip
