@@ -88,6 +88,9 @@ class TeamRows(Protocol):
     def session(self, member: str, session: str) -> tuple[str | None, str | None] | None:
         """(process, gone since) of that session; gone since null while it is not known to be gone, or to have ended."""
 
+    def session_lives(self, member: str, session: str, process: str | None) -> None:
+        """Note that a session acts, in `process` where that is known: an agent may have been started anew."""
+
     def note_gone(self, member: str, session: str, at: str) -> None:
         """Note since when the process of a session is known to be gone, unless that is noted already."""
 

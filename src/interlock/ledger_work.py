@@ -124,7 +124,7 @@ class RunRows(Protocol):
         """How many of them a runner drives: claims made by hand take nobody's place."""
 
     def lapsed(self, now: str) -> list[Run]:
-        """Open runs of tasks in progress whose lease has run out by `now`, the oldest first."""
+        """Open runs of tasks in progress or in review whose lease has run out by `now`, the oldest first."""
 
     def runners(self) -> list[str]:
         """The runners of open runs, each once."""

@@ -128,8 +128,11 @@ def begin(rows: Rows, caller: Caller, settings: Settings, clock: Clock, *, ackno
     act.session = caller.session or f"cli:{act.name}"
     if not rows.team.session_known(act.name, act.session):
         open_session(act)
-    elif acknowledge and act.lasting:
-        acknowledged(act)
+    else:
+        if not act.lasting and not act.session.startswith(RUN_SESSION):
+            rows.team.session_lives(act.name, act.session, act.process)
+        if acknowledge and act.lasting:
+            acknowledged(act)
     rows.team.touch(act.name, act.session, act.at)
     return act
 

@@ -9,7 +9,7 @@ import pytest
 
 from interlock.client import Home, Team
 from interlock.protocol.dropped import read_result
-from tests.behaviours.speech import claimed, completion, head, hops, since
+from tests.behaviours.speech import claimed, completion, head, hops, since, update
 
 
 def result_file(team: Team, task: str) -> dict[str, object]:
@@ -221,3 +221,30 @@ def test_files_are_those_of_the_ledger_after_a_rebuild(team: Team) -> None:
     path.unlink()
     team._workspace.mirror.rebuild()  # type: ignore[attr-defined]
     assert path.read_bytes() == before
+
+
+@pytest.mark.req("AOF-X.01")
+def test_the_very_same_report_moves_its_task_once_also_when_the_task_has_come_back(team: Team) -> None:
+    task = claimed(team)
+    report = completion(task, "blocked", notes="no key")
+    assert team.protocol(report, by="ada")["applied"]
+    team.unblock(task, by="ada")
+    before = head(team)
+    late = team.protocol(report, by="ada")
+    assert (late["accepted"], late["applied"], late["state"]) == (True, False, "in-progress")
+    assert hops(team, before) == [] and len(since(team, before, "task.completed")) == 1
+    again = {**report, "sentAt": "2026-02-10T11:00:00.000Z"}
+    assert team.protocol(again, by="ada")["applied"], "said anew, it is another report"
+
+
+def test_a_task_that_goes_on_from_where_its_run_had_ended_has_an_open_run(team: Team) -> None:
+    task = claimed(team, verify="false", review="none")
+    team.protocol(completion(task, "needs_review"), by="ada")
+    team.protocol(update(task, status="blocked"), by="ada")
+    team.unblock(task, by="ada")
+    assert team.runs(task)[0].ended_at is None
+    team.protocol(completion(task, "partial"), by="ada")
+    team.protocol(update(task, status="blocked"), by="ada")
+    team.protocol(completion(task, "done"), by="ada")
+    assert team.task(task).state == "in-progress", "its check failed"
+    assert team.runs(task)[0].ended_at is None

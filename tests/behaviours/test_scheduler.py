@@ -322,3 +322,26 @@ def test_a_result_that_was_reported_and_dropped_moves_its_task_once(timed: Team,
     clock.advance(TTL)
     assert timed.poll()["actions"] == [] and timed.protocol(completion(task, "partial", notes="half"), by="ada")
     assert hops(timed, before) == [("in-progress", "review")]
+
+
+@pytest.mark.req("AOF-X.05")
+def test_a_summary_that_is_missing_does_not_hold_up_what_a_stale_run_left(timed: Team, clock: ManualClock) -> None:
+    task = beating(timed)
+    drop(timed, task, result("partial", summaryRef="outputs/summary.md"), at=clock.now())
+    before = head(timed)
+    clock.advance(TTL)
+    timed.poll()
+    assert timed.task(task).state == "review"
+    [warning] = since(timed, before, "protocol.message.warning")
+    assert warning.payload["reason"] == "summary_file_not_found"
+
+
+@pytest.mark.req("AOF-X.04")
+def test_a_result_for_a_task_that_is_done_moves_nothing(timed: Team, clock: ManualClock) -> None:
+    task = beating(timed, review="none")
+    timed.complete(task, by="ada")
+    drop(timed, task, result("partial"), at=clock.now())
+    before = head(timed)
+    clock.advance(TTL)
+    assert timed.poll()["actions"] == [] and timed.task(task).state == "done"
+    assert hops(timed, before) == []

@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from interlock import processes
 from interlock.client import Team
 from interlock.clock import ManualClock
+from interlock.runner import rechecking
 from interlock.runner.findings import CLAIM_GRACE, Eyes
 from interlock.runner.scheduler import Scheduler
 from interlock.sessions import Caller
@@ -78,6 +80,27 @@ def test_a_blocked_task_stays_blocked_when_its_runner_dies(timed: Team, dead: st
     assert hops(timed, before) == [] and timed.runs(task)[0].outcome == "blocked"
 
 
+@pytest.mark.parametrize("silent", [True, False])
+def test_a_review_that_a_runner_drove_ends_when_the_runner_does(
+    timed: Team, clock: ManualClock, dead: str, silent: bool
+) -> None:
+    task = claimed(timed, review="bob")
+    timed.complete(task, by="ada")
+    runner = "elsewhere|boot|17|1" if silent else dead
+    with workspace(timed).act(Caller("bob", "run:review", process=runner)) as act:
+        found = act.rows.tasks.get(task)
+        act.rows.tasks.update(found, run=2)
+        first = act.rows.runs.get(task, 1)
+        expires = act.later(TTL)
+        act.rows.runs.begin(replace(first, number=2, member="bob", runner=runner, ended_at=None, expires_at=expires))
+    before = head(timed)
+    clock.advance(TTL if silent else 0)
+    assert types(timed.poll()) == ["stale_heartbeat" if silent else "close_run"]
+    assert hops(timed, before) == [] and timed.task(task).state == "review"
+    assert timed.runs(task)[1].outcome == ("failed" if silent else "reclaimed")
+    assert timed.poll()["actions"] == []
+
+
 def test_a_runner_that_lives_but_shows_nothing_is_stuck(timed: Team, clock: ManualClock) -> None:
     task = driven(timed, processes.current().as_text())
     clock.advance(TTL - 1)
@@ -117,19 +140,21 @@ def test_a_program_that_had_joined_and_is_gone_keeps_its_claims_for_a_minute(
         assert any(f"{task} was taken back from ada" in message.content for message in timed.read(name))
 
 
+@pytest.mark.parametrize("noticed", [True, False])
 def test_a_program_that_comes_back_under_its_session_keeps_what_it_holds(
-    timed: Team, clock: ManualClock, start: Callable[..., Any], tmp_path: Path
+    timed: Team, clock: ManualClock, start: Callable[..., Any], tmp_path: Path, noticed: bool
 ) -> None:
     task = timed.create_task("Write").id
     first = start("claim", tmp_path / "home", timed.name, task, "ada", "s1")
     first.line()
     first.go()
     first.result()
-    timed.poll()
-    timed.acting("ada", session="s1").end_session()
-    timed.acting("ada", session="s1").heartbeat(task)
+    if noticed:
+        assert types(timed.poll()) == ["session_lost"]
+    # Another process of the same agent: its MCP server was started anew, say.
+    timed.acting("ada", session="s1").update(task, log="on my way")
     clock.advance(2 * CLAIM_GRACE)
-    assert timed.poll()["actions"] == []
+    assert timed.poll()["actions"] == [] and timed.task(task).state == "in-progress"
 
 
 def test_a_session_that_ended_gives_back_what_it_still_holds(timed: Team, clock: ManualClock) -> None:
@@ -225,6 +250,30 @@ def test_programs_that_cannot_be_ended_block_their_task(timed: Team, dead: str) 
     assert found.state == "blocked" and "could not be ended" in str(found.output)
 
 
+def test_a_check_on_another_machine_that_is_never_answered_is_run_again(timed: Team, clock: ManualClock) -> None:
+    task = claimed(timed, verify="true", review="none")
+    with workspace(timed).act(Caller("ada")) as act:
+        finish.complete(act, act.rows.tasks.get(task), verifier=f"elsewhere|boot|17|1#{'0' * 32}")
+    clock.advance(timed.setting("verify_timeout")[0])
+    assert timed.poll()["actions"] == []
+    clock.advance(TTL)
+    assert types(timed.poll()) == ["verify"] and timed.task(task).state == "done"
+
+
+def test_a_late_check_of_an_older_run_fails_nobody(timed: Team, dead: str) -> None:
+    task = driven(timed, dead, verify="true", review="none")
+    with workspace(timed).act(Caller("ada", f"run:{dead[-16:]}")) as act:
+        taken = finish.complete(act, act.rows.tasks.get(task), verifier=f"{dead}#{'0' * 32}")
+    mark = f"{processes.current().as_text()}#{'1' * 32}"
+    taken = rechecking.take_over(workspace(timed), taken, mark)
+    assert taken is not None
+    timed.assign(task, to="bob")
+    timed.claim(task, by="bob")
+    before = head(timed)
+    rechecking.decide(workspace(timed), taken, {"passed": False}, lambda: True)
+    assert since(timed, before) == [] and timed.task(task).owner == "bob"
+
+
 def test_a_verify_whose_process_is_gone_is_run_again(timed: Team, dead: str) -> None:
     task = claimed(timed, verify="true", review="none")
     with workspace(timed).act(Caller("ada")) as act:
@@ -234,3 +283,19 @@ def test_a_verify_whose_process_is_gone_is_run_again(timed: Team, dead: str) -> 
     assert types(timed.poll(dry_run=True)) == ["verify"]
     answer = timed.poll()
     assert types(answer) == ["verify"] and timed.task(task).state == "done"
+
+
+def test_schedulers_of_many_processes_take_up_each_task_once(
+    team: Team, together: Callable[..., list[list[str]]], tmp_path: Path
+) -> None:
+    tasks = [claimed(team) for _ in range(25)]
+    for number, task in enumerate(tasks):
+        drop(team, task, {"expiresAt": "2026-02-10T10:00:00.000Z"}, name="run_heartbeat.json")
+        if number % 2:
+            drop(team, task, result("partial", notes=f"part {number}"))
+    before = head(team)
+    printed = together("poll", *[(tmp_path / "home", team.name, 2)] * 4)
+    acted = [line for lines in printed for line in lines]
+    assert sorted(acted) == sorted(f"stale_heartbeat {task}" for task in tasks)
+    assert len(since(team, before, "task.recovered")) == len(hops(team, before)) == len(tasks)
+    assert [team.task(task).state for task in tasks] == ["ready", "review"] * 12 + ["ready"]

@@ -453,6 +453,49 @@ class TestRuns:
             assert found is not None and found.number == 3
             assert rows.runs.of_session("T1", "c") is None
 
+    def test_runs_are_found_by_what_they_hang_on(self, ledger: Ledger) -> None:
+        earlier, later = AT.replace("03:", "02:"), AT.replace("03:", "04:")
+        with ledger.transaction() as rows:
+            rows.team.begin_session("bob", "s1", AT, "process")
+            rows.team.begin_session("bob", "s2", AT, None)
+            for number in range(1, 7):
+                state = "blocked" if number == 6 else "in-progress"
+                rows.tasks.insert(task(f"00{number}", state=state, owner="bob", run=1))
+            ids = [f"TASK-2026-11-21-00{number}" for number in range(1, 7)]
+            first = run(ids[0], 1, session="s1")
+            second = run(ids[1], 1, session="s2", heartbeat_at=AT, expires_at=AT)
+            third = run(ids[2], 1, runner="r", expires_at=earlier)
+            fourth = run(ids[3], 1, runner="r", expires_at=later)
+            ended = run(ids[4], 1, runner="q", session="s1", ended_at=AT, expires_at=AT)
+            stopped = run(ids[5], 1, session="s1", expires_at=AT)
+            for one in (first, second, third, fourth, ended, stopped):
+                rows.runs.begin(one)
+            assert rows.runs.lapsed(AT) == [third, second]
+            assert rows.runs.runners() == ["r"] and rows.runs.of_runner("r") == [third, fourth]
+            assert rows.runs.of_member_session("bob", "s1") == [first]
+            assert sorted(rows.runs.unheard()) == [ids[0], ids[5]]
+            assert rows.runs.joined() == [("bob", "s1", "process", None)]
+
+    def test_a_session_is_gone_until_it_acts_again(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            assert rows.team.session("bob", "s1") is None
+            rows.team.begin_session("bob", "s1", AT, "process")
+            rows.team.note_gone("bob", "s1", AT)
+            rows.team.note_gone("bob", "s1", "later")
+            assert rows.team.session("bob", "s1") == ("process", AT)
+            rows.team.session_lives("bob", "s1", None)
+            assert rows.team.session("bob", "s1") == ("process", None)
+            rows.team.session_lives("bob", "s1", "another")
+            assert rows.team.session("bob", "s1") == ("another", None)
+            rows.team.end_session("bob", "s1", AT)
+            assert rows.team.session("bob", "s1") == ("another", AT)
+
+    def test_what_is_being_verified_is_found(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            rows.tasks.insert(task("001", state="review", owner="bob"))
+            rows.tasks.insert(task("002", state="review", owner="bob", verifying={"process": "p"}))
+            assert [one.subject for one in rows.tasks.verifying()] == ["002"]
+
 
 class TestMessages:
     @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from interlock.runner import rechecking, settling
 from interlock.runner.findings import Finding
 from interlock.runner.scheduler import Scheduler
 from interlock.sessions import Caller
-from interlock.tasks import claim, finish
+from interlock.tasks import claim, finish, review
 from interlock.tasks.find import find
 from tests.simulation.agents import Voice
 from tests.simulation.world import SimulatedEyes, World
@@ -66,7 +66,7 @@ class Worker:
             self._stalled -= 1
         elif world.ended.get(f"{self._task.id}.{self._task.run}"):
             self._settle("killed")
-        elif self._task.state == "review":
+        elif self._task.verifying is not None:
             self._decide()
         elif world.chance(0.05):
             self._stalled = world.rng.randrange(5, 60)
@@ -91,13 +91,16 @@ class Worker:
         if task is None:
             return
         self._task, self._caller.run = task, task.run
-        self.voice = Voice(self._world, self._member, str(self._caller.session), task, self._world.process())
+        if task.state == "in-progress":  # A reviewer says what it has to say at its end.
+            self.voice = Voice(self._world, self._member, str(self._caller.session), task, self._world.process())
 
     def _pull(self) -> Task | None:
         workspace = self._world.workspace()
         with workspace.act(self._caller) as act:
             parallel = int(act.settings.get("parallel"))
-            found = claim.claim_next(act, shell=None, runner=self.process, parallel=parallel)
+            found = review.claim_review(act, runner=self.process, parallel=parallel) or claim.claim_next(
+                act, shell=None, runner=self.process, parallel=parallel
+            )
             open_runs = act.rows.runs.open_count()
             assert open_runs <= parallel, f"{open_runs} runs are open, the limit is {parallel}"
             return found
@@ -113,7 +116,12 @@ class Worker:
     def _settle(self, status: Any) -> None:
         task = self._task
         assert task is not None
-        result = Result(status, "so far", None if status == "ended" else 1, None, 1.0)
+        said = (
+            self._world.rng.choice(["approve", "changes: not so", "I cannot say"])
+            if task.state == "review"
+            else "so far"
+        )
+        result = Result(status, said, None if status == "ended" else 1, None, 1.0)
         mark = f"{self.process}#{self._world.token()}"
 
         def settle() -> Task | None:
@@ -171,6 +179,8 @@ class Joined:
         if not world.alive[self.process]:
             if world.chance(0.1):
                 self._begin()
+            elif world.chance(0.1):
+                self._resume()
         elif world.chance(0.02):
             self.crash()
         elif self.voice is None:
@@ -179,6 +189,13 @@ class Joined:
             self.voice = None  # It turns to something else, and may come back to it.
         else:
             self.voice.speak()
+
+    def _resume(self) -> None:
+        """The same agent goes on, in a process of its own again."""
+        self._world.say(f"{self._member}: its program is started anew, in its old session")
+        self.process = self._world.process()
+        if self.voice is not None:
+            self.voice.process = self.process
 
     def crash(self) -> None:
         """Its process dies."""
@@ -261,7 +278,7 @@ class Person:
         return self._world.team().create_task(
             f"Task {len(known)}",
             blocked_by=rng.sample(known, min(len(known), rng.choice([0, 0, 1, 2]))),
-            review=rng.choice([None, "none", "none", "human", "m2"]),
+            review=rng.choice([None, "none", "none", "human", "m1", "m2"]),
             verify=rng.choice([None, None, "check"]),
             priority=rng.choice(["critical", "high", "normal", "low"]),
         )

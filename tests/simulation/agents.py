@@ -137,13 +137,13 @@ class Voice:
 
     def _routed(self, envelope: dict[str, Any]) -> routing.Answer:
         """As `team.protocol`, but for the verify, which takes its time: the agent may be gone before it has ended."""
-        caller = Caller(self.member, self.session)
+        caller = Caller(self.member, self.session, process=self._living())
         answer = routing.route(self.world.workspace(), caller, parse(envelope, explicit=True), verifier=self._mark())
         self._checking = answer.verifying
         return answer
 
     def _complete(self) -> None:
-        with self.world.workspace().act(Caller(self.member, self.session)) as act:
+        with self.world.workspace().act(Caller(self.member, self.session, process=self._living())) as act:
             task = finish.complete(act, find(act.rows, self.task), summary="done, I think", verifier=self._mark())
         self._checking = task if task.verifying is not None else None
 
@@ -157,6 +157,10 @@ class Voice:
                 finish.verified(act, find(act.rows, task.id), self.world.evidence(), run=task.run, verifier=mark)
 
         self.world.attempt(self.member, f"has checked {task.run_id}", decide)
+
+    def _living(self) -> str | None:
+        """Its process, where it still has one: what comes late comes from nowhere."""
+        return self.process if self.world.alive[self.process] else None
 
     def _mark(self) -> str:
         return f"{self.process}#{self.world.token()}"

@@ -45,7 +45,8 @@ def play(seed: int, say: Callable[[str], None] = lambda line: None, steps: int =
 
 def _tell(world: World, steps: int) -> None:
     for name in ("m0", "m1", "m2", "j0", "j1"):
-        world.teams[0].spawn(name)
+        # Only who has an agent is given reviews by a runner.
+        world.teams[0].spawn(name, agent="scripted" if name in ("m1", "m2") else None)
     ghosts: list[Ghost] = []
 
     def haunt(voice: Voice) -> None:

@@ -5,7 +5,7 @@
                  heartbeats, then none past the lease ──> stale_heartbeat                              (AOF-61)
                  claimed by hand, past `claim_ttl` ──> expire_lease
     blocked, awaiting-response, its runner gone ──> close_run: whoever answers finds a task that begins a new run
-    review, the runner of the reviewer gone ──> close_run: the review is done again
+    review, the runner of the reviewer gone ──> close_run; or silent ──> stale_heartbeat: the review is done again
     review, the process that verified it gone ──> verify
     a shutdown request past its time ──> expire_request
 
@@ -176,8 +176,7 @@ class Look:
                 yield finding
 
     def _by_runner(self, run: Run, task: Task) -> Finding | None:
-        reviewing = task.state == "review" and task.verifying is None  # An open run then is its reviewer's.
-        waiting = reviewing or task.state in ("blocked", "awaiting-response")
+        waiting = _at_review(run, task) or task.state in ("blocked", "awaiting-response")
         if not (waiting or task.state == "in-progress") or not self._eyes.gone(run):
             return None
         if task.state == "in-progress":
@@ -185,7 +184,11 @@ class Look:
         return self._finding("close_run", run, task, f"its runner is gone; the task stays {task.state}")
 
     def _by_lease(self, run: Run, task: Task) -> Finding | None:
-        if task.state != "in-progress" or run.expires_at is None or seconds(run.expires_at) > self._now:
+        if (
+            not (task.state == "in-progress" or _at_review(run, task))
+            or run.expires_at is None
+            or seconds(run.expires_at) > self._now
+        ):
             return None
         beats = run.heartbeat_at is not None or run.runner is not None
         if self._awake < (self._heartbeat_ttl if beats else self._claim_ttl):
@@ -220,6 +223,11 @@ class Look:
             known["outcome"] = run.result["outcome"]
             reason += f"; its result says {run.result['outcome']}"
         return Finding(type, task.id, reason, run, task, evidence=known)
+
+
+def _at_review(run: Run, task: Task) -> bool:
+    """Whether that open run is the one of a reviewer, which a runner drives."""
+    return task.state == "review" and task.verifying is None and run.runner is not None
 
 
 _WORDS = {True: "alive", False: "gone", None: "elsewhere"}

@@ -232,8 +232,9 @@ def _recover(act: Act, finding: Finding, gone: bool, missing: str | None) -> Non
     act.event(
         "task.recovered", task.id, action=finding.type, run=run.id, reason=finding.reason, evidence=finding.evidence
     )
+    lapsed = LAPSED.get(finding.type)
     if task.state == "review" and gone:
-        review.no_verdict(act, task, cause, counts=False)
+        review.no_verdict(act, task, cause, counts=lapsed is not None)
     elif task.state == "review":
         review.abstain(act, task, "programs of an earlier review could not be ended")
     elif finding.type == "close_run":
@@ -247,7 +248,7 @@ def _recover(act: Act, finding: Finding, gone: bool, missing: str | None) -> Non
         if applied is not None and applied.state in ("blocked", "awaiting-response"):
             end_run(act, applied, applied.state, cause)
     else:
-        finish.fail(act, task, cause, counts=finding.type in LAPSED, lapsed=LAPSED.get(finding.type))
+        finish.fail(act, task, cause, counts=lapsed is not None, lapsed=lapsed)
         _tell(act, finding, task, run)
     if run.runner is not None and finding.type in ("requeue", "close_run"):
         act.rows.team.end_session(run.member, run.session, act.at)

@@ -125,8 +125,12 @@ def heartbeat(act: Act, task: Task) -> Run:
         StaleRun: the run was superseded or has ended.
         Forbidden: the actor does not hold the task.
     """
-    must_hold(act, task)
     run = act.rows.runs.get(task.id, task.run)
+    reviewed = run is not None and run.ended_at is None and task.state == "review" and run.member != task.owner
+    if run is None or not reviewed:
+        must_hold(act, task)
+    elif (run.member, run.session) != (act.name, act.session):
+        raise StaleRun(f"{task.id} is being reviewed by {run.member}; its author has nothing to show.", task_id=task.id)
     if run is None or run.ended_at is not None:
         raise StaleRun(f"The run of {task.id} has ended; claim the task again.", task_id=task.id)
     expires = act.later(act.settings.get("heartbeat_ttl"))

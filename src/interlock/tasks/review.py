@@ -19,7 +19,7 @@ from interlock.model.team import Member
 from interlock.sessions import RUN_SESSION, Act
 from interlock.tasks.claim import may_be_given_work
 from interlock.tasks.finish import LONGEST_DELAY, ask_human
-from interlock.tasks.transition import end_run
+from interlock.tasks.transition import end_run, lease
 
 
 def can_review(member: Member | None) -> bool:
@@ -74,7 +74,7 @@ def claim_review(act: Act, *, runner: str, parallel: int) -> Task | None:
     act.rows.tasks.update(task, run=task.run + 1, not_before=None, updated_at=act.at)
     run = Run(
         task_id=task.id, number=task.run, member=act.name, session=act.session, started_at=act.at, ended_at=None,
-        outcome=None, reason=None, runner=runner, process=None, heartbeat_at=None, expires_at=None, beats=0,
+        outcome=None, reason=None, runner=runner, process=None, heartbeat_at=None, expires_at=lease(act, True), beats=0,
     )  # fmt: skip
     act.rows.runs.begin(run)
     act.event("review.started", task.id, run=run.id, member=act.name)

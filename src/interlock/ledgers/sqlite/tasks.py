@@ -232,7 +232,9 @@ class SqliteRuns:
 
     def lapsed(self, now: str) -> list[Run]:
         return self._select(
-            f"ended_at IS NULL AND expires_at IS NOT NULL AND expires_at <= ? AND {_IN_PROGRESS} ORDER BY expires_at",
+            "ended_at IS NULL AND expires_at IS NOT NULL AND expires_at <= ? AND EXISTS (SELECT 1 FROM tasks t WHERE "
+            "t.id = runs.task_id AND t.run = runs.number AND t.state IN ('in-progress', 'review') "
+            "AND t.verifying IS NULL) ORDER BY expires_at",
             (now,),
         )
 

@@ -120,6 +120,13 @@ class SqliteTeam(Table):
         ).fetchone()
         return found
 
+    def session_lives(self, member: str, session: str, process: str | None) -> None:
+        self.connection.execute(
+            "UPDATE sessions SET gone_at = NULL, process = coalesce(?1, process) WHERE member=?2 AND id=?3 "
+            "AND (gone_at IS NOT NULL OR (?1 IS NOT NULL AND process IS NOT ?1))",
+            (process, member, session),
+        )
+
     def note_gone(self, member: str, session: str, at: str) -> None:
         self.connection.execute(
             "UPDATE sessions SET gone_at=? WHERE member=? AND id=? AND gone_at IS NULL", (at, member, session)
