@@ -81,7 +81,7 @@ def migrate(
 
 
 def _back_up(path: str, number: int, clock: Clock, patience: float) -> None:
-    from interlock.ledgers.sqlite.store import backup
+    from interlock.ledgers.sqlite.backups import backup
 
     directory = os.path.join(os.path.dirname(path), "backups")
     stamp = iso(clock.now()).replace(":", "").replace(".", "")

@@ -121,6 +121,8 @@ class SqliteLedger:
 
     def backup(self, path: str) -> None:
         """See `ledger.Ledger.backup`."""
+        from interlock.ledgers.sqlite.backups import backup
+
         backup(self.path, path, self._clock, self._patience)
 
     def close(self) -> None:
@@ -302,37 +304,6 @@ class SqliteLedgers:
                 raise unusable(path, error) from error
             raise
         return connection
-
-
-def backup(source: str, target: str, clock: Clock, patience: float) -> None:
-    """Copy a ledger with SQLite's own backup, which neither blocks writers nor drops locks. `target` appears whole or
-    not at all.
-
-    Raises:
-        StorageError: it cannot be written.
-    """
-    temporary = f"{target}.{os.getpid()}.tmp"
-    connection = connect(source, clock, patience)
-    try:
-        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        copy = sqlite3.connect(temporary)
-        try:
-            connection.backup(copy)
-        finally:
-            copy.close()
-        os.rename(temporary, target)
-    except (OSError, sqlite3.Error) as error:
-        _remove(temporary)
-        raise StorageError(f"The ledger could not be copied to {target}: {error}.", path=target) from error
-    finally:
-        connection.close()
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        return
 
 
 NETWORK_FILE_SYSTEMS = frozenset(
