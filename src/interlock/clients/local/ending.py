@@ -83,10 +83,13 @@ def stop_member(workspace: Workspace, member: str, *, now: bool) -> dict[str, An
 
 
 def _end_runs(workspace: Workspace, member: str | None) -> list[str]:
-    """Give the tasks of open runs with a process back, then end the process: its end is no failure then."""
+    """Give the tasks of open runs back, then end their programs: that end is no failure then.
+
+    A run whose program has only just been started may not have noted its process yet; its token finds it.
+    """
     with workspace.look() as rows:
         grace = float(workspace.settings(rows).get("stop_grace"))
-        runs = [run for run in rows.runs.open() if run.process is not None and member in (None, run.member)]
+        runs = [run for run in rows.runs.open() if (run.process or run.runner) and member in (None, run.member)]
     for run in runs:
         try:
             with workspace.act(Caller(SYSTEM, run=run.number)) as act:
@@ -97,7 +100,7 @@ def _end_runs(workspace: Workspace, member: str | None) -> list[str]:
                     review.no_verdict(act, task, "stopped by hand", counts=False)
         except Conflict:
             pass  # It ended by itself meanwhile.
-        recovery.end(str(run.process), grace)
+        recovery.end_run_programs(run, grace)
     return sorted({run.member for run in runs})
 
 
