@@ -61,6 +61,7 @@ class CommandSession:
     """One run of the program."""
 
     lasting = False
+    agent_session: str | None = None
 
     def __init__(self, argv: Sequence[str], opening: Opening) -> None:
         self._argv = argv

@@ -35,6 +35,7 @@ class ScriptedSession:
     """One playing of the script."""
 
     lasting = True
+    agent_session: str | None = None
 
     def __init__(self, script: Script | Sequence[Script], opening: Opening) -> None:
         self._script = script
@@ -83,7 +84,7 @@ class ScriptedSession:
             output.close()
             self._turn = None
             self._idle.set()
-        return Turn(turn.stop, output.text, turn.exit_code, turn.detail)
+        return Turn(turn.stop, output.text, turn.exit_code, turn.detail, turn.retry_at)
 
     async def cancel(self) -> None:
         """Cancel the script at its next wait."""
