@@ -23,7 +23,7 @@ ALTER TABLE tasks ADD COLUMN merging TEXT CHECK (merging IS NULL OR json_valid(m
 ALTER TABLE tasks ADD COLUMN worktree TEXT CHECK (worktree IS NULL OR json_valid(worktree));
 
 -- One row per chat session, kept with its tasks in the same transaction, so that a list of them never counts.
-CREATE TABLE groups (
+CREATE TABLE chat_groups (
     n INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
     created_at TEXT NOT NULL,
@@ -33,7 +33,7 @@ CREATE TABLE groups (
     task_count INTEGER NOT NULL DEFAULT 0,
     state_counts TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(state_counts))
 );
-CREATE INDEX groups_updated ON groups (updated_at DESC, n DESC);
+CREATE INDEX chat_groups_updated ON chat_groups (updated_at DESC, n DESC);
 CREATE INDEX tasks_group ON tasks (group_id, n) WHERE group_id IS NOT NULL;
 
 -- A workflow's state: one versioned row, written in the transaction that asks or completes.
