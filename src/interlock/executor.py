@@ -7,11 +7,11 @@ executor never touches the ledger. Implementations live in `executors/`: `shell`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from interlock.agent import Update, ignore
+from interlock.agent import McpServer, Permission, Update, ignore, refuse
 from interlock.processes import Identity
 
 
@@ -21,7 +21,8 @@ class Job:
 
     `prompt` is the text an agent gets (subject, body, findings of an earlier round, how to report); `command` is the
     task's `run`, for `shell`. `environment` is complete; with an `INTERLOCK_RUN_TOKEN` of this run's own in it, what
-    the run starts can be ended by another process, after a crash of this one. Times are seconds, sizes bytes.
+    the run starts can be ended by another process, after a crash of this one. `model`, `mcp`, `permit` and `resume`
+    are for agents, as in `agent.Opening`. Times are seconds, sizes bytes.
     """
 
     team: str
@@ -38,6 +39,10 @@ class Job:
     stop_grace: float
     output_bytes: int
     secrets: tuple[str, ...] = ()
+    model: str | None = None
+    mcp: tuple[McpServer, ...] = ()
+    permit: Callable[[Permission], Awaitable[str | None]] = refuse
+    resume: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,8 @@ class Result:
     """How the run ended, as seen from outside.
 
     `ended`: the program ended by itself, successfully. `failed`: it ended with an error. `killed`: a signal that was
-    not ours ended it. `cancelled`: we stopped it. `timeout`: its time was up. `capacity`: its provider had none left.
+    not ours ended it. `cancelled`: we stopped it. `timeout`: its time was up. `capacity`: its provider had none left;
+    `retry_at` is then when it says there will be some again, in seconds since the epoch, null where it does not say.
     """
 
     status: Literal["ended", "failed", "killed", "cancelled", "timeout", "capacity"]
@@ -53,10 +59,15 @@ class Result:
     exit_code: int | None
     detail: str | None
     seconds: float
+    retry_at: float | None = None
 
 
 class Execution(Protocol):
     """One run under way."""
+
+    @property
+    def agent_session(self) -> str | None:
+        """The agent's own id of the session, to resume it by in another run; null where there is none (yet)."""
 
     async def run(self, on_update: Callable[[Update], None], on_start: Callable[[Identity], None] = ignore) -> Result:
         """Carry the job out and wait for its end. Never raises for what the program does.

@@ -35,6 +35,11 @@ class AgentExecution:
         self._session: Session | None = None
         self._stopped = False
 
+    @property
+    def agent_session(self) -> str | None:
+        """The session's, once it is open."""
+        return None if self._session is None else self._session.agent_session
+
     async def run(self, on_update: Callable[[Update], None], on_start: Callable[[Identity], None] = ignore) -> Result:
         """Open the session and run the first turn."""
         began = time.monotonic()
@@ -50,6 +55,10 @@ class AgentExecution:
             output_bytes=job.output_bytes,
             secrets=job.secrets,
             on_start=on_start,
+            permit=job.permit,
+            model=job.model,
+            mcp=job.mcp,
+            resume=job.resume,
         )
         if self._stopped:
             return Result("cancelled", "", None, None, 0.0)
@@ -84,4 +93,4 @@ class AgentExecution:
 
 def _result(turn: Turn, began: float) -> Result:
     status = "ended" if turn.stop == "end" else turn.stop
-    return Result(status, turn.output, turn.exit_code, turn.detail, time.monotonic() - began)
+    return Result(status, turn.output, turn.exit_code, turn.detail, time.monotonic() - began, turn.retry_at)

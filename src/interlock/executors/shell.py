@@ -23,6 +23,8 @@ class ShellExecutor:
 class ShellExecution:
     """One run of the command."""
 
+    agent_session: str | None = None
+
     def __init__(self, job: Job) -> None:
         self._job = job
         self._program: Program | None = None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from interlock import mailbox
+from interlock.agent import McpServer
 from interlock.executor import Job
 from interlock.model.message import Message
 from interlock.model.task import Task
@@ -58,19 +60,16 @@ def prepare(workspace: Workspace, member: Member, task: Task, caller: Caller, te
     with workspace.ledger.snapshot() as rows:
         settings = workspace.settings(rows)
         names = variables(rows, task, member.name)
-    environment, hidden = allowed_environment(
-        os.environ,
-        names=names,
-        extra={
-            "INTERLOCK_HOME": terms.home,
-            "INTERLOCK_TEAM": workspace.name,
-            "INTERLOCK_MEMBER": member.name,
-            "INTERLOCK_SESSION": session,
-            "INTERLOCK_RUN": str(task.run),
-            "INTERLOCK_TASK": task.id,
-            RUN_TOKEN: token,
-        },
-    )
+    own = {
+        "INTERLOCK_HOME": terms.home,
+        "INTERLOCK_TEAM": workspace.name,
+        "INTERLOCK_MEMBER": member.name,
+        "INTERLOCK_SESSION": session,
+        "INTERLOCK_RUN": str(task.run),
+        "INTERLOCK_TASK": task.id,
+        RUN_TOKEN: token,
+    }
+    environment, hidden = allowed_environment(os.environ, names=names, extra=own)
     environment["PATH"] = os.pathsep.join([terms.bin, environment.get("PATH", os.defpath)])
     mail = [] if member.agent == "shell" else _mail(workspace, caller, terms)
     write = review_prompt if task.state == "review" else prompt_for
@@ -89,8 +88,20 @@ def prepare(workspace: Workspace, member: Member, task: Task, caller: Caller, te
         stop_grace=terms.stop_grace,
         output_bytes=int(settings.get("output_bytes")),
         secrets=hidden,
+        model=member.model,
+        mcp=() if member.agent == "shell" else (our_server(workspace.name, member.name, terms.bin, own),),
     )
     return Assignment(job, token, [message.n for message in mail])
+
+
+def our_server(team: str, member: str, bin: str, environment: Mapping[str, str]) -> McpServer:
+    """Our MCP server for a session of `member`: a program of its own on stdio.
+
+    It gets `environment` by name, for not every agent program passes its own on to the servers that it starts; without
+    the run token, nobody would find a server that outlived its agent.
+    """
+    argv = (os.path.join(bin, "interlock"), "mcp", "--team", team, "--as", member)
+    return McpServer("interlock", argv, environment)
 
 
 def with_prompt(job: Job, prompt: str) -> Job:
