@@ -217,6 +217,7 @@ class Home(Protocol):
         session_id: str | None = None,
         task_type: str | None = None,
         by: str | None = None,
+        face: str = "python",
     ) -> dict[str, Any]:
         """Take in a chat message: exactly one task in the group of its chat session, in one transaction.
 

@@ -10,18 +10,29 @@ from interlock.processes import inside_run
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from typing import Any
 
+    from interlock.ledger import Rows
     from interlock.model.event import Event
     from interlock.model.question import Question
     from interlock.model.task import Task
     from interlock.model.team import Member
+    from interlock.sessions import Act
 
 FOLLOW_AT_ONCE = 1000
 
 
 class LocalTeam(LocalTasks, LocalMailing):
     """See `client.Team`."""
+
+    def looks(self) -> AbstractContextManager[Rows]:
+        """One consistent moment of the team's ledger."""
+        return self._workspace.look()
+
+    def acts(self) -> AbstractContextManager[Act]:
+        """One verb of the caller."""
+        return self._act(acknowledge=True)
 
     def acting(
         self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python"
