@@ -35,8 +35,11 @@ class Team(Tasks, Mailing, People, Speech, Protocol):
     def directory(self) -> str:
         """Where the team's files lie."""
 
-    def acting(self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python") -> Team:
-        """The same team, seen by another caller."""
+    def acting(
+        self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python",
+        person: bool = False,
+    ) -> Team:  # fmt: skip
+        """The same team, seen by another caller; by a `person`, who gets a place in the team with the first act."""
 
     def end_session(self) -> None:
         """The caller's session is over; what it was given and never acknowledged is offered to the next one."""

@@ -35,9 +35,10 @@ class LocalTeam(LocalTasks, LocalMailing):
         return self._act(acknowledge=True)
 
     def acting(
-        self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python"
-    ) -> LocalTeam:
-        return LocalTeam(self._workspace, calling(name, session, run, face))
+        self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python",
+        person: bool = False,
+    ) -> LocalTeam:  # fmt: skip
+        return LocalTeam(self._workspace, calling(name, session, run, face, person))
 
     def end_session(self) -> None:
         """The caller's session is over; what it was given and never acknowledged will be offered to the next."""
