@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from interlock.agent import Update
 from interlock.client_verbs import Mail, Mailing, People, Speech, Tasks
+from interlock.client_views import Views
 from interlock.model.event import Event
 from interlock.model.task import Task
 from interlock.model.team import Member
@@ -24,7 +25,7 @@ from interlock.runner.stop import Stop
 __all__ = ["Home", "Mail", "Mailing", "People", "Speech", "Tasks", "Team"]
 
 
-class Team(Tasks, Mailing, People, Speech, Protocol):
+class Team(Tasks, Mailing, People, Speech, Views, Protocol):
     """One team, seen by one caller."""
 
     @property

@@ -201,6 +201,10 @@ class EventRows(Protocol):
     def of_task(self, task_id: str, limit: int | None = None) -> list[Event]:
         """Events about one task, in order; the newest `limit`."""
 
+    def latest(self, before: int | None, limit: int, types: Sequence[str] = ()) -> list[Event]:
+        """The newest `limit` events below the `seq` `before` (null: of all), the newest first; of these types only,
+        where any are named."""
+
     def head(self) -> int:
         """The newest `seq`."""
 

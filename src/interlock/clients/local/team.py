@@ -6,6 +6,7 @@ from interlock.clients.local.base import calling
 from interlock.clients.local.mail import LocalMailing
 from interlock.clients.local.tasks import LocalTasks
 from interlock.processes import inside_run
+from interlock.clients.local.views import LocalViews
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 FOLLOW_AT_ONCE = 1000
 
 
-class LocalTeam(LocalTasks, LocalMailing):
+class LocalTeam(LocalTasks, LocalMailing, LocalViews):
     """See `client.Team`."""
 
     def looks(self) -> AbstractContextManager[Rows]:
