@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from interlock.agent import Update
+from interlock.joined import Windows
 from interlock.model.event import Event
 from interlock.model.message import Message
 from interlock.model.question import Question
@@ -303,7 +304,7 @@ class Team(Tasks, Mailing, People, Speech, Protocol):
         task files over."""
 
 
-class Home(Protocol):
+class Home(Windows, Protocol):
     """A directory of teams."""
 
     @property
