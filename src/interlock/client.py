@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from interlock.agent import Update
 from interlock.client_verbs import Mail, Mailing, People, Speech, Tasks
 from interlock.client_views import Views
+from interlock.joined import Windows
 from interlock.model.event import Event
 from interlock.model.task import Task
 from interlock.model.team import Member
@@ -114,7 +115,7 @@ class Team(Tasks, Mailing, People, Speech, Views, Protocol):
         task files over."""
 
 
-class Home(Protocol):
+class Home(Windows, Protocol):
     """A directory of teams."""
 
     @property

@@ -80,6 +80,15 @@ def ancestors(pid: int) -> list[int]:
         found.append(pid)
         pid = here.parent
     return found
+def words(pid: int) -> list[str]:
+    """The command line of a process; empty where it cannot be read."""
+    if not PROC:
+        return _run("ps", "-ww", "-p", str(pid), "-o", "command=").split()
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return os.fsdecode(file.read()).split("\0")[:-1]
+    except OSError:
+        return []
 
 
 def boot() -> str:

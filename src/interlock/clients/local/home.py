@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from interlock.agent import Update
     from interlock.clients.local.mail import LocalMailing
     from interlock.clients.local.team import LocalTeam
+    from interlock.clients.local.window import LocalWindow
     from interlock.clock import Clock
     from interlock.executor import Executor
     from interlock.ledger import Ledgers
@@ -112,6 +113,18 @@ class LocalHome(LocalProjects):
         from interlock.clients.local.mail import LocalMailing
 
         return LocalMailing(self._workspace(name), calling(member, session, run, face))
+
+    def window(self, team: str, *, program: str, session: str, name: str, process: str | None = None) -> LocalWindow:
+        from interlock.clients.local.window import LocalWindow
+
+        return LocalWindow(self._workspace(team), program, session, name, process)
+
+    def seated(self, team: str) -> tuple[str, str] | None:
+        from interlock import seats
+        from interlock.clients.local.window import lineage
+
+        with self._workspace(team).ledger.snapshot() as rows:
+            return seats.around(rows, lineage)
 
     def teams(self) -> list[str]:
         try:
