@@ -215,7 +215,7 @@ def _edit(act: Act, task: Task, fields: dict[str, Any]) -> None:
     act.rows.tasks.update(task, updated_at=act.at, **{**fields, **checked})
     act.event("task.updated", task.id, fields=sorted(fields))
     act.topics.add("tasks")
-    if "review" in fields and task.state == "review" and task.verifying is None:
+    if "review" in fields and task.state == "review" and not task.under_way:
         withdraw_questions(act, task, "somebody else reviews it now")
         ask_reviewer(act, task)
 

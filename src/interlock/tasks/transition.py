@@ -42,6 +42,8 @@ def move(act: Act, task: Task, *path: str, reason: str | None = None, **changes:
         changes.setdefault("owner", None)
         changes.setdefault("session", None)
         changes.setdefault("soft", False)
+    if task.merging is not None and start == "review" != end:
+        changes.setdefault("merging", None)  # Whoever merges it finds that it is no longer asked to.
     act.rows.tasks.update(task, state=end, updated_at=act.at, **changes)
     for origin, target in zip(states, states[1:], strict=False):
         # `from` is a keyword, so the payload cannot be given by name.
