@@ -152,6 +152,12 @@ class QuestionRows(Protocol):
     def open(self, task_id: str | None = None) -> list[Question]:
         """Open questions, oldest first, of one task or all."""
 
+    def of_task(self, task_id: str) -> list[Question]:
+        """Every question there ever was about the task, oldest first."""
+
+    def by_key(self, task_id: str, key: str) -> Question | None:
+        """The question about that task which was asked with that key."""
+
 
 class RequestRows(Protocol):
     """Shutdown requests and their answers."""

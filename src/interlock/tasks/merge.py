@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from interlock import questions
 from interlock.errors import InvalidRequest
 from interlock.mailbox import notify
-from interlock.model.question import Question
 from interlock.model.task import Task
 from interlock.questions import CHANGES
 from interlock.sessions import Act
@@ -163,22 +163,5 @@ def _back(act: Act, task: Task, findings: str, changes: dict[str, Any]) -> None:
 
 
 def _ask(act: Act, task: Task, reason: str) -> None:
-    question = Question(
-        id=f"Q-{act.clock.new_id()[-12:]}",
-        task_id=task.id,
-        kind="merge",
-        text=f"{task.id} ({task.subject}) could not be merged: {reason.partition(chr(10))[0]} What now?",
-        options=OPTIONS,
-        default=None,
-        context=reason,
-        asked_at=act.at,
-        asked_by=act.name,
-        held=False,
-        state="open",
-        answer=None,
-        answered_by=None,
-        answered_at=None,
-    )
-    act.rows.questions.insert(question)
-    act.event("question.asked", task.id, id=question.id, kind=question.kind, text=question.text)
-    act.topics.add("questions")
+    text = f"{task.id} ({task.subject}) could not be merged: {reason.partition(chr(10))[0]} What now?"
+    questions.put(act, task, "merge", text, options=OPTIONS, context=reason)
