@@ -8,6 +8,7 @@
     │   ├── RequestTooLarge          request_too_large
     │   ├── MethodNotAllowed         method_not_allowed
     │   ├── PlanError                invalid_plan
+    │   ├── WorktreeRefused          worktree_refused
     │   └── ConfigParseError         config_parse_error
     ├── NotFound
     │   ├── TeamNotFound             team_not_found
@@ -47,6 +48,7 @@
     ├── LedgerUnusable               ledger_unusable          (damaged, too new, or on a network file system)
     ├── StorageError                 storage_error            (the file system refused; nothing was half-written)
     ├── AgentError                   agent_error              (an agent program could not be started or spoken to)
+    ├── GitFailed                    git_failed               (git refused, is missing, or took too long)
     ├── NotAvailable                 not_available            (announced, but not in this version)
     └── InternalError                internal_error           (a defect of Interlock itself: please report it)
 
@@ -117,6 +119,12 @@ class PlanError(InvalidRequest):
     """A plan file that cannot be run as it stands; `errors` lists every fault with its line."""
 
     code = "invalid_plan"
+
+
+class WorktreeRefused(InvalidRequest):
+    """Worktrees cannot be used there, or git's own state forbids it now; the message says why, and what to do."""
+
+    code = "worktree_refused"
 
 
 class ConfigParseError(InvalidRequest):
@@ -355,6 +363,12 @@ class AgentError(InterlockError):
     """An agent program could not be started or spoken to."""
 
     code = "agent_error"
+
+
+class GitFailed(InterlockError):
+    """Git is missing, took too long, or refused; `git` is what it said."""
+
+    code = "git_failed"
 
 
 class NotAvailable(InterlockError):

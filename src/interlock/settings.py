@@ -115,6 +115,16 @@ SETTINGS: tuple[Setting, ...] = (
         "verify_rounds", 3, "Times a task may come back from a failed verify before it goes to deadletter.", minimum=1
     ),
     Setting("verify_timeout", 1800, "Seconds a verify command may take.", minimum=1),
+    Setting(
+        "isolation",
+        "none",
+        "Where runners let tasks be done: `none`, all in the team's directory; `worktree`, each in a git worktree.",
+        choices=("none", "worktree"),
+    ),
+    Setting("worktree_setup", "", "A command that prepares a fresh worktree; a plan's `setup`."),
+    Setting("worktree_copy", "", "Files that a fresh worktree gets a copy of, one on a line; a plan's `copy`."),
+    Setting("setup_timeout", 600, "Seconds the command that prepares a worktree may take.", minimum=1),
+    Setting("git_timeout", 120, "Seconds one call of git may take.", minimum=1),
     Setting("task_timeout", 3600, "Seconds one run of a task may take before it is cancelled.", minimum=1),
     Setting(
         "protocol_senders",

@@ -200,7 +200,7 @@ def _questions(rows: Rows) -> Iterator[Fault]:
             )
     for task in rows.tasks.select(states=["review"]):
         nobody = task.review in (None, "none", HUMAN)
-        if nobody and task.verifying is None and task.id not in asked:
+        if nobody and not task.under_way and task.id not in asked:
             yield Fault(
                 f"{task.id} is in review and nobody was asked: `interlock task approve {task.id}`, or `reject`.",
                 level="warning",

@@ -218,7 +218,7 @@ def _edit(act: Act, task: Task, fields: dict[str, Any]) -> None:
     act.topics.add("tasks")
     if task.state == "blocked" and not may_be_blocked(act, task.type):
         move(act, task, "awaiting-response", reason=f"a task of type {task.type} is not blocked")
-    if "review" in fields and task.state == "review" and task.verifying is None:
+    if "review" in fields and task.state == "review" and not task.under_way:
         questions.withdraw(act, task, "somebody else reviews it now")
         ask_reviewer(act, task)
 

@@ -61,6 +61,8 @@ def move(
         changes.setdefault("owner", None)
         changes.setdefault("session", None)
         changes.setdefault("soft", False)
+    if task.merging is not None and start == "review" != end:
+        changes.setdefault("merging", None)  # Whoever merges it finds that it is no longer asked to.
     asking = None
     if end in WAITING and not (start in WAITING and question is None):  # there, what was asked stands
         asking = _guarded(task, changes, cause, question)

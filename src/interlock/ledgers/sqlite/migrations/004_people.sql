@@ -21,6 +21,8 @@ ALTER TABLE runs ADD COLUMN cost_usd REAL;
 -- A task whose branch is being merged, like one whose verify is under way; and where its work lies.
 ALTER TABLE tasks ADD COLUMN merging TEXT CHECK (merging IS NULL OR json_valid(merging));
 ALTER TABLE tasks ADD COLUMN worktree TEXT CHECK (worktree IS NULL OR json_valid(worktree));
+CREATE INDEX tasks_merging ON tasks (n) WHERE merging IS NOT NULL;
+CREATE INDEX tasks_worktree ON tasks (n) WHERE worktree IS NOT NULL;
 
 -- Programs that people start and that joined: `program` is their kind, null for every other session. A stop hook sends
 -- the agent back at most once a turn.
