@@ -5,8 +5,8 @@ from __future__ import annotations
 from interlock.clients.local.base import calling
 from interlock.clients.local.mail import LocalMailing
 from interlock.clients.local.tasks import LocalTasks
-from interlock.processes import inside_run
 from interlock.clients.local.views import LocalViews
+from interlock.processes import inside_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
