@@ -70,7 +70,7 @@ class PlanTask:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A whole plan. `workdir` and `path` are absolute; `parallel`, `isolation` and `retries` are null where the settings
+    """A whole plan. `workdir` and `path` are absolute; `parallel`, `isolation` and `retries` are null where settings
     decide."""
 
     team: str
