@@ -320,12 +320,8 @@ class Turn:
         await self._update(acp.update_tool_call(call, status="failed" if process.returncode else "completed"))
         return str(self.known["out"])
 
-    async def ask(
-        self, title: str, kind: str = "edit", paths: Any = (), choices: Any = None, **data: Any
-    ) -> str:
-        options = [
-            schema.PermissionOption(option_id=id, name=id.title(), kind=kind) for id, kind in choices or CHOICES
-        ]
+    async def ask(self, title: str, kind: str = "edit", paths: Any = (), choices: Any = None, **data: Any) -> str:
+        options = [schema.PermissionOption(option_id=id, name=id.title(), kind=kind) for id, kind in choices or CHOICES]
         about = schema.ToolCallUpdate(
             tool_call_id=f"call-{uuid4()}",
             title=title,
@@ -333,9 +329,7 @@ class Turn:
             raw_input=data or None,
             locations=[schema.ToolCallLocation(path=path) for path in paths],
         )
-        answer = await self.client.request_permission(
-            session_id=self.session.id, tool_call=about, options=options
-        )
+        answer = await self.client.request_permission(session_id=self.session.id, tool_call=about, options=options)
         outcome = answer.outcome
         chosen = getattr(outcome, "option_id", None)
         self.session.program.record("answer", session=self.session.id, choice=chosen)

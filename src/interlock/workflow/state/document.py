@@ -1,0 +1,268 @@
+"""The state of one workflow run: everything the engine needs to go on after it was killed at any moment.
+
+It is one JSON document with a version. The ledger's row `workflows` holds it, the file
+`<output_folder>/.workflow-state/<id>.json` mirrors it, and `interlock workflow status` shows it. It is written before
+every prompt and after every step, in the transaction that asks or completes, so a document that can be read is always
+one that can be resumed (decision 36).
+
+`as_dict` gives the contract's fields, the derived counts among them; `from_dict` reads them back and ignores fields it
+does not know, so an older engine can show what a newer one wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+SCHEMA_VERSION = 1
+
+StepId = int | str
+"""An integer, a string where lettered ("8a"); steps of one workflow never share one."""
+
+IDLE, INITIALIZING, RUNNING, VALIDATING = "IDLE", "INITIALIZING", "RUNNING", "VALIDATING"
+WAITING_USER, COMPLETING, TERMINAL = "WAITING_USER", "COMPLETING", "TERMINAL"
+FAILED, RECOVERING = "FAILED", "RECOVERING"
+STATES = (IDLE, INITIALIZING, RUNNING, VALIDATING, WAITING_USER, COMPLETING, TERMINAL, FAILED, RECOVERING)
+
+COMPLETED, CANCELLED = "COMPLETED", "CANCELLED"
+OUTCOMES = (COMPLETED, FAILED, CANCELLED)
+
+STEP_STATUSES = ("pending", "in_progress", "completed", "failed", "skipped", "rolled_back")
+DONE = frozenset({"completed", "skipped"})
+
+
+@dataclass(slots=True)
+class StepRecord:
+    """What became of one step. Times are ISO 8601 UTC; `visit` counts how often it was begun, from 1.
+
+    `input_hash` is that of the prompt it was begun with, `output_hash` that of what came of it: a step that is met
+    again with the same input is skipped (NFR11). `files` are the paths it wrote, from the project's root.
+    """
+
+    id: StepId
+    name: str
+    path: str = ""
+    line: int = 1
+    status: str = "pending"
+    started_at: str | None = None
+    completed_at: str | None = None
+    duration_ms: int | None = None
+    attempts: int = 0
+    visit: int = 0
+    error: str | None = None
+    reason: str | None = None
+    verdict: str | None = None
+    confidence: float | None = None
+    recovery_method: str | None = None
+    attempts_count: int | None = None
+    input_hash: str | None = None
+    output_hash: str | None = None
+    summary: str = ""
+    files: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """`{status, …}`: only what has a value."""
+        whole = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: value for name, value in whole.items() if value not in (None, "", [])}
+
+
+@dataclass(slots=True)
+class Waiting:
+    """What a run in WAITING_USER waits for. `key` is the question's key (decision 36). `purpose` says what the answer
+    is for: menu, question, oversight, checkpoint, escalation, party_mode, permission or resume."""
+
+    key: str
+    purpose: str
+    text: str
+    options: list[str] = field(default_factory=list)
+    question_id: str | None = None
+    asked_at: str | None = None
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Sent:
+    """A prompt that is with the agent. After a crash it says what the interrupted turn was about; `ordinal` counts the
+    prompts of a step's visit from 1. `text` is the prompt itself where it is not the step's own."""
+
+    ordinal: int
+    purpose: str
+    text: str = ""
+    at: str | None = None
+
+
+@dataclass(slots=True)
+class Plan:
+    """What the run was asked to do, as it was asked; nothing here changes by running, only by a human."""
+
+    project: str = ""
+    output_folder: str = ""
+    agent: str = ""
+    member: str = ""
+    brief: str = ""
+    values: dict[str, str] = field(default_factory=dict)
+    tier: int | None = None
+    domain: str | None = None
+    project_type: str | None = None
+    yolo: bool = False
+    arguments: str = ""
+    thresholds: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class WorkflowState:
+    """The document. `version` is the row's: it counts the saves, and a save of an older one is refused.
+
+    `plan_of_steps` are the ids the run expects to go through, branches along their likeliest way; `decisions` the
+    latest ones, short (each whole one is an event). `asked` are the questions to humans with their answers,
+    `transcript` what was said in the step's visit so far: a session that cannot be resumed gets it again. `visits`
+    counts states for loops (decision 31). `seconds` is the controller's own time (decision 30): waiting for a human and
+    being down are not in it.
+    """
+
+    workflow_id: str
+    skill: str
+    workflow_hash: str = ""
+    schema_version: int = SCHEMA_VERSION
+    version: int = 0
+    task_id: str | None = None
+    module: str = ""
+    state: str = IDLE
+    outcome: str | None = None
+    error: str | None = None
+    timeout_error: str | None = None
+    error_details: dict[str, Any] = field(default_factory=dict)
+    current_step: StepId | None = None
+    completed_steps: list[StepId] = field(default_factory=list)
+    plan_of_steps: list[StepId] = field(default_factory=list)
+    steps: dict[str, StepRecord] = field(default_factory=dict)
+    menu_history: list[dict[str, Any]] = field(default_factory=list)
+    checkpoints: list[dict[str, Any]] = field(default_factory=list)
+    decisions: list[dict[str, Any]] = field(default_factory=list)
+    decisions_made: int = 0
+    plan: Plan = field(default_factory=Plan)
+    waiting: Waiting | None = None
+    sent: Sent | None = None
+    menu_stack: list[dict[str, Any]] = field(default_factory=list)
+    batch: list[str] = field(default_factory=list)
+    visits: dict[str, int] = field(default_factory=dict)
+    recovery: dict[str, Any] = field(default_factory=dict)
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    transcript: list[dict[str, str]] = field(default_factory=list)
+    triggers: list[dict[str, Any]] = field(default_factory=list)
+    documents: list[str] = field(default_factory=list)
+    agent_session: str | None = None
+    resumed: str | None = None
+    seconds: float = 0.0
+    warnings: list[str] = field(default_factory=list)
+    created_at: str | None = None
+    updated_at: str | None = None
+
+    @property
+    def current_step_name(self) -> str | None:
+        """The title of the step it is at."""
+        record = self.steps.get(step_key(self.current_step)) if self.current_step is not None else None
+        return record.name if record else None
+
+    @property
+    def remaining_count(self) -> int:
+        """How many of the expected steps are not done."""
+        done = {step_key(one) for one in self.completed_steps}
+        return sum(step_key(one) not in done for one in self.plan_of_steps) if self.outcome != COMPLETED else 0
+
+    @property
+    def progress_percent(self) -> int:
+        """Done steps of all expected ones, 0 to 100."""
+        if self.outcome == COMPLETED:
+            return 100
+        done = len(self.completed_steps)
+        whole = done + self.remaining_count
+        return min(99, done * 100 // whole) if whole else 0
+
+    def step(self, id: StepId) -> StepRecord | None:
+        """The record of a step, if it was met."""
+        return self.steps.get(step_key(id))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The whole document as JSON knows it."""
+        shown: dict[str, Any] = {one.name: _plain(getattr(self, one.name)) for one in fields(self)}
+        shown["steps"] = {key: record.as_dict() for key, record in self.steps.items()}
+        shown |= {
+            "current_step_name": self.current_step_name,
+            "completed_count": len(self.completed_steps),
+            "remaining_count": self.remaining_count,
+            "progress_percent": self.progress_percent,
+        }
+        return shown
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> WorkflowState:
+        """The document that `as_dict` gave.
+
+        Raises:
+            ValueError: it is not one: a field is missing or of another type, or the state is none of the nine.
+        """
+        known = _only(cls, given)
+        try:
+            known["steps"] = {str(k): StepRecord(**_only(StepRecord, v)) for k, v in known.get("steps", {}).items()}
+            known["plan"] = Plan(**_only(Plan, known.get("plan", {})))
+            for name, kind in (("waiting", Waiting), ("sent", Sent)):
+                known[name] = kind(**_only(kind, known[name])) if known.get(name) else None
+            found = cls(**known)
+        except (TypeError, AttributeError, KeyError) as error:
+            raise ValueError(f"not a workflow's state: {error}") from error
+        wrong = _wrong(found)
+        if wrong:
+            raise ValueError(f"not a workflow's state: {wrong}")
+        return found
+
+    def snapshot(self) -> dict[str, Any]:
+        """What a checkpoint keeps of the state: all but the checkpoints themselves and the history of decisions."""
+        left_out = ("checkpoints", "decisions", "version", "updated_at")
+        return {name: value for name, value in self.as_dict().items() if name not in left_out}
+
+
+def step_key(id: StepId | None) -> str:
+    """The key of a step in `steps`: `step_3`, `step_8a`."""
+    return f"step_{id}"
+
+
+def _only(kind: type, given: object) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise ValueError(f"not a workflow's state: {kind.__name__} must be an object")
+    names = {one.name for one in fields(kind)}
+    return {name: value for name, value in given.items() if name in names}
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "__dataclass_fields__"):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list) else value
+
+
+def _wrong(state: WorkflowState) -> str | None:
+    if state.state not in STATES:
+        return f"there is no state {state.state!r}"
+    if state.outcome is not None and state.outcome not in OUTCOMES:
+        return f"there is no outcome {state.outcome!r}"
+    if (state.state == TERMINAL) != (state.outcome is not None):
+        return "an outcome belongs to TERMINAL, and TERMINAL to an outcome"
+    for name, kind in (("workflow_id", str), ("skill", str), ("version", int), ("schema_version", int)):
+        if not isinstance(getattr(state, name), kind):
+            return f"{name} must be {'text' if kind is str else 'a number'}"
+    for name in (
+        "completed_steps",
+        "plan_of_steps",
+        "menu_history",
+        "checkpoints",
+        "decisions",
+        "batch",
+        "asked",
+        "transcript",
+    ):
+        if not isinstance(getattr(state, name), list):
+            return f"{name} must be a list"
+    return None
