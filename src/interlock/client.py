@@ -168,6 +168,9 @@ class Home(Windows, Protocol):
         on_update: Callable[[str, str, Update], None] = ...,
         take_over: bool = False,
         endless: bool = False,
+        unattended: bool = False,
+        limits: Mapping[str, float] | None = None,
+        hold: float | None = None,
     ) -> str:
         """Run the team's agents until nothing can proceed without a person; answers why it ended.
 
@@ -179,6 +182,11 @@ class Home(Windows, Protocol):
                 concerns the run as a whole. If it raises it is called no more, and `drive` raises that in the end.
             take_over: take the place of a runner on another machine, of which nobody here can tell whether it lives.
             endless: wait for new work until stopped; several processes may do so at once in one team.
+            unattended: nobody is awake: what an agent's policy would have asked is refused, no session waits for a
+                person.
+            limits: what this run may use before nothing new starts: `turns`, `tokens`, `cost_usd`.
+            hold: seconds that sessions wait for people when nothing else is left to do; until `hold_time` is over by
+                default.
 
         Raises:
             RunnerAlive: another living process drives this team.

@@ -182,6 +182,8 @@ def test_a_program_that_is_missing_is_named(place: Place) -> None:
 class Broken:
     """An executor with a bug."""
 
+    lasting = False
+
     def start(self, job: Job) -> Execution:
         """Fails in a way nobody thought of."""
         raise ZeroDivisionError("a bug")
@@ -213,11 +215,11 @@ def test_a_bug_in_one_worker_fails_its_run_and_touches_nobody_else(place: Place)
 
 def test_an_agent_in_process_keeps_its_session_for_the_findings(place: Place) -> None:
     async def first(prompt: str, say: Say, opening: Opening) -> str:
-        return "I believe that I am done"
+        return '{"status": "COMPLETE", "output": "I believe that I am done"}'
 
     async def second(prompt: str, say: Say, opening: Opening) -> str:
         (place.work / "fixed").write_text(prompt)
-        return "now I am"
+        return '{"status": "COMPLETE", "output": "now I am"}'
 
     place.home = home_with(place.path / "home", lambda member: AgentExecutor(ScriptedAgent("bob", [first, second])))
     place.stage({"one": {"subject": "One", "verify": "test -s fixed"}}, {"bob": place.program("bob", "")})

@@ -75,6 +75,8 @@ class AcpAgent:
         InvalidRequest: `manner` names no program.
     """
 
+    lasting = True
+
     def __init__(self, name: str, manner: Manner) -> None:
         if not manner.argv or not manner.argv[0]:
             raise InvalidRequest(f"The agent {name!r} needs a program: `acp: [PROGRAM, ARGUMENT, …]`.", field="acp")
@@ -250,8 +252,9 @@ class AcpAgent:
             if short is not None:
                 advice = f" {self._manner.login}" if short.login else ""
                 return NoCapacity(
-                    f"{self.name} cannot work now: {short.reason}.{advice}", agent=self.name, retry_at=short.retry_at
-                )
+                    f"{self.name} cannot work now: {short.reason}.{advice}", agent=self.name, retry_at=short.retry_at,
+                    login=short.login,
+                )  # fmt: skip
             what = f"refused a session: {error}" if isinstance(error, RequestError) else f"answered strangely: {error}"
         elif isinstance(error, TimeoutError):
             what = f"opened no session within {START_SECONDS:g} seconds"

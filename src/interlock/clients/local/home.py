@@ -169,7 +169,6 @@ class LocalHome(LocalProjects):
         # Everything that can be refused is refused before anything is made.
         for planned in found.members.values():
             self._executor_for(staging.as_member(planned))
-        staging.check_limits(found)
         if found.isolation == "worktree":
             check(found.workdir, found.copy, timeout=float(self._settings.get("git_timeout")))
         fresh = found.team not in self.teams()
@@ -197,6 +196,9 @@ class LocalHome(LocalProjects):
         on_update: Callable[[str, str, Update], None] = lambda member, task, update: None,
         take_over: bool = False,
         endless: bool = False,
+        unattended: bool = False,
+        limits: Mapping[str, float] | None = None,
+        hold: float | None = None,
     ) -> str:
         import anyio
 
@@ -204,7 +206,7 @@ class LocalHome(LocalProjects):
 
         crew = Crew(
             self._workspace(team), self._executor_for, home=self.path, parallel=parallel, until=until, stop=stop,
-            on_update=on_update, take_over=take_over, endless=endless,
+            on_update=on_update, take_over=take_over, endless=endless, unattended=unattended, limits=limits, hold=hold,
         )  # fmt: skip
         return anyio.run(crew.work)
 

@@ -76,7 +76,10 @@ def run(
     if limit is not None:
         ends = min(time.time() + limit, ends or float("inf"))
     while True:
-        reason = drive(call, team, parallel=parallel or staged.parallel, until=ends, take_over=take_over)
+        reason = drive(
+            call, team, parallel=parallel or staged.parallel, until=ends, take_over=take_over, unattended=unattended,
+            limits=staged.limits,
+        )  # fmt: skip
         if reason != "finished" or not attended or not _answer_questions(call, team):
             break
     return finish(call, team, reason)
@@ -90,6 +93,8 @@ def drive(
     until: float | None,
     hear: Callable[[str, str, Update], None] | None = None,
     take_over: bool = False,
+    unattended: bool = False,
+    limits: dict[str, float] | None = None,
 ) -> str:
     """Drive the team, or watch the runner that does already, behind a board; answers why it ended."""
     stop = Stop()
@@ -103,8 +108,9 @@ def drive(
         with interrupted_by_signals(stop, view):
             try:
                 return call.home.drive(
-                    team.name, parallel=parallel, until=until, stop=stop, on_update=heard, take_over=take_over
-                )
+                    team.name, parallel=parallel, until=until, stop=stop, on_update=heard, take_over=take_over,
+                    unattended=unattended, limits=limits, hold=0.0,
+                )  # fmt: skip
             except RunnerAlive as error:
                 if error.details.get("elsewhere"):
                     raise  # Nobody here can tell when that one ends.
