@@ -15,6 +15,8 @@ from typing import Any, Protocol
 
 from interlock.agent import Update
 from interlock.client_verbs import Mail, Mailing, People, Speech, Tasks
+from interlock.client_views import Views
+from interlock.joined import Windows
 from interlock.model.event import Event
 from interlock.model.task import Task
 from interlock.model.team import Member
@@ -24,7 +26,7 @@ from interlock.runner.stop import Stop
 __all__ = ["Home", "Mail", "Mailing", "People", "Speech", "Tasks", "Team"]
 
 
-class Team(Tasks, Mailing, People, Speech, Protocol):
+class Team(Tasks, Mailing, People, Speech, Views, Protocol):
     """One team, seen by one caller."""
 
     @property
@@ -35,8 +37,11 @@ class Team(Tasks, Mailing, People, Speech, Protocol):
     def directory(self) -> str:
         """Where the team's files lie."""
 
-    def acting(self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python") -> Team:
-        """The same team, seen by another caller."""
+    def acting(
+        self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python",
+        person: bool = False,
+    ) -> Team:  # fmt: skip
+        """The same team, seen by another caller; by a `person`, who gets a place in the team with the first act."""
 
     def end_session(self) -> None:
         """The caller's session is over; what it was given and never acknowledged is offered to the next one."""
@@ -104,13 +109,38 @@ class Team(Tasks, Mailing, People, Speech, Protocol):
             LedgerBusy: what was done stands; the next poll does the rest.
         """
 
+    def diff(self, task: str, *, stat: bool = False, color: bool = False) -> dict[str, Any]:
+        """What a task that works in a worktree of its own has changed: `{"task_id", "branch", "base", "merged",
+        "diff"}`; with `stat` only the files."""
+
+    def merge(
+        self,
+        tasks: Sequence[str] = (),
+        *,
+        everything: bool = False,
+        into: str | None = None,
+        dry_run: bool = False,
+        by: str | None = None,
+    ) -> dict[str, Any]:
+        """Merge the work of these tasks, or all that is on the integration branch, into the branch that is checked out
+        in the team's directory, or into another one of the user's.
+
+        Returns:
+            `{"into", "before", "after", "merged", "commits", "tasks", "conflicts", "dirty", "stat"}`; with `dry_run`
+            what would be done, and what is in the way.
+
+        Raises:
+            Forbidden: the caller is no person, or runs inside a run.
+            WorktreeRefused: conflicts, changes of the user's in the way, or nothing there; nothing was changed.
+        """
+
     def doctor(self, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
         """Check ledger, files and mirror: `{"healthy": bool, "findings": [{"level", "what", "path", "repaired",
         "team"}]}`; `level` is error, warning or info. `repair` puts right what needs no guess, `adopt` takes edited
         task files over."""
 
 
-class Home(Protocol):
+class Home(Windows, Protocol):
     """A directory of teams."""
 
     @property
@@ -217,6 +247,7 @@ class Home(Protocol):
         session_id: str | None = None,
         task_type: str | None = None,
         by: str | None = None,
+        face: str = "python",
     ) -> dict[str, Any]:
         """Take in a chat message: exactly one task in the group of its chat session, in one transaction.
 

@@ -5,6 +5,8 @@
     │   ├── InvalidTeamName          invalid_team_name
     │   ├── InvalidMemberName        invalid_member_name
     │   ├── MessageTooLarge          message_too_large
+    │   ├── RequestTooLarge          request_too_large
+    │   ├── MethodNotAllowed         method_not_allowed
     │   ├── PlanError                invalid_plan
     │   ├── WorktreeRefused          worktree_refused
     │   └── ConfigParseError         config_parse_error
@@ -14,11 +16,15 @@
     │   ├── TaskNotFound             task_not_found
     │   ├── RunNotFound              run_not_found
     │   ├── QuestionNotFound         question_not_found
+    │   ├── ProjectNotFound          project_not_found
+    │   ├── GroupNotFound            group_not_found
     │   ├── RequestNotFound          request_not_found
+    │   ├── TokenNotFound            token_not_found
     │   └── RecipientNotFound        recipient_not_found
     ├── Conflict
     │   ├── TeamExists               team_exists
     │   ├── MemberExists             member_exists
+    │   ├── SessionInOtherProject    session_in_other_project
     │   ├── AmbiguousId              ambiguous_id
     │   ├── TaskAlreadyClaimed       task_already_claimed
     │   ├── UnmetDependencies        unmet_dependencies
@@ -28,13 +34,15 @@
     │   ├── NotAwaitingResponse      not_awaiting_response
     │   ├── MessageRefused           message_refused          (its own code is the reason of the refusal)
     │   ├── MembersRunning           members_running
-    │   └── RunnerAlive              runner_alive
+    │   ├── RunnerAlive              runner_alive
+    │   └── ServerAlive              server_alive
     ├── LimitReached
     │   ├── TeamLimit                team_limit
     │   ├── MemberLimit              member_limit
     │   ├── TaskLimit                task_limit
     │   ├── RunLimit                 run_limit
     │   └── InboxFull                inbox_full
+    ├── Unauthorized                 unauthorized
     ├── Forbidden                    forbidden
     ├── LedgerBusy                   ledger_busy              (try again: nothing was changed)
     ├── LedgerUnusable               ledger_unusable          (damaged, too new, or on a network file system)
@@ -95,6 +103,18 @@ class MessageTooLarge(InvalidRequest):
     code = "message_too_large"
 
 
+class RequestTooLarge(InvalidRequest):
+    """An HTTP request above a size limit; nothing of it was looked at."""
+
+    code = "request_too_large"
+
+
+class MethodNotAllowed(InvalidRequest):
+    """An HTTP method that this address does not know; `allowed` lists those it does."""
+
+    code = "method_not_allowed"
+
+
 class PlanError(InvalidRequest):
     """A plan file that cannot be run as it stands; `errors` lists every fault with its line."""
 
@@ -149,10 +169,28 @@ class QuestionNotFound(NotFound):
     code = "question_not_found"
 
 
+class ProjectNotFound(NotFound):
+    """No project with that id in this home."""
+
+    code = "project_not_found"
+
+
+class GroupNotFound(NotFound):
+    """No task group with that id."""
+
+    code = "group_not_found"
+
+
 class RequestNotFound(NotFound):
     """No open shutdown request that the caller could answer."""
 
     code = "request_not_found"
+
+
+class TokenNotFound(NotFound):
+    """No token with that id."""
+
+    code = "token_not_found"
 
 
 class RecipientNotFound(NotFound):
@@ -177,6 +215,12 @@ class MemberExists(Conflict):
     """A member of that name exists already."""
 
     code = "member_exists"
+
+
+class SessionInOtherProject(Conflict):
+    """A chat session belongs to one project, and this one to another; `project` names it."""
+
+    code = "session_in_other_project"
 
 
 class AmbiguousId(Conflict):
@@ -243,6 +287,12 @@ class RunnerAlive(Conflict):
     code = "runner_alive"
 
 
+class ServerAlive(Conflict):
+    """Another `interlock up` serves this home; `url` is its address."""
+
+    code = "server_alive"
+
+
 class LimitReached(InterlockError):
     """A limit; `setting` names the setting that raises it."""
 
@@ -277,6 +327,12 @@ class InboxFull(LimitReached):
     """The recipient has too many unread messages; nothing was dropped and nothing was sent."""
 
     code = "inbox_full"
+
+
+class Unauthorized(InterlockError):
+    """A request over HTTP without a token or cookie that counts."""
+
+    code = "unauthorized"
 
 
 class Forbidden(InterlockError):

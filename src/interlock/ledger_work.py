@@ -36,8 +36,12 @@ class TaskRows(Protocol):
         owner: str | None = None,
         limit: int | None = None,
         after: int = 0,
+        before: int | None = None,
     ) -> list[Task]:
-        """Tasks in order of creation; `states` none means all but deleted ones, `after` is an `n` to go on from."""
+        """Tasks in order of creation; `states` none means all but deleted ones, `after` is an `n` to go on from.
+
+        With `before`, an `n`, the newest below it come first.
+        """
 
     def next_ready(self, member: str, *, shell: bool | None, now: str) -> Task | None:
         """The ready task that `member` should take: most urgent, then oldest. `shell`: only tasks with (or without)

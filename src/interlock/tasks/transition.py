@@ -71,6 +71,8 @@ def move(
         # `from` is a keyword, so the payload cannot be given by name.
         act.event("task.transitioned", task.id, **{"from": origin, "to": target, "reason": reason})
     act.topics.add("tasks")
+    if task.group_id is not None:
+        act.rows.groups.moved(task.group_id, start, end, act.at)
     if end == "in-progress" and start in HELD:
         _renew_lease(act, task)
     if end in FINAL and start not in FINAL:

@@ -5,28 +5,41 @@ from __future__ import annotations
 from interlock.clients.local.base import calling
 from interlock.clients.local.mail import LocalMailing
 from interlock.clients.local.tasks import LocalTasks
+from interlock.clients.local.views import LocalViews
 from interlock.processes import inside_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from typing import Any
 
+    from interlock.ledger import Rows
     from interlock.model.event import Event
     from interlock.model.question import Question
     from interlock.model.task import Task
     from interlock.model.team import Member
+    from interlock.sessions import Act
 
 FOLLOW_AT_ONCE = 1000
 
 
-class LocalTeam(LocalTasks, LocalMailing):
+class LocalTeam(LocalTasks, LocalMailing, LocalViews):
     """See `client.Team`."""
 
+    def looks(self) -> AbstractContextManager[Rows]:
+        """One consistent moment of the team's ledger."""
+        return self._workspace.look()
+
+    def acts(self) -> AbstractContextManager[Act]:
+        """One verb of the caller."""
+        return self._act(acknowledge=True)
+
     def acting(
-        self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python"
-    ) -> LocalTeam:
-        return LocalTeam(self._workspace, calling(name, session, run, face))
+        self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python",
+        person: bool = False,
+    ) -> LocalTeam:  # fmt: skip
+        return LocalTeam(self._workspace, calling(name, session, run, face, person))
 
     def end_session(self) -> None:
         """The caller's session is over; what it was given and never acknowledged will be offered to the next."""
@@ -139,7 +152,7 @@ class LocalTeam(LocalTasks, LocalMailing):
             at_hand = face == "page" or (face in ("cli", "python") and not inside_run())
             answer.reply(act, found, text, question, at_hand=at_hand)
             whole(act, found)
-        return warned(act, found)
+        return self.merge_now(warned(act, found))
 
     def ask(
         self,
@@ -204,6 +217,26 @@ class LocalTeam(LocalTasks, LocalMailing):
         from interlock.clock import iso
 
         return iso(self._workspace.clock.now())
+
+    def diff(self, task: str, *, stat: bool = False, color: bool = False) -> dict[str, Any]:
+        from interlock.clients.local import copies
+
+        return copies.diff(self._workspace, task, stat=stat, color=color)
+
+    def merge(
+        self,
+        tasks: Sequence[str] = (),
+        *,
+        everything: bool = False,
+        into: str | None = None,
+        dry_run: bool = False,
+        by: str | None = None,
+    ) -> dict[str, Any]:
+        from interlock.clients.local import copies
+
+        return copies.merge(
+            self._workspace, self._as(by), list(tasks), everything=everything, into=into, dry_run=dry_run
+        )
 
     def doctor(self, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
         from interlock.doctor import examine

@@ -68,8 +68,12 @@ class SqliteTasks(Table):
         owner: str | None = None,
         limit: int | None = None,
         after: int = 0,
+        before: int | None = None,
     ) -> list[Task]:
         where, values = ["n>?"], [after]  # type: list[str], list[Any]
+        if before is not None:
+            where.append("n<?")
+            values.append(before)
         if states is None:
             where.append("state<>'deleted'")
         else:
@@ -80,7 +84,8 @@ class SqliteTasks(Table):
             where.append("owner=?")
             values.append(owner)
         values.append(-1 if limit is None else limit)
-        return self._many(f"{' AND '.join(where)} ORDER BY n LIMIT ?", tuple(values))
+        order = "n" if before is None else "n DESC"
+        return self._many(f"{' AND '.join(where)} ORDER BY {order} LIMIT ?", tuple(values))
 
     def next_ready(self, member: str, *, shell: bool | None, now: str) -> Task | None:
         best: Task | None = None
