@@ -109,6 +109,31 @@ class Team(Tasks, Mailing, People, Speech, Views, Protocol):
             LedgerBusy: what was done stands; the next poll does the rest.
         """
 
+    def diff(self, task: str, *, stat: bool = False, color: bool = False) -> dict[str, Any]:
+        """What a task that works in a worktree of its own has changed: `{"task_id", "branch", "base", "merged",
+        "diff"}`; with `stat` only the files."""
+
+    def merge(
+        self,
+        tasks: Sequence[str] = (),
+        *,
+        everything: bool = False,
+        into: str | None = None,
+        dry_run: bool = False,
+        by: str | None = None,
+    ) -> dict[str, Any]:
+        """Merge the work of these tasks, or all that is on the integration branch, into the branch that is checked out
+        in the team's directory, or into another one of the user's.
+
+        Returns:
+            `{"into", "before", "after", "merged", "commits", "tasks", "conflicts", "dirty", "stat"}`; with `dry_run`
+            what would be done, and what is in the way.
+
+        Raises:
+            Forbidden: the caller is no person, or runs inside a run.
+            WorktreeRefused: conflicts, changes of the user's in the way, or nothing there; nothing was changed.
+        """
+
     def doctor(self, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
         """Check ledger, files and mirror: `{"healthy": bool, "findings": [{"level", "what", "path", "repaired",
         "team"}]}`; `level` is error, warning or info. `repair` puts right what needs no guess, `adopt` takes edited

@@ -163,12 +163,15 @@ class LocalHome(LocalProjects):
         from interlock.plan.comparing import compare
         from interlock.plan.reading import load
         from interlock.runner import staging
+        from interlock.worktrees.team import check
 
         found = load(plan)
         # Everything that can be refused is refused before anything is made.
         for planned in found.members.values():
             self._executor_for(staging.as_member(planned))
         staging.check_limits(found)
+        if found.isolation == "worktree":
+            check(found.workdir, found.copy, timeout=float(self._settings.get("git_timeout")))
         fresh = found.team not in self.teams()
         if fresh:
             changes = compare(found, {}, redo)
