@@ -119,6 +119,21 @@ class LocalHome(LocalProjects):
 
         return LocalWindow(self._workspace(team), program, session, name, process)
 
+    def joined(self) -> list[str]:
+        from interlock.clients.local import projects
+
+        return projects.listed(self.path)
+
+    def note_joined(self, project: str) -> None:
+        from interlock.clients.local import projects
+
+        projects.note(self.path, project)
+
+    def note_left(self, project: str) -> None:
+        from interlock.clients.local import projects
+
+        projects.forget(self.path, project)
+
     def seated(self, team: str) -> tuple[str, str] | None:
         from interlock import seats
         from interlock.clients.local.window import lineage

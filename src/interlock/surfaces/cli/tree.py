@@ -73,8 +73,9 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("shutdown reject", "shutdown:reject", "refuse a shutdown"),
     ),
     "Plumbing": (
-        ("join", LATER, "give this project's agent our hooks and MCP entry (not yet)"),
-        ("leave", LATER, "take them back out (not yet)"),
+        ("join", "join:join", "let the agent program of this directory take part in a team"),
+        ("leave", "join:leave", "take its hooks and MCP entry out again"),
+        ("hook", "message:hook", "what an agent program's hooks call, once it has joined"),
         ("inject", "message:inject", "my new messages as XML, marked delivered (for hooks)"),
         ("mcp", "mcp:mcp", "MCP over stdio for one member"),
         ("work", "work:work", "workers only: wait for tasks and do them"),
