@@ -8,6 +8,7 @@
     │   ├── RequestTooLarge          request_too_large
     │   ├── MethodNotAllowed         method_not_allowed
     │   ├── PlanError                invalid_plan
+    │   ├── WorktreeRefused          worktree_refused
     │   └── ConfigParseError         config_parse_error
     ├── NotFound
     │   ├── TeamNotFound             team_not_found
@@ -15,12 +16,15 @@
     │   ├── TaskNotFound             task_not_found
     │   ├── RunNotFound              run_not_found
     │   ├── QuestionNotFound         question_not_found
+    │   ├── ProjectNotFound          project_not_found
+    │   ├── GroupNotFound            group_not_found
     │   ├── RequestNotFound          request_not_found
     │   ├── TokenNotFound            token_not_found
     │   └── RecipientNotFound        recipient_not_found
     ├── Conflict
     │   ├── TeamExists               team_exists
     │   ├── MemberExists             member_exists
+    │   ├── SessionInOtherProject    session_in_other_project
     │   ├── AmbiguousId              ambiguous_id
     │   ├── TaskAlreadyClaimed       task_already_claimed
     │   ├── UnmetDependencies        unmet_dependencies
@@ -44,6 +48,7 @@
     ├── LedgerUnusable               ledger_unusable          (damaged, too new, or on a network file system)
     ├── StorageError                 storage_error            (the file system refused; nothing was half-written)
     ├── AgentError                   agent_error              (an agent program could not be started or spoken to)
+    ├── GitFailed                    git_failed               (git refused, is missing, or took too long)
     ├── NotAvailable                 not_available            (announced, but not in this version)
     └── InternalError                internal_error           (a defect of Interlock itself: please report it)
 
@@ -116,6 +121,12 @@ class PlanError(InvalidRequest):
     code = "invalid_plan"
 
 
+class WorktreeRefused(InvalidRequest):
+    """Worktrees cannot be used there, or git's own state forbids it now; the message says why, and what to do."""
+
+    code = "worktree_refused"
+
+
 class ConfigParseError(InvalidRequest):
     """A configuration file that cannot be read."""
 
@@ -158,6 +169,18 @@ class QuestionNotFound(NotFound):
     code = "question_not_found"
 
 
+class ProjectNotFound(NotFound):
+    """No project with that id in this home."""
+
+    code = "project_not_found"
+
+
+class GroupNotFound(NotFound):
+    """No task group with that id."""
+
+    code = "group_not_found"
+
+
 class RequestNotFound(NotFound):
     """No open shutdown request that the caller could answer."""
 
@@ -192,6 +215,12 @@ class MemberExists(Conflict):
     """A member of that name exists already."""
 
     code = "member_exists"
+
+
+class SessionInOtherProject(Conflict):
+    """A chat session belongs to one project, and this one to another; `project` names it."""
+
+    code = "session_in_other_project"
 
 
 class AmbiguousId(Conflict):
@@ -334,6 +363,12 @@ class AgentError(InterlockError):
     """An agent program could not be started or spoken to."""
 
     code = "agent_error"
+
+
+class GitFailed(InterlockError):
+    """Git is missing, took too long, or refused; `git` is what it said."""
+
+    code = "git_failed"
 
 
 class NotAvailable(InterlockError):

@@ -25,10 +25,10 @@ RUN_SESSION = "run:"
 
 
 class Caller:
-    """What a face knows of who is calling. `run` is the number of the run it works on, where it knows one. A `person`
-    gets a place in the team with its first act, as `human` does."""
+    """What a face knows of who is calling. `run` is the number of the run it works on, where it knows one; `program`
+    the kind of a program that joined. A `person` gets a place in the team with the first act, as `human` does."""
 
-    __slots__ = ("face", "name", "person", "process", "run", "session")
+    __slots__ = ("face", "name", "person", "process", "program", "run", "session")
 
     def __init__(
         self,
@@ -37,6 +37,7 @@ class Caller:
         run: int | None = None,
         face: str = "python",
         process: str | None = None,
+        program: str | None = None,
         person: bool = False,
     ) -> None:
         self.person = person
@@ -45,6 +46,7 @@ class Caller:
         self.run = run
         self.face = face
         self.process = process
+        self.program = program
 
 
 class Act:
@@ -59,6 +61,7 @@ class Act:
         "home",
         "name",
         "process",
+        "program",
         "role",
         "rows",
         "run",
@@ -74,6 +77,7 @@ class Act:
         self.face = caller.face
         self.run = caller.run
         self.process = caller.process
+        self.program = caller.program
         self.at = iso(clock.now())
         self.head = 0
         self.topics: set[str] = set()
@@ -150,7 +154,7 @@ def open_session(act: Act) -> None:
         InvalidRequest: its id is no text of at most 200 characters.
     """
     check_text(act.session, "session", limit=SESSION_KEY_LIMIT, required=True)
-    act.rows.team.begin_session(act.name, act.session, act.at, act.process)
+    act.rows.team.begin_session(act.name, act.session, act.at, act.process, act.program)
     again = act.rows.messages.requeue(act.name, except_session=act.session, numbers=None)
     act.event("session.began", member=act.name, session=act.session, redelivered=len(again))
     if again:

@@ -23,9 +23,13 @@ from interlock.surfaces.http import (
     inbox,
     members,
     messages,
+    metrics,
+    projects,
     protocol,
     questions,
     sessions,
+    task_groups,
+    tasks,
     team_tasks,
     teams,
     workflows,
@@ -35,9 +39,11 @@ from interlock.surfaces.http.closing import Closing
 from interlock.surfaces.http.failures import LastResort
 from interlock.surfaces.http.feed import Feed
 from interlock.surfaces.http.guard import BODY_BYTES, Guard
+from interlock.surfaces.http.metrics import Meter, Metered
 
 ROUTERS: tuple[APIRouter, ...] = (
-    health.router, sessions.router, teams.router, members.router, team_tasks.router, messages.router,
+    health.router, metrics.router, sessions.router, projects.router, task_groups.router, tasks.router,
+    teams.router, members.router, team_tasks.router, messages.router,
     inbox.router, protocol.router, events.router, questions.router, workflows.router,
 )  # fmt: skip
 
@@ -73,8 +79,10 @@ def create(
     app.state.access = Access(home.path)
     app.state.closing = Closing()
     app.state.feed = Feed(home)
+    app.state.meter = Meter()
     # The last one added is the outermost.
     app.add_middleware(LastResort)
+    app.add_middleware(Metered, meter=app.state.meter)
     app.add_middleware(Door, access=app.state.access)
     app.add_middleware(Guard, hosts=hosts, limit=body_bytes)
     failures.install(app)
