@@ -11,7 +11,7 @@ with a session of its own may not do. Tasks are named by id, by a unique suffix 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from interlock.agent import Update
 from interlock.client_verbs import Mail, Mailing, People, Speech, Tasks
@@ -22,6 +22,9 @@ from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.runner.staging import Staged
 from interlock.runner.stop import Stop
+
+if TYPE_CHECKING:
+    from interlock.notifier import Waiter
 
 __all__ = ["Home", "Mail", "Mailing", "People", "Speech", "Tasks", "Team"]
 
@@ -83,6 +86,12 @@ class Team(Tasks, Mailing, People, Speech, Views, Protocol):
 
     def events(self, since: int = 0, *, limit: int | None = None) -> tuple[list[Event], int]:
         """Events after `since`, and the sequence number to go on from."""
+
+    def head(self) -> int:
+        """The number of the newest event."""
+
+    def waiter(self) -> Waiter:
+        """Register for every change of the team, for servers; see `notifier.woken`. The caller closes it."""
 
     def follow(self, since: int = 0) -> Iterator[Event]:
         """Events after `since`, as they come, for ever."""
