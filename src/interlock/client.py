@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from interlock.agent import Update
+from interlock.client_workflow import WorkflowQueue
 from interlock.model.event import Event
 from interlock.model.message import Message
 from interlock.model.question import Question
@@ -217,7 +218,7 @@ class Speech(Protocol):
         """What the task's current run reported, as in `run_result.json`; null where it has not."""
 
 
-class Team(Tasks, Mailing, People, Speech, Protocol):
+class Team(Tasks, Mailing, People, Speech, WorkflowQueue, Protocol):
     """One team, seen by one caller."""
 
     @property

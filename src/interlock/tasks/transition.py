@@ -12,6 +12,7 @@ from typing import Any
 from interlock.errors import InvalidTransition
 from interlock.model.task import BROKEN, FINAL, HELD, MOVES, Task
 from interlock.sessions import Act
+from interlock.tasks import turns
 
 VERBS = {
     "backlog": "Finish its blockers first (`task show` lists them), or claim it with --force.",
@@ -59,6 +60,8 @@ def move(act: Act, task: Task, *path: str, reason: str | None = None, **changes:
         _unblock_dependents(act, task)
     elif end in BROKEN:
         _warn_dependents(act, task)
+    if task.type == turns.WORKFLOW:
+        turns.moved(act, task)
 
 
 def illegal(task: Task, problem: str) -> InvalidTransition:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from interlock.clients.local.base import calling
 from interlock.clients.local.mail import LocalMailing
 from interlock.clients.local.tasks import LocalTasks
+from interlock.clients.local.workflow_queue import LocalWorkflowQueue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 FOLLOW_AT_ONCE = 1000
 
 
-class LocalTeam(LocalTasks, LocalMailing):
+class LocalTeam(LocalTasks, LocalMailing, LocalWorkflowQueue):
     """See `client.Team`."""
 
     def acting(
