@@ -113,7 +113,14 @@ class TestQueue:
     def test_active_are_workflows_at_work_or_ready_that_do_not_wait_here(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:
             for number, state in enumerate(("ready", "in-progress", "backlog", "blocked", "awaiting-response", "done")):
-                rows.tasks.insert(task(f"00{number}", type="WORKFLOW", state=state, owner="bob"))
+                rows.tasks.insert(
+                    task(
+                        f"00{number}",
+                        type="WORKFLOW",
+                        state=state,
+                        owner=None if state in ("ready", "backlog") else "bob",
+                    )
+                )
             rows.tasks.insert(task("010", state="ready"))
             assert rows.queue.active() == 2
             rows.queue.insert(entry(task("000").id))
