@@ -7,6 +7,7 @@ from interlock.clients.local.mail import LocalMailing
 from interlock.clients.local.tasks import LocalTasks
 from interlock.clients.local.views import LocalViews
 from interlock.processes import inside_run
+from interlock.clients.local.workflow_queue import LocalWorkflowQueue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ FOLLOW_AT_ONCE = 1000
 
 
 class LocalTeam(LocalTasks, LocalMailing, LocalViews):
+class LocalTeam(LocalTasks, LocalMailing, LocalWorkflowQueue):
     """See `client.Team`."""
 
     def looks(self) -> AbstractContextManager[Rows]:
