@@ -59,6 +59,12 @@ class TaskRows(Protocol):
     def verifying(self) -> list[Task]:
         """Tasks whose verify is under way, or was when its process ended."""
 
+    def merging(self) -> list[Task]:
+        """Tasks whose branch waits for its merge or is being merged, or was when the process ended."""
+
+    def worktrees(self) -> list[Task]:
+        """Tasks that were begun in a worktree of their own, whatever their state; also where that is gone by now."""
+
     def current(self) -> dict[str, str]:
         """For each owner the task in progress it took last."""
 
