@@ -54,6 +54,7 @@
     ├── LedgerUnusable               ledger_unusable          (damaged, too new, or on a network file system)
     ├── StorageError                 storage_error            (the file system refused; nothing was half-written)
     ├── AgentError                   agent_error              (an agent program could not be started or spoken to)
+    │   └── NoCapacity               no_capacity              (it could, but its provider gives it nothing now)
     ├── GitFailed                    git_failed               (git refused, is missing, or took too long)
     ├── NotAvailable                 not_available            (announced, but not in this version)
     └── InternalError                internal_error           (a defect of Interlock itself: please report it)
@@ -403,6 +404,12 @@ class AgentError(InterlockError):
     """An agent program could not be started or spoken to."""
 
     code = "agent_error"
+
+
+class NoCapacity(AgentError):
+    """An agent cannot work now: a usage limit, an overload, an expired login. `retry_at` says until when, or null."""
+
+    code = "no_capacity"
 
 
 class GitFailed(InterlockError):
