@@ -141,6 +141,18 @@ class QuestionNotFound(NotFound):
     code = "question_not_found"
 
 
+class ProjectNotFound(NotFound):
+    """No project with that id in this home."""
+
+    code = "project_not_found"
+
+
+class GroupNotFound(NotFound):
+    """No task group with that id."""
+
+    code = "group_not_found"
+
+
 class RequestNotFound(NotFound):
     """No open shutdown request that the caller could answer."""
 
@@ -169,6 +181,12 @@ class MemberExists(Conflict):
     """A member of that name exists already."""
 
     code = "member_exists"
+
+
+class SessionInOtherProject(Conflict):
+    """A chat session belongs to one project, and this one to another; `project` names it."""
+
+    code = "session_in_other_project"
 
 
 class AmbiguousId(Conflict):

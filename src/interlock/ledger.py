@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from interlock.ledger_work import GraphRows, RunRows, TaskRows
 from interlock.model.event import Event
+from interlock.model.group import Group
 from interlock.model.handoff import Handoff
 from interlock.model.message import Message
 from interlock.model.question import Question
@@ -152,6 +153,12 @@ class QuestionRows(Protocol):
     def open(self, task_id: str | None = None) -> list[Question]:
         """Open questions, oldest first, of one task or all."""
 
+    def of_task(self, task_id: str) -> list[Question]:
+        """Every question there ever was about the task, oldest first."""
+
+    def by_key(self, task_id: str, key: str) -> Question | None:
+        """The question about that task which was asked with that key."""
+
 
 class RequestRows(Protocol):
     """Shutdown requests and their answers."""
@@ -201,6 +208,31 @@ class EventRows(Protocol):
         """(seq, type, task id, payload as JSON text) after `seq`: all the mirror needs."""
 
 
+class GroupRows(Protocol):
+    """Chat sessions with their tasks counted."""
+
+    def insert(self, group: Group) -> None:
+        """Store a new group, without tasks."""
+
+    def get(self, group_id: str) -> Group | None:
+        """That group."""
+
+    def page(self, offset: int, limit: int) -> list[Group]:
+        """Groups in order of their newest change, the newest first."""
+
+    def count(self) -> int:
+        """How many there are."""
+
+    def added(self, group_id: str, task_id: str, state: str, at: str) -> None:
+        """Count a new task of the group, in that state."""
+
+    def moved(self, group_id: str, origin: str, target: str, at: str) -> None:
+        """Count that a task of the group has changed its state; a deleted one leaves the group."""
+
+    def tasks(self, group_id: str) -> list[str]:
+        """Ids of the group's tasks, oldest first, without deleted ones."""
+
+
 class Rows(Protocol):
     """Everything in one team's ledger, as one transaction or one snapshot sees it."""
 
@@ -235,6 +267,10 @@ class Rows(Protocol):
     @property
     def events(self) -> EventRows:
         """The history."""
+
+    @property
+    def groups(self) -> GroupRows:
+        """Chat sessions."""
 
     @property
     def handoffs(self) -> HandoffRows:

@@ -94,6 +94,14 @@ def identify(pid: int) -> Identity | None:
     return None if row is None else Identity(pid, str(row.started), _this_boot(), _this_host())
 
 
+def inside_run() -> bool:
+    """Whether this process was started, however far up, by a program that Interlock runs for an agent: one that clears
+    its own environment is found by that of its ancestors."""
+    return RUN_TOKEN in os.environ or bool(
+        process_table.marked(process_table.ancestors(os.getpid())[1:], f"{RUN_TOKEN}=")
+    )
+
+
 def alive(identity: Identity) -> bool | None:
     """Whether that very process still runs; null on another host, where we cannot know."""
     if identity.host != _this_host():

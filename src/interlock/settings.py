@@ -122,6 +122,17 @@ SETTINGS: tuple[Setting, ...] = (
         "Whose AOF/1 messages count: `owner` (of the task, of the handoff), or `any`.",
         choices=("owner", "any"),
     ),
+    Setting(
+        "may_be_blocked",
+        "READ_INFO REPORT WORKFLOW none",
+        "Types of tasks that may be blocked (`none`: without a type); others await a response instead.",
+    ),
+    Setting(
+        "held_grace",
+        60.0,
+        "Seconds that an answered task is kept for the session that asked and waits.",
+        minimum=0,
+    ),
     Setting("stop_grace", 5.0, "Seconds between asking a process to end (TERM) and ending it (KILL).", minimum=0),
     Setting("output_bytes", 1_048_576, "Output kept of one run or verify, in bytes; the middle is cut.", minimum=1024),
     Setting("shutdown_timeout", 300, "Seconds a shutdown request waits for its answers.", minimum=1),

@@ -25,6 +25,8 @@ STATES = tuple(MOVES)
 FINAL = frozenset(state for state, onward in MOVES.items() if not onward)
 HELD = frozenset({"in-progress", "awaiting-response", "blocked", "review"})
 """States in which a task has an owner."""
+WAITING = frozenset({"awaiting-response", "blocked"})
+"""States in which a task waits for a person's answer."""
 BROKEN = frozenset({"deleted", "cancelled", "deadletter"})
 """States of a blocker that will not unblock anybody by itself (decision 8)."""
 

@@ -143,9 +143,10 @@ def apply(act: Act, task: Task, run: Run | None, fields: dict[str, Any], author:
     return True
 
 
-def stop(act: Act, task: Task, reason: str, output: str) -> None:
-    """Take the task to blocked; whoever holds it goes on holding it, in the run it had."""
+def stop(act: Act, task: Task, reason: str, output: str, *, cause: str | None = None) -> None:
+    """Take the task to blocked, or, where its type must not be, to await a response; whoever holds it goes on holding
+    it, in the run it had. `cause`: see `transition.move`."""
     if task.state == "review":
         reopen_run(act, task)
-    move(act, task, "blocked", reason=reason, output=output)
-    act.event("task.blocked", task.id, reason=output)
+    move(act, task, "blocked", reason=reason, output=output, cause=cause)
+    act.event("task.blocked", task.id, reason=output or reason)

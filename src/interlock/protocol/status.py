@@ -6,6 +6,7 @@ A status is `in-progress`, `blocked` or `review`; whatever else, and any step ba
 
 from __future__ import annotations
 
+from interlock import questions
 from interlock.errors import InterlockError
 from interlock.model.task import HELD, Task
 from interlock.protocol.authority import Refused, existing, not_stale, same_task, sender
@@ -15,7 +16,7 @@ from interlock.protocol.payloads import StatusUpdate
 from interlock.sessions import Act
 from interlock.tasks import finish
 from interlock.tasks.claim import claim
-from interlock.tasks.transition import move, reopen_run, withdraw_questions
+from interlock.tasks.transition import move, reopen_run
 
 FROM = {
     "in-progress": ("ready", "backlog", "awaiting-response", "blocked"),
@@ -72,7 +73,7 @@ def _step(act: Act, task: Task, status: str, said: str | None) -> None:
         finish.to_review(act, task, "needs_review", reason, {})
     elif task.state in HELD:
         # The agent found its own way out.
-        withdraw_questions(act, task, reason)
+        questions.withdraw(act, task, reason)
         reopen_run(act, task)
         move(act, task, "in-progress", reason=reason)
     else:

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from interlock import questions
 from interlock.errors import Forbidden, InvalidRequest
 from interlock.mailbox import notify
 from interlock.model.names import HUMAN, check_text
-from interlock.model.question import Question
 from interlock.model.task import Task
 from interlock.sessions import Act
 from interlock.tasks.claim import must_hold, open_run
-from interlock.tasks.transition import end_run, illegal, move, reopen_run, waiting_state, withdraw_questions
+from interlock.tasks.transition import end_run, illegal, move, reopen_run, waiting_state
 
 SUMMARY_LIMIT = 10_000
 LONGEST_DELAY = 3600.0
@@ -60,7 +60,7 @@ def finished(act: Act, task: Task, verifier: str | None, changes: dict[str, Any]
     # Where it had ended with less than a whole result, its run goes on while we look at the whole one.
     reopen_run(act, task)
     if task.state == "review":
-        withdraw_questions(act, task, "reported as done")
+        questions.withdraw(act, task, "reported as done")
         act.rows.tasks.update(task, verifying=state, updated_at=act.at, **changes)
         act.topics.add("tasks")
     else:
@@ -101,7 +101,7 @@ def verified(act: Act, task: Task, evidence: dict[str, Any], *, run: int, verifi
         return _settle(act, task, {"evidence": evidence, "verifying": None, "findings": None})
     rounds = task.rounds + 1
     findings = _findings(evidence)
-    changes = {"evidence": evidence, "verifying": None, "findings": findings, "rounds": rounds}
+    changes: dict[str, Any] = {"evidence": evidence, "verifying": None, "findings": findings, "rounds": rounds}
     limit = act.settings.get("verify_rounds")
     if rounds >= limit:
         end_run(act, task, "failed", "verify failed")
@@ -232,11 +232,7 @@ def answer_review(act: Act, task: Task, answer: str) -> None:
     """Close the task's review question with this answer."""
     for question in act.rows.questions.open(task.id):
         if question.kind == "review":
-            act.rows.questions.update(
-                question, state="answered", answer=answer, answered_by=act.name, answered_at=act.at
-            )
-            act.event("question.answered", task.id, id=question.id, answer=answer, face=act.face)
-            act.topics.add("questions")
+            questions.close(act, question, answer)
 
 
 def _settle(act: Act, task: Task, changes: dict[str, Any]) -> Task:
@@ -278,25 +274,14 @@ def _done(act: Act, task: Task, reason: str, changes: dict[str, Any]) -> None:
 
 def ask_human(act: Act, task: Task) -> None:
     """Ask a person whether the task in review is good."""
-    question = Question(
-        id=f"Q-{act.clock.new_id()[-12:]}",
-        task_id=task.id,
-        kind="review",
-        text=f"Is {task.id} ({task.subject}) good as it is?",
+    questions.put(
+        act,
+        task,
+        "review",
+        f"Is {task.id} ({task.subject}) good as it is?",
         options=["approve", "changes: …"],
-        default=None,
         context=task.output,
-        asked_at=act.at,
-        asked_by=act.name,
-        held=False,
-        state="open",
-        answer=None,
-        answered_by=None,
-        answered_at=None,
     )
-    act.rows.questions.insert(question)
-    act.event("question.asked", task.id, id=question.id, kind=question.kind, text=question.text)
-    act.topics.add("questions")
 
 
 def _must_review(act: Act, task: Task) -> None:

@@ -31,7 +31,7 @@ def test_the_status_says_what_needs_me_what_runs_and_what_is_next(interlock: Int
     assert [need["task_id"] for need in found["needs_me"]] == [held]
     assert running in [one["task_id"] for one in found["running"]]
     out = interlock("status").out
-    for text in ("Needs me", "no disk", f"interlock task unblock {held}", "Running", "tester", "Next", "waiting"):
+    for text in ("Needs me", "no disk", f"interlock question reply {held}", "Running", "tester", "Next", "waiting"):
         assert text in out
 
 
