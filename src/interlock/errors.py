@@ -20,6 +20,7 @@
     │   ├── GroupNotFound            group_not_found
     │   ├── RequestNotFound          request_not_found
     │   ├── TokenNotFound            token_not_found
+    │   ├── ServerNotFound           server_not_found
     │   └── RecipientNotFound        recipient_not_found
     ├── Conflict
     │   ├── TeamExists               team_exists
@@ -191,6 +192,12 @@ class TokenNotFound(NotFound):
     """No token with that id."""
 
     code = "token_not_found"
+
+
+class ServerNotFound(NotFound):
+    """No `interlock up` serves this home."""
+
+    code = "server_not_found"
 
 
 class RecipientNotFound(NotFound):

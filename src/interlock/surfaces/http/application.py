@@ -8,7 +8,7 @@ Guard ── Host, Origin, sizes; security headers
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 import anyio
@@ -52,13 +52,15 @@ def create(
     home: Home,
     *,
     hosts: Collection[str] = (),
+    any_address: bool = False,
     body_bytes: int = BODY_BYTES,
-    pages: Sequence[APIRouter] = (),
+    pages: Collection[APIRouter] = (),
 ) -> FastAPI:
     """The application over one home.
 
     Args:
         hosts: names, beside those of loopback, that the server may be called by.
+        any_address: whether it may also be called by any bare IP address, as one on a network is.
         body_bytes: most bytes of a request's body.
         pages: routers of the web page; they get the same principals.
     """
@@ -84,7 +86,7 @@ def create(
     app.add_middleware(LastResort)
     app.add_middleware(Metered, meter=app.state.meter)
     app.add_middleware(Door, access=app.state.access)
-    app.add_middleware(Guard, hosts=hosts, limit=body_bytes)
+    app.add_middleware(Guard, hosts=hosts, any_address=any_address, limit=body_bytes)
     failures.install(app)
     for router in (*ROUTERS, *pages):
         app.include_router(router)
