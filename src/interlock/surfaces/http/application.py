@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 from fastapi import APIRouter, FastAPI
+from starlette.routing import Route
 
 from interlock import __version__
 from interlock.client import Home
@@ -40,6 +41,7 @@ from interlock.surfaces.http.failures import LastResort
 from interlock.surfaces.http.feed import Feed
 from interlock.surfaces.http.guard import BODY_BYTES, Guard
 from interlock.surfaces.http.metrics import Meter, Metered
+from interlock.surfaces.http.tools import PATH, Tools
 
 ROUTERS: tuple[APIRouter, ...] = (
     health.router, metrics.router, sessions.router, projects.router, task_groups.router, tasks.router,
@@ -69,6 +71,7 @@ def create(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with anyio.create_task_group() as group:
             group.start_soon(app.state.feed.run)
+            group.start_soon(tools.serve)
             yield
             close(app)
             group.cancel_scope.cancel()
@@ -82,6 +85,8 @@ def create(
     app.state.closing = Closing()
     app.state.feed = Feed(home)
     app.state.meter = Meter()
+    tools = Tools(home, app.state.closing)
+    app.router.routes.append(Route(PATH, tools))
     # The last one added is the outermost.
     app.add_middleware(LastResort)
     app.add_middleware(Metered, meter=app.state.meter)
