@@ -23,6 +23,7 @@
     │   ├── WorkflowNotFound         workflow_not_found
     │   ├── QueueEntryNotFound       queue_entry_not_found
     │   ├── CheckpointNotFound       checkpoint_not_found
+    │   ├── ServerNotFound           server_not_found
     │   └── RecipientNotFound        recipient_not_found
     ├── Conflict
     │   ├── TeamExists               team_exists
@@ -216,6 +217,10 @@ class CheckpointNotFound(NotFound):
     """The run has no such checkpoint; `nearest` names the one that comes closest, where there is one."""
 
     code = "checkpoint_not_found"
+class ServerNotFound(NotFound):
+    """No `interlock up` serves this home."""
+
+    code = "server_not_found"
 
 
 class RecipientNotFound(NotFound):

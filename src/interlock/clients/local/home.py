@@ -215,6 +215,7 @@ class LocalHome(LocalProjects):
         on_update: Callable[[str, str, Update], None] = lambda member, task, update: None,
         take_over: bool = False,
         endless: bool = False,
+        shared: bool = False,
     ) -> str:
         import anyio
 
@@ -222,7 +223,7 @@ class LocalHome(LocalProjects):
 
         crew = Crew(
             self._workspace(team), self._executor_for, home=self.path, parallel=parallel, until=until, stop=stop,
-            on_update=on_update, take_over=take_over, endless=endless,
+            on_update=on_update, take_over=take_over, endless=endless, shared=shared,
         )  # fmt: skip
         return anyio.run(crew.work)
 
