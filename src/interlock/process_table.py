@@ -59,7 +59,8 @@ def marked(pids: Iterable[int], marker: str) -> set[int]:
     """
     if not PROC:
         return _ps_marked(marker).intersection(pids)
-    needle = b"\0" + os.fsencode(marker) + b"\0"
+    # A marker that ends with "=" is a variable of any value.
+    needle = b"\0" + os.fsencode(marker) + (b"" if marker.endswith("=") else b"\0")
     found = set()
     for pid in pids:
         try:
@@ -70,6 +71,17 @@ def marked(pids: Iterable[int], marker: str) -> set[int]:
         if needle in b"\0" + environment + b"\0":
             found.add(pid)
     return found
+
+
+def words(pid: int) -> list[str]:
+    """The command line of a process; empty where it cannot be read."""
+    if not PROC:
+        return _run("ps", "-ww", "-p", str(pid), "-o", "command=").split()
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return os.fsdecode(file.read()).split("\0")[:-1]
+    except OSError:
+        return []
 
 
 def boot() -> str:
@@ -121,7 +133,7 @@ def _ps_marked(marker: str) -> set[int]:
     found = set()
     for line in _run("ps", *which, "-o", "pid=,command=").splitlines():
         pid, *words = line.split()
-        if marker in words:
+        if marker in words or (marker.endswith("=") and any(word.startswith(marker) for word in words)):
             found.add(int(pid))
     return found
 

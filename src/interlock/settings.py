@@ -115,12 +115,33 @@ SETTINGS: tuple[Setting, ...] = (
         "verify_rounds", 3, "Times a task may come back from a failed verify before it goes to deadletter.", minimum=1
     ),
     Setting("verify_timeout", 1800, "Seconds a verify command may take.", minimum=1),
+    Setting(
+        "isolation",
+        "none",
+        "Where runners let tasks be done: `none`, all in the team's directory; `worktree`, each in a git worktree.",
+        choices=("none", "worktree"),
+    ),
+    Setting("worktree_setup", "", "A command that prepares a fresh worktree; a plan's `setup`."),
+    Setting("worktree_copy", "", "Files that a fresh worktree gets a copy of, one on a line; a plan's `copy`."),
+    Setting("setup_timeout", 600, "Seconds the command that prepares a worktree may take.", minimum=1),
+    Setting("git_timeout", 120, "Seconds one call of git may take.", minimum=1),
     Setting("task_timeout", 3600, "Seconds one run of a task may take before it is cancelled.", minimum=1),
     Setting(
         "protocol_senders",
         "owner",
         "Whose AOF/1 messages count: `owner` (of the task, of the handoff), or `any`.",
         choices=("owner", "any"),
+    ),
+    Setting(
+        "may_be_blocked",
+        "READ_INFO REPORT WORKFLOW none",
+        "Types of tasks that may be blocked (`none`: without a type); others await a response instead.",
+    ),
+    Setting(
+        "held_grace",
+        60.0,
+        "Seconds that an answered task is kept for the session that asked and waits.",
+        minimum=0,
     ),
     Setting("stop_grace", 5.0, "Seconds between asking a process to end (TERM) and ending it (KILL).", minimum=0),
     Setting("output_bytes", 1_048_576, "Output kept of one run or verify, in bytes; the middle is cut.", minimum=1024),

@@ -291,7 +291,7 @@ def test_an_agent_that_blocks_its_task_leaves_it_to_a_person_and_frees_its_place
     place.stage({"one": {"subject": "One"}, "two": {"run": "true"}}, {"ada": SHELL, "bob": bob}, parallel=1)
     assert place.drive(parallel=1) == "finished"
     assert place.states() == {"one": "blocked", "two": "done"}
-    (need,) = place.needs("blocked")
+    (need,) = place.needs("clarification")
     assert "which colour?" in need["text"]
     assert [run.outcome for run in place.team.runs("one")] == ["blocked"]
     place.team.unblock("one")

@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from interlock import questions
 from interlock.ledger import Rows
 from interlock.model.names import HUMAN
 from interlock.model.task import FINAL, HELD, STATES, Run, Task
 from interlock.sessions import Act
-from interlock.tasks.transition import end_run, settle_queue, withdraw_questions
+from interlock.tasks.transition import end_run, settle_queue
 
 AT_ONCE = 1000
 
@@ -199,7 +200,7 @@ def _questions(rows: Rows) -> Iterator[Fault]:
             )
     for task in rows.tasks.select(states=["review"]):
         nobody = task.review in (None, "none", HUMAN)
-        if nobody and task.verifying is None and task.id not in asked:
+        if nobody and not task.under_way and task.id not in asked:
             yield Fault(
                 f"{task.id} is in review and nobody was asked: `interlock task approve {task.id}`, or `reject`.",
                 level="warning",
@@ -207,7 +208,7 @@ def _questions(rows: Rows) -> Iterator[Fault]:
 
 
 def _withdraw(task: Task) -> Callable[[Act], None]:
-    return lambda act: withdraw_questions(act, task, f"the task is {task.state}")
+    return lambda act: questions.withdraw(act, task, f"the task is {task.state}")
 
 
 def _history(rows: Rows) -> Iterator[Fault]:

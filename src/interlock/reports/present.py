@@ -75,7 +75,7 @@ def last_words(path: str) -> str | None:
 
 def _at_work(task: Task) -> bool:
     """Whether something is done about a task that somebody holds: by its owner, or by its check."""
-    return task.state == "in-progress" or task.verifying is not None
+    return task.state == "in-progress" or task.under_way
 
 
 def _running(task: Task, reviewer: str | None, log_path: Callable[[str, int, str], str]) -> dict[str, Any]:

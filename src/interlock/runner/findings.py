@@ -227,7 +227,7 @@ class Look:
 
 def _at_review(run: Run, task: Task) -> bool:
     """Whether that open run is the one of a reviewer, which a runner drives."""
-    return task.state == "review" and task.verifying is None and run.runner is not None
+    return task.state == "review" and not task.under_way and run.runner is not None
 
 
 _WORDS = {True: "alive", False: "gone", None: "elsewhere"}

@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from interlock.ledger import (
         EventRows,
+        GroupRows,
         HandoffRows,
         MessageRows,
         QuestionRows,
@@ -33,6 +34,7 @@ class SqliteRows:
     handoffs: HandoffRows
     workflows: WorkflowRows
     queue: QueueRows
+    groups: GroupRows
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -60,6 +62,10 @@ class SqliteRows:
             from interlock.ledgers.sqlite.handoffs import SqliteHandoffs
 
             made = SqliteHandoffs(self.connection)
+        elif name == "groups":
+            from interlock.ledgers.sqlite.groups import SqliteGroups
+
+            made = SqliteGroups(self.connection)
         elif name in ("questions", "requests"):
             from interlock.ledgers.sqlite import questions
 

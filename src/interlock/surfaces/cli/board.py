@@ -199,7 +199,7 @@ def line_for(event: Event) -> str | None:
             passed = "check passed" if payload["passed"] else f"check FAILED, exit code {payload['exit_code']}"
             return f"{passed} ({payload['seconds']:.1f} s)"
         case "question.asked":
-            return f"needs you: {payload['text']}"
+            return "needs you: " + words.clean(payload["text"].partition("\n")[0])
         case "task.warning":
             return f"warning: {payload['reason']}"
         case "task.transitioned" if payload["to"] in ("done", "deadletter", "blocked", "cancelled"):

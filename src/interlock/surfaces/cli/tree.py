@@ -22,7 +22,7 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("logs", "logs:logs", "the output of a task's or member's run"),
         ("question list", "question:list_", "what waits for a human"),
         ("question reply", "question:reply", "answer a question about a task"),
-        ("question ask", LATER, "ask a human about a task (not yet)"),
+        ("question ask", "question:ask", "ask a human about a task"),
         ("merge", LATER, "merge the work of finished tasks (not yet)"),
         ("diff", LATER, "show what a task changed (not yet)"),
         ("pause", "pause:pause", "start nothing new, in the team or of one member"),

@@ -128,6 +128,7 @@ class Face:
     def _answer(self, tool: Tool, call: Call) -> CallToolResult:
         """In a thread: run the verb, and look whether there is news."""
         connection = self._connection
+        connection.settle()
         try:
             self._handovers.settle()
             connection.acted |= tool.hands_over
@@ -168,8 +169,9 @@ def _listed(tool: Tool) -> ListedTool:
 
 def _instructions(connection: Connection) -> str:
     role = "its lead" if connection.leads else "a member"
+    you = f"{connection.member}, {role}," if connection.settled else role
     return (
-        f"You are {connection.member}, {role}, in the team {connection.team_name}, which shares one list of tasks and "
+        f"You are {you} in the team {connection.team_name}, which shares one list of tasks and "
         "mail. Work in a loop: task_claim, do the work, task_complete. A second block after a result is news: "
         "read_inbox then. With nothing to do, poll_inbox. Errors say in `message` what to do next."
     )

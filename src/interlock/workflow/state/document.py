@@ -115,10 +115,10 @@ class WorkflowState:
     """The document. `version` is the row's: it counts the saves, and a save of an older one is refused.
 
     `plan_of_steps` are the ids the run expects to go through, branches along their likeliest way; `decisions` the
-    latest ones, short (each whole one is an event). `asked` are the questions to humans with their answers, `transcript`
-    what was said in the step's visit so far: a session that cannot be resumed gets it again. `visits` counts states for
-    loops (decision 31). `seconds` is the controller's own time (decision 30): waiting for a human and being down are
-    not in it.
+    latest ones, short (each whole one is an event). `asked` are the questions to humans with their answers,
+    `transcript` what was said in the step's visit so far: a session that cannot be resumed gets it again. `visits`
+    counts states for loops (decision 31). `seconds` is the controller's own time (decision 30): waiting for a human and
+    being down are not in it.
     """
 
     workflow_id: str
