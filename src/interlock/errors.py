@@ -37,9 +37,6 @@
     │   ├── StaleRun                 stale_run
     │   ├── NotAwaitingResponse      not_awaiting_response
     │   ├── MessageRefused           message_refused          (its own code is the reason of the refusal)
-    │   ├── StateConflict            state_conflict
-    │   ├── StateUnreadable          state_unreadable         (damaged: start anew; the message says what is lost)
-    │   ├── RollbackRefused          rollback_refused
     │   ├── MembersRunning           members_running
     │   ├── RunnerAlive              runner_alive
     │   └── ServerAlive              server_alive
@@ -303,24 +300,6 @@ class MessageRefused(Conflict):
     def __init__(self, reason: str, message: str, **details: Any) -> None:
         super().__init__(message, **details)
         self.code = reason
-
-
-class StateConflict(Conflict):
-    """Somebody else has written the state of that workflow since it was read; nothing was written."""
-
-    code = "state_conflict"
-
-
-class StateUnreadable(Conflict):
-    """The state of a workflow is damaged and cannot be resumed; `lost` says which steps were done."""
-
-    code = "state_unreadable"
-
-
-class RollbackRefused(Conflict):
-    """A rollback that cannot be done as asked; nothing was changed, and `alternatives` says what would work."""
-
-    code = "rollback_refused"
 
 
 class MembersRunning(Conflict):

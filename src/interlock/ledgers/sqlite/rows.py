@@ -35,6 +35,9 @@ class SqliteRows:
     groups: GroupRows
     workflows: WorkflowRows
     queue: QueueRows
+    workflows: WorkflowRows
+    queue: QueueRows
+    groups: GroupRows
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
