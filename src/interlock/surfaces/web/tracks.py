@@ -50,8 +50,11 @@ class Picture:
     left_out: int
 
 
-def picture(tasks: Sequence[Task], edges: Sequence[tuple[str, str]], *, focus: str | None = None) -> Picture:
-    """Lay out the tasks that `edges` (blocker, blocked) touch. `focus`: a task that is drawn even if alone."""
+def picture(
+    tasks: Sequence[Task], edges: Sequence[tuple[str, str]], *, focus: str | None = None, wide: float = 0
+) -> Picture:
+    """Lay out the tasks that `edges` (blocker, blocked) touch. `focus`: a task that is drawn even if alone; `wide`:
+    pixels from column to column."""
     by_id = {task.id: task for task in tasks}
     known = [(a, b) for a, b in dict.fromkeys(edges) if a in by_id and b in by_id and a != b]
     touched = {id for edge in known for id in edge} | ({focus} if focus in by_id else set())
@@ -65,7 +68,7 @@ def picture(tasks: Sequence[Task], edges: Sequence[tuple[str, str]], *, focus: s
     columns = _columns(chosen, known)
     _order(columns, known)
     roomy = len(chosen) <= ROOMY
-    stations = _place(columns, by_id, 220.0 if roomy else 130.0, 46.0 if roomy else 30.0)
+    stations = _place(columns, by_id, wide or (220.0 if roomy else 150.0), 46.0 if roomy else 30.0)
     return Picture(
         stations=list(stations.values()),
         tracks=[_track(stations[a], stations[b]) for a, b in known],

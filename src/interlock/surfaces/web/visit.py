@@ -55,6 +55,12 @@ class Visit:
         """The project of the address, as a team. Raises TeamNotFound."""
         return self.named(self.project or "")
 
+    @cached_property
+    def acting(self) -> Team:
+        """The same, for a verb that changes something. Raises TeamNotFound, Forbidden."""
+        found: Team = self._visitor.acting(self.project or "")
+        return found
+
     def named(self, name: str) -> Team:
         """A project by name, as a team. Raises TeamNotFound."""
         found: Team = self._visitor.team(name)
