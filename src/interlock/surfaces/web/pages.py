@@ -64,7 +64,7 @@ PAGES: dict[str, Page] = {
         Region("facts", "task dependency", task.facts),
         place="board",
     ),
-    "/sessions/{session}": _page("session", _named("Session"), Region("thread", WORK, chat.thread, LIVE), place="now"),
+    "/sessions/{session}": _page("session", chat.title, Region("thread", WORK, chat.thread, LIVE), place="now"),
     "/members": _page(
         "members", _named("Members"), Region("crew", f"{WORK} member session message", people.crew, LIVE)
     ),

@@ -12,5 +12,6 @@ export function tendMenus() {
     menu.querySelector("summary").focus();
     event.stopPropagation();
   });
+  document.querySelector(".branch a[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   for (const tail of document.querySelectorAll("[data-tail]")) tail.scrollTop = tail.scrollHeight;
 }

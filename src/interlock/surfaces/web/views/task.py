@@ -20,12 +20,7 @@ TAIL_BYTES = 24_000
 
 def story(visit: Visit) -> dict[str, Any]:
     """`Team.story` of the address's task; read once for all regions of the page."""
-    known = getattr(visit, "_story", None)
-    if known is None:
-        known = visit.team.story(visit.params["task"])
-        visit._story = known  # type: ignore[attr-defined]
-    found: dict[str, Any] = known
-    return found
+    return visit.once("story", lambda: visit.team.story(visit.params["task"]))
 
 
 def title(visit: Visit) -> str:
@@ -111,7 +106,7 @@ def near(visit: Visit) -> dict[str, Any]:
         tasks, edges = visit.team.graph()
         close = around(task.id, edges)
         kept = [edge for edge in edges if edge[0] in close and edge[1] in close]
-        drawn = picture([one for one in tasks if one.id in close], kept, focus=task.id, wide=168)
+        drawn = picture([one for one in tasks if one.id in close], kept, focus=task.id, across=700)
     return {"picture": drawn, "here": task.id}
 
 
