@@ -151,7 +151,10 @@ class Worker:
             self._execution = self._hearing = None
 
     async def _rounds(self, task: Task, caller: Caller) -> None:
-        assignment = await self._in_thread(partial(prepare, self._workspace, self.member, task, caller, self._terms))
+        needed = self._executor.variables
+        assignment = await self._in_thread(
+            partial(prepare, self._workspace, self.member, task, caller, self._terms, needed)
+        )
         mark = verifier()
         self._hearing = Hearing(
             self._workspace, task, caller, mark, self._in_thread, partial(self._say, task, "notice")
