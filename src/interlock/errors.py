@@ -20,6 +20,9 @@
     │   ├── GroupNotFound            group_not_found
     │   ├── RequestNotFound          request_not_found
     │   ├── TokenNotFound            token_not_found
+    │   ├── WorkflowNotFound         workflow_not_found
+    │   ├── QueueEntryNotFound       queue_entry_not_found
+    │   ├── CheckpointNotFound       checkpoint_not_found
     │   └── RecipientNotFound        recipient_not_found
     ├── Conflict
     │   ├── TeamExists               team_exists
@@ -33,6 +36,9 @@
     │   ├── StaleRun                 stale_run
     │   ├── NotAwaitingResponse      not_awaiting_response
     │   ├── MessageRefused           message_refused          (its own code is the reason of the refusal)
+    │   ├── StateConflict            state_conflict
+    │   ├── StateUnreadable          state_unreadable         (damaged: start anew; the message says what is lost)
+    │   ├── RollbackRefused          rollback_refused
     │   ├── MembersRunning           members_running
     │   ├── RunnerAlive              runner_alive
     │   └── ServerAlive              server_alive
@@ -192,6 +198,22 @@ class TokenNotFound(NotFound):
     """No token with that id."""
 
     code = "token_not_found"
+class WorkflowNotFound(NotFound):
+    """No run of a workflow with that id, or no workflow of that name."""
+
+    code = "workflow_not_found"
+
+
+class QueueEntryNotFound(NotFound):
+    """That task does not wait in the queue of workflows."""
+
+    code = "queue_entry_not_found"
+
+
+class CheckpointNotFound(NotFound):
+    """The run has no such checkpoint; `nearest` names the one that comes closest, where there is one."""
+
+    code = "checkpoint_not_found"
 
 
 class RecipientNotFound(NotFound):
@@ -274,6 +296,24 @@ class MessageRefused(Conflict):
     def __init__(self, reason: str, message: str, **details: Any) -> None:
         super().__init__(message, **details)
         self.code = reason
+
+
+class StateConflict(Conflict):
+    """Somebody else has written the state of that workflow since it was read; nothing was written."""
+
+    code = "state_conflict"
+
+
+class StateUnreadable(Conflict):
+    """The state of a workflow is damaged and cannot be resumed; `lost` says which steps were done."""
+
+    code = "state_unreadable"
+
+
+class RollbackRefused(Conflict):
+    """A rollback that cannot be done as asked; nothing was changed, and `alternatives` says what would work."""
+
+    code = "rollback_refused"
 
 
 class MembersRunning(Conflict):

@@ -80,6 +80,8 @@ def ancestors(pid: int) -> list[int]:
         found.append(pid)
         pid = here.parent
     return found
+
+
 def words(pid: int) -> list[str]:
     """The command line of a process; empty where it cannot be read."""
     if not PROC:

@@ -79,6 +79,18 @@ EVENT_TYPES: dict[str, str] = {
     "shutdown.granted": "Everybody asked agreed; payload: request.",
     "shutdown.rejected": "Somebody asked refused; payload: request, reason.",
     "shutdown.expired": "Nobody answered in time; payload: request, waiting_for.",
+    "workflow.queued": "A workflow waits for its turn; payload: skill, priority, queued_by.",
+    "workflow.dequeued": "A workflow left the queue; payload: reason: started, or cancelled, deleted.",
+    "workflow.reprioritised": "An entry of the queue got another priority; payload: priority, before.",
+    "workflow.queue_overflow": "Warning: the queue was full, so its oldest entry was removed and its task cancelled; "
+    "payload: skill, queued_by, queued_at, limit.",
+    "workflow.rolled_back": "A workflow went back to a checkpoint, or a rollback was undone; payload: workflow_id, "
+    "step, checkpoint, files, archive, undo.",
+    "workflow.status_changed": "A status file of a project changed; payload: path, changes [{key, before, after}].",
+    "workflow.status_cycling": "Warning: a status goes to and fro; payload: path, key, statuses, count.",
+    "workflow.state_rebuilt": "The file of a workflow's state was written anew from the ledger; payload: workflow_id, "
+    "reason.",
+    "memory.degraded": "Memory could not be reached, and the work went on without; payload: reason, operation.",
     "scheduler.poll": "A poll of the scheduler did something; payload: actions (how many of each type), executed.",
     "plan.started": "A plan was begun or continued; payload: path, new, updated.",
     "runner.started": "A runner drives the team; payload: process, endless (it waits for work: `interlock work`).",

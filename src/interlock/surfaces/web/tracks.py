@@ -93,7 +93,8 @@ def around(id: str, edges: Sequence[tuple[str, str]], steps: int = 2, most: int 
 
 def _columns(tasks: Sequence[Task], edges: Sequence[tuple[str, str]]) -> list[list[str]]:
     """Ids by column: the longest way from a beginning."""
-    after, waits = defaultdict(list), defaultdict(int)
+    after: defaultdict[str, list[str]] = defaultdict(list)
+    waits: defaultdict[str, int] = defaultdict(int)
     for blocker, blocked in edges:
         after[blocker].append(blocked)
         waits[blocked] += 1

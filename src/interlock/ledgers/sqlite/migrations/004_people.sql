@@ -60,6 +60,7 @@ CREATE TABLE workflows (
     updated_at TEXT NOT NULL
 );
 CREATE INDEX workflows_task ON workflows (task_id);
+CREATE INDEX tasks_workflow ON tasks (state) WHERE type = 'WORKFLOW';
 CREATE TABLE workflow_queue (
     n INTEGER PRIMARY KEY,
     task_id TEXT NOT NULL UNIQUE,
