@@ -137,6 +137,14 @@ SETTINGS: tuple[Setting, ...] = (
         "READ_INFO REPORT WORKFLOW none",
         "Types of tasks that may be blocked (`none`: without a type); others await a response instead.",
     ),
+    Setting("unattended", False, "Nobody is awake: defaults that may be taken are, after `question_timeout`."),
+    Setting(
+        "question_timeout",
+        900.0,
+        "Seconds until an unattended question takes its default, where whoever asked does not mind.",
+        minimum=0,
+    ),
+    Setting("question_reminder", 3600.0, "Seconds between two reminders of an open question; 0: none.", minimum=0),
     Setting(
         "held_grace",
         60.0,

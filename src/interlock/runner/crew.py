@@ -363,7 +363,8 @@ class Crew:
     def _nothing_left(self) -> bool:
         crew = [worker.member for worker in self._workers.values()]
         with self._workspace.look() as rows:
-            return nothing_left(rows, crew)
+            unattended = bool(self._workspace.settings(rows).get("unattended"))
+            return nothing_left(rows, crew, unattended=unattended)
 
     def _patience(self) -> float:
         now = self._workspace.clock.now()
