@@ -157,7 +157,7 @@ class Endpoint:
 
 
 CODEX = """\
-model = "scripted-1"
+model = "gpt-5.4"
 model_provider = "scripted"
 check_for_update_on_startup = false
 [features]
