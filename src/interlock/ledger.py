@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from interlock.ledger_work import GraphRows, RunRows, TaskRows
+from interlock.ledger_workflow import QueueRows, WorkflowRows
 from interlock.model.event import Event
 from interlock.model.group import Group
 from interlock.model.handoff import Handoff
@@ -68,8 +69,26 @@ class TeamRows(Protocol):
     def session_known(self, member: str, session: str) -> bool:
         """Whether that session has begun."""
 
-    def begin_session(self, member: str, session: str, at: str, process: str | None) -> None:
-        """Store a session that begins, with the process it lives in, if known."""
+    def begin_session(
+        self, member: str, session: str, at: str, process: str | None, program: str | None = None
+    ) -> None:
+        """Store a session that begins, or goes on, with the process it lives in, if known, and, where it is a program
+        that joined, the kind of it."""
+
+    def seats(
+        self, session: str | None = None, process: str | None = None
+    ) -> list[tuple[str, str, str | None, str | None]]:
+        """(member, session, process, ended at) of the sessions of programs that joined: the open ones, or all with
+        that id, or all of that process; the newest first."""
+
+    def holds_work(self, member: str, session: str) -> bool:
+        """Whether that session has open runs which no runner drives; asked by hooks, which load nothing of runs."""
+
+    def sent_back(self, member: str, session: str) -> bool:
+        """Whether that session was sent back in its present turn."""
+
+    def note_sent_back(self, member: str, session: str, sent: bool) -> None:
+        """Note that it was, or that a new turn begins."""
 
     def end_session(self, member: str, session: str, at: str) -> None:
         """Note that a session has ended."""
@@ -90,7 +109,8 @@ class TeamRows(Protocol):
         """(process, gone since) of that session; gone since null while it is not known to be gone, or to have ended."""
 
     def session_lives(self, member: str, session: str, process: str | None) -> None:
-        """Note that a session acts, in `process` where that is known: an agent may have been started anew."""
+        """Note that a session acts, in `process` where that is known: an agent may have been started anew. The process
+        of a program that joined is the one it was begun with, whoever acts for it."""
 
     def note_gone(self, member: str, session: str, at: str) -> None:
         """Note since when the process of a session is known to be gone, unless that is noted already."""
@@ -201,6 +221,10 @@ class EventRows(Protocol):
     def of_task(self, task_id: str, limit: int | None = None) -> list[Event]:
         """Events about one task, in order; the newest `limit`."""
 
+    def latest(self, before: int | None, limit: int, types: Sequence[str] = ()) -> list[Event]:
+        """The newest `limit` events below the `seq` `before` (null: of all), the newest first; of these types only,
+        where any are named."""
+
     def head(self) -> int:
         """The newest `seq`."""
 
@@ -275,6 +299,14 @@ class Rows(Protocol):
     @property
     def handoffs(self) -> HandoffRows:
         """What was handed over."""
+
+    @property
+    def workflows(self) -> WorkflowRows:
+        """The states of workflow runs."""
+
+    @property
+    def queue(self) -> QueueRows:
+        """Workflows that wait for their turn."""
 
 
 class Ledger(Protocol):

@@ -133,14 +133,22 @@ def waits(rows: Rows, member: str, now: float, alive: Callable[[str], bool | Non
 
 
 def offer(
-    act: Act, process: str, alive: Callable[[str], bool | None], *, count: int, size: int, urgent_only: bool = False
+    act: Act,
+    process: str,
+    alive: Callable[[str], bool | None],
+    *,
+    count: int,
+    size: int,
+    urgent_only: bool = False,
+    boundary: bool = True,
 ) -> list[Message]:
-    """First half of handing mail to the act's session: mark it as offered by `process`. The same act is a turn
-    boundary: what this session was given before has been seen.
+    """First half of handing mail to the act's session: mark it as offered by `process`. At a `boundary` of a turn, what
+    this session was given before has been seen; in the middle of one nobody knows yet.
 
     What another living process is handing over just now is left to it; what a dead one began is taken over.
     """
-    acknowledged(act)
+    if boundary:
+        acknowledged(act)
     chosen: list[Message] = []
     room = size
     for message in _free(act.rows, act.name, act.clock.now(), alive, count, urgent_only):

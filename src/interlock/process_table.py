@@ -82,6 +82,17 @@ def ancestors(pid: int) -> list[int]:
     return found
 
 
+def words(pid: int) -> list[str]:
+    """The command line of a process; empty where it cannot be read."""
+    if not PROC:
+        return _run("ps", "-ww", "-p", str(pid), "-o", "command=").split()
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return os.fsdecode(file.read()).split("\0")[:-1]
+    except OSError:
+        return []
+
+
 def boot() -> str:
     """What names the time since this machine was started."""
     if PROC:

@@ -30,6 +30,8 @@ from interlock.process_table import Row
 RUN_TOKEN = "INTERLOCK_RUN_TOKEN"
 
 _TOKEN_CHARS = 16
+_GENERATIONS = 32
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "busybox"})
 _KILL_WAIT = 5.0  # seconds the system gets to remove what was killed; more only for a process stuck in the kernel
 
 
@@ -97,9 +99,32 @@ def identify(pid: int) -> Identity | None:
 def inside_run() -> bool:
     """Whether this process was started, however far up, by a program that Interlock runs for an agent: one that clears
     its own environment is found by that of its ancestors."""
+    return RUN_TOKEN in os.environ or bool(process_table.marked([one.pid for one in ancestors()], f"{RUN_TOKEN}="))
     return RUN_TOKEN in os.environ or bool(
         process_table.marked(process_table.ancestors(os.getpid())[1:], f"{RUN_TOKEN}=")
     )
+
+
+def ancestors() -> list[Identity]:
+    """The processes that this one descends from, its parent first."""
+    found: list[Identity] = []
+    row = process_table.row(os.getpid())
+    while row is not None and row.parent > 1 and len(found) < _GENERATIONS:
+        row = process_table.row(row.parent)
+        if row is not None:
+            found.append(Identity(row.pid, str(row.started), _this_boot(), _this_host()))
+    return found
+
+
+def starter() -> Identity | None:
+    """The program that had this one started: the nearest ancestor that is no shell which only carries out a command."""
+    found = ancestors()
+    for identity in found:
+        words = process_table.words(identity.pid)
+        shell = bool(words) and os.path.basename(words[0]).lstrip("-") in _SHELLS
+        if not (shell and any(word.startswith("-") and word.endswith("c") for word in words[1:4])):
+            return identity
+    return found[0] if found else None
 
 
 def alive(identity: Identity) -> bool | None:

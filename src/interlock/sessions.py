@@ -8,7 +8,7 @@ and never acknowledged is then offered again, marked as redelivered (decision 5)
 from __future__ import annotations
 
 from interlock.clock import iso
-from interlock.errors import MemberNotFound
+from interlock.errors import Forbidden, MemberNotFound
 from interlock.model.names import HUMAN, LEAD, PERSON_KEY, SESSION_KEY_LIMIT, SYSTEM, check_text
 
 TYPE_CHECKING = False
@@ -25,9 +25,11 @@ RUN_SESSION = "run:"
 
 
 class Caller:
-    """What a face knows of who is calling. `run` is the number of the run it works on, where it knows one."""
+    """What a face knows of who is calling. `run` is the number of the run it works on, where it knows one; `program`
+    the kind of a program that joined. A `person` gets a place in the team with its first act, as `human` does."""
+    the kind of a program that joined. A `person` gets a place in the team with the first act, as `human` does."""
 
-    __slots__ = ("face", "name", "process", "run", "session")
+    __slots__ = ("face", "name", "person", "process", "program", "run", "session")
 
     def __init__(
         self,
@@ -36,12 +38,16 @@ class Caller:
         run: int | None = None,
         face: str = "python",
         process: str | None = None,
+        program: str | None = None,
+        person: bool = False,
     ) -> None:
+        self.person = person
         self.name = name
         self.session = session
         self.run = run
         self.face = face
         self.process = process
+        self.program = program
 
 
 class Act:
@@ -56,6 +62,7 @@ class Act:
         "home",
         "name",
         "process",
+        "program",
         "role",
         "rows",
         "run",
@@ -71,6 +78,7 @@ class Act:
         self.face = caller.face
         self.run = caller.run
         self.process = caller.process
+        self.program = caller.program
         self.at = iso(clock.now())
         self.head = 0
         self.topics: set[str] = set()
@@ -114,17 +122,20 @@ def begin(rows: Rows, caller: Caller, settings: Settings, clock: Clock, *, ackno
 
     Raises:
         MemberNotFound: nobody of that name.
+        Forbidden: a person has the name of a member, as whom a person must not act.
     """
     act = Act(rows, caller, settings, clock)
     if caller.name == SYSTEM:
         return act
     found = rows.team.address(caller.name)
-    if found is None and caller.name == HUMAN:
-        add_person(act, HUMAN)
-        found = rows.team.address(HUMAN)
+    if found is None and (caller.person or caller.name == HUMAN):
+        add_person(act, caller.name)
+        found = rows.team.address(caller.name)
     if found is None:
         raise unknown_member(rows, caller.name)
     act.name, _, act.role, _ = found
+    if caller.person and act.role != "person":
+        raise Forbidden(f"{act.name} is a member of this team, and you come in as a person.", member=act.name)
     act.session = caller.session or f"cli:{act.name}"
     if not rows.team.session_known(act.name, act.session):
         open_session(act)
@@ -144,7 +155,7 @@ def open_session(act: Act) -> None:
         InvalidRequest: its id is no text of at most 200 characters.
     """
     check_text(act.session, "session", limit=SESSION_KEY_LIMIT, required=True)
-    act.rows.team.begin_session(act.name, act.session, act.at, act.process)
+    act.rows.team.begin_session(act.name, act.session, act.at, act.process, act.program)
     again = act.rows.messages.requeue(act.name, except_session=act.session, numbers=None)
     act.event("session.began", member=act.name, session=act.session, redelivered=len(again))
     if again:
@@ -163,6 +174,9 @@ def add_person(act: Act, name: str) -> None:
     """Give a person a place for mail; people are in the table of members, but are not members."""
     from interlock.model.team import Member
 
+    taken = act.rows.team.inbox_taken(name)
+    if taken is not None:
+        raise Forbidden(f"{name!r} collides with the inbox of {taken}: come in under another name.", member=name)
     person = Member(
         name=name,
         session_key=f"{PERSON_KEY}{name}",

@@ -115,6 +115,16 @@ SETTINGS: tuple[Setting, ...] = (
         "verify_rounds", 3, "Times a task may come back from a failed verify before it goes to deadletter.", minimum=1
     ),
     Setting("verify_timeout", 1800, "Seconds a verify command may take.", minimum=1),
+    Setting(
+        "isolation",
+        "none",
+        "Where runners let tasks be done: `none`, all in the team's directory; `worktree`, each in a git worktree.",
+        choices=("none", "worktree"),
+    ),
+    Setting("worktree_setup", "", "A command that prepares a fresh worktree; a plan's `setup`."),
+    Setting("worktree_copy", "", "Files that a fresh worktree gets a copy of, one on a line; a plan's `copy`."),
+    Setting("setup_timeout", 600, "Seconds the command that prepares a worktree may take.", minimum=1),
+    Setting("git_timeout", 120, "Seconds one call of git may take.", minimum=1),
     Setting("task_timeout", 3600, "Seconds one run of a task may take before it is cancelled.", minimum=1),
     Setting(
         "protocol_senders",
@@ -136,6 +146,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("stop_grace", 5.0, "Seconds between asking a process to end (TERM) and ending it (KILL).", minimum=0),
     Setting("output_bytes", 1_048_576, "Output kept of one run or verify, in bytes; the middle is cut.", minimum=1024),
     Setting("shutdown_timeout", 300, "Seconds a shutdown request waits for its answers.", minimum=1),
+    Setting("workflow_parallel", 1, "Workflows of a team at work at once; the others wait in the queue.", minimum=1),
+    Setting("workflow_queue_limit", 100, "Entries of the queue of workflows; one more removes the oldest.", minimum=1),
     Setting("wait_timeout", 30.0, "Seconds a long-poll waits when the caller does not say.", team=False, minimum=0),
     Setting("busy_timeout", 10.0, "Seconds to wait for a locked ledger before `ledger_busy`.", team=False, minimum=0),
     Setting("wal_bytes", 16_777_216, "Size at which a ledger's write-ahead log is emptied.", team=False, minimum=65536),

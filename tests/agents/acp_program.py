@@ -20,11 +20,11 @@ A prompt's actions are carried out in order, and the turn ends with `end_turn`. 
     {"write": {"path": P, "text": T}}       a file in the working directory; {"tool": …} notices go with it
     {"tool": {"title", "kind", "paths", "status"}}
     {"run": [PROGRAM, …]}                   waits for it, with its output as `{out}` and its exit code as `{exit}`
-    {"child": [PROGRAM, …]}                 starts it and does not wait; {"child": [...], "session": true} in a new session
+    {"child": [PROGRAM, …]}                 starts it and does not wait; with `"session": true` in a new session
     {"ask": {"title", "kind", "paths", "choices"}, "allowed": [ACTION, …], "refused": [ACTION, …]}
                                             asks permission; `{answer}` is the id of the choice; a cancelled turn ends
     {"call": TOOL, "with": {…}, "as": NAME, "server": NAME}
-                                            calls an MCP tool of the (first) server it was given; the answer is `{NAME}`,
+                                            calls an MCP tool of the (first) server it was given; answer: `{NAME}`,
                                             by default `{result}`, fields of JSON as `{NAME.field}`, lists `{NAME.0}`
     {"usage": {"input", "output", "total_cost"}}   tokens of this turn at its end, cost of the session so far now
     {"wait": FILE}                          until that file exists (60 s at most)

@@ -17,6 +17,7 @@ LATE_IMPORTS = {
     "interlock.ledgers": "loaded by every hook, which reads messages only",
     "interlock.mailbox": "loaded by every hook",
     "interlock.mirror": "loaded by every hook, which writes inboxes only",
+    "interlock.seats": "loaded by every hook",
     "interlock.sessions": "loaded by every hook",
     "interlock.surfaces": "a command loads only what it needs",
 }

@@ -144,6 +144,8 @@ def _runs(rows: Rows) -> Iterator[Fault]:
     for task_id, runs in opened.items():
         task = rows.tasks.get(task_id)
         for run in runs:
+            if task is not None and task.state in ("ready", "backlog") and task.reserved == run.member:
+                continue  # answered, and kept for the session that asked
             if task is None or task.state not in HELD or run.number != task.run:
                 state = f"is {task.state} in run {task.run}" if task else "does not exist"
                 yield Fault(f"Run {run.id} is open, but its task {state}.", _close(run))
@@ -200,7 +202,7 @@ def _questions(rows: Rows) -> Iterator[Fault]:
             )
     for task in rows.tasks.select(states=["review"]):
         nobody = task.review in (None, "none", HUMAN)
-        if nobody and task.verifying is None and task.id not in asked:
+        if nobody and not task.under_way and task.id not in asked:
             yield Fault(
                 f"{task.id} is in review and nobody was asked: `interlock task approve {task.id}`, or `reject`.",
                 level="warning",

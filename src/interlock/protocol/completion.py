@@ -60,7 +60,7 @@ def handle_completion(act: Act, incoming: Incoming) -> Handled:
     envelope = incoming.envelope
     payload: CompletionReport = envelope.payload
     task = existing(act, envelope.task_id)
-    reviewer = task.review if task.state == "review" and task.verifying is None else None
+    reviewer = task.review if task.state == "review" and not task.under_way else None
     if reviewer is not None and member_named(act, envelope.from_agent) == reviewer != task.owner:
         return _verdict(act, envelope, task, payload)
     name = sender(act, envelope, task.owner)
@@ -124,7 +124,7 @@ def apply(act: Act, task: Task, run: Run | None, fields: dict[str, Any], author:
     homeless = task.owner is None and path[:1] != ["blocked"]
     mark = digest(fields)
     moved = [] if run is None else run.seen.get(MOVED, [])
-    if task.verifying is not None or homeless or not path or not may_go(task.state, path) or mark in moved:
+    if task.under_way or homeless or not path or not may_go(task.state, path) or mark in moved:
         return False
     if run is not None:
         act.rows.runs.update(run, seen={**run.seen, MOVED: [*moved[1 - CONTENTS_KEPT :], mark]})

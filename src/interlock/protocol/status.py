@@ -57,7 +57,7 @@ def _check_step(act: Act, task: Task, status: str, name: str) -> None:
         )
     unowned = task.owner is None and status != "blocked"
     claims = status == "in-progress" and task.state in ("ready", "backlog") and name == act.name
-    if task.state not in FROM[status] or task.verifying is not None or (unowned and not claims):
+    if task.state not in FROM[status] or task.under_way or (unowned and not claims):
         raise Refused(
             "invalid_transition",
             f"{task.id} is {task.state}; that it is {status} is no step forward from there",

@@ -38,7 +38,7 @@ def needs_me(rows: Rows) -> list[dict[str, Any]]:
     ]
     asked = {question.task_id for question in questions}
     for task in rows.tasks.select(states=["review"]):
-        if task.verifying is None and task.id not in asked and reviewer_of(rows, task) is None:
+        if not task.under_way and task.id not in asked and reviewer_of(rows, task) is None:
             found.append(_need("review", task, f"waits for review by {task.review or HUMAN}", "approve"))
     for task in rows.tasks.select(states=WAITING):
         if task.id not in asked:

@@ -61,6 +61,10 @@ def why_left(task: Task, by_id: dict[str, Task], now: str) -> str:
             return f"{task.owner} is at it"
         case "review" if task.verifying is not None:
             return "its check is running, or was stopped; running the plan again takes it up"
+        case "review" if task.merging is not None:
+            return "waits for its merge; running the plan again takes it up"
+        case "review" if task.question is not None and task.question["kind"] == "merge":
+            return "could not be merged; waits for an answer"
         case "review":
             return f"waits for review by {_reviewer(task)}"
         case "awaiting-response":

@@ -28,6 +28,10 @@ def nothing_left(rows: Rows, crew: Sequence[Member]) -> bool:
         return False
     if any(reviewer_of(rows, task) in names for task in rows.tasks.select(states=["review"])):
         return False
+    for task in rows.tasks.merging():
+        state = task.merging or {}
+        if any(lives(str(state[who])) for who in ("process", "held") if state.get(who)):
+            return False
     return not any(_at_work(rows, run) for run in rows.runs.open())
 
 
@@ -39,7 +43,7 @@ def _at_work(rows: Rows, run: Run) -> bool:
     task = rows.tasks.get(run.task_id)
     if task is None or task.run != run.number:
         return False
-    if task.state == "review" and task.verifying is None:
+    if task.state == "review" and not task.under_way:
         return run.runner is not None and bool(lives(run.runner))  # A review.
     if task.state == "review":
         return task.verifying is not None and bool(lives(str(task.verifying.get("process") or "")))

@@ -20,7 +20,7 @@ from interlock.model.names import check_text
 from interlock.model.question import KINDS, Question
 from interlock.model.task import FINAL, HELD, WAITING, Task
 from interlock.sessions import Act
-from interlock.tasks import change, finish
+from interlock.tasks import change, finish, merge
 from interlock.tasks.claim import must_hold
 from interlock.tasks.review import author_lives
 from interlock.tasks.transition import end_run, illegal, lease, move, waiting_state
@@ -79,6 +79,9 @@ def reply(act: Act, task: Task, text: str, question_id: str | None, *, at_hand: 
     if question.kind == "escalation" and task.state == "deadletter":
         return _escalation(act, task, question, text)
     questions.close(act, question, text)
+    if question.kind == "merge" and task.state == "review" and not task.under_way:
+        merge.answer(act, task, text)
+        return task
     return _go_on(act, task, question)
 
 

@@ -4,8 +4,9 @@
          ^                      │                                     │
          └──(verify fails)──────┘<───────────── reject ───────────────┘
 
-A task with `verify` is done only when Interlock itself has run that command and it succeeded. Every stay in review
-has somebody: the verify under way, the member named by `review`, or a human with a question.
+A task with `verify` is done only when Interlock itself has run that command and it succeeded; one that was done in a
+worktree of its own, when its branch is merged as well (see `merge`). Every stay in review has somebody: the verify or
+merge under way, the member named by `review`, or a human with a question.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def approve(act: Act, task: Task, summary: str | None = None) -> Task:
     _must_review(act, task)
     answer_review(act, task, summary or "approve")
     act.event("task.approved", task.id, by=act.name, session=act.session)
-    _done(act, task, f"approved by {act.name}", {})
+    _finish(act, task, f"approved by {act.name}", {})
     return task
 
 
@@ -144,11 +145,18 @@ def reject(act: Act, task: Task, reason: str, *, author_lives: bool) -> Task:
     answer_review(act, task, f"changes: {reason}")
     act.event("task.rejected", task.id, reason=reason)
     _log(act, task, f"Changes requested: {reason}")
-    author, session = task.owner, task.session
+    author = task.owner
     end_run(act, task, "rejected", reason)
-    move(
-        act, task, "in-progress", reason=f"changes requested by {act.name}", run=task.run + 1, findings=reason, rounds=0
-    )
+    back_to_author(act, task, f"changes requested by {act.name}", {"findings": reason}, author_lives=author_lives)
+    notify(act, author, f"Changes are asked for on {task.id}: {reason}", summary="changes requested")
+    return task
+
+
+def back_to_author(act: Act, task: Task, reason: str, changes: dict[str, Any], *, author_lives: bool) -> None:
+    """Give a task in review, whose run has ended, to its author in a new run; where the author has no living session,
+    on to the queue, reserved for the author, or, where the author has left, for anybody."""
+    author, session = task.owner, task.session
+    move(act, task, "in-progress", reason=reason, run=task.run + 1, rounds=0, **changes)
     open_run(act, task, None)
     act.event("task.claimed", task.id, owner=author, run=task.run_id, session=session, forced=False)
     if act.rows.team.member(str(author)) is None:
@@ -157,8 +165,6 @@ def reject(act: Act, task: Task, reason: str, *, author_lives: bool) -> Task:
     elif not author_lives:
         end_run(act, task, "released", "no session of the author lives")
         move(act, task, waiting_state(task), reason=f"waits for {author}", reserved=author)
-    notify(act, author, f"Changes are asked for on {task.id}: {reason}", summary="changes requested")
-    return task
 
 
 def fail(
@@ -238,7 +244,7 @@ def answer_review(act: Act, task: Task, answer: str) -> None:
 def _settle(act: Act, task: Task, changes: dict[str, Any]) -> Task:
     """What follows once the work is reported and verified: done, or on to whoever reviews."""
     if task.review in (None, "none"):
-        _done(act, task, "completed", changes)
+        _finish(act, task, "completed", changes)
         return task
     return to_review(act, task, "done", f"review by {task.review}", changes)
 
@@ -266,7 +272,30 @@ def ask_reviewer(act: Act, task: Task) -> None:
         )  # fmt: skip
 
 
-def _done(act: Act, task: Task, reason: str, changes: dict[str, Any]) -> None:
+def _finish(act: Act, task: Task, reason: str, changes: dict[str, Any]) -> None:
+    """Nothing more is to be said about the work: done; or, where it lies in a worktree, on to its merge."""
+    if task.worktree is None:
+        done(act, task, reason, changes)
+    else:
+        wait_for_merge(act, task, changes)
+
+
+def wait_for_merge(act: Act, task: Task, changes: dict[str, Any]) -> None:
+    """Queue the task's branch for its merge. `held` is the process that may still be busy with its program."""
+    run = act.rows.runs.get(task.id, task.run)
+    end_run(act, task, "done")
+    questions.withdraw(act, task, "its branch is merged")
+    state = {"stage": "waiting", "since": act.at, "at": act.at, "held": run and run.runner, "process": None}
+    if task.state == "review":
+        act.rows.tasks.update(task, merging=state, updated_at=act.at, **changes)
+        act.topics.add("tasks")
+    else:
+        move(act, task, "review", reason="waits for its merge", merging=state, **changes)
+    act.event("merge.queued", task.id, branch=(task.worktree or {}).get("branch"), run=task.run_id)
+
+
+def done(act: Act, task: Task, reason: str, changes: dict[str, Any]) -> None:
+    """The end of the road."""
     end_run(act, task, "done")
     path = ("done",) if task.state == "review" else ("review", "done")
     move(act, task, *path, reason=reason, completed_at=act.at, soft=False, **changes)
@@ -289,6 +318,8 @@ def _must_review(act: Act, task: Task) -> None:
         raise illegal(task, "is not in review")
     if task.verifying is not None:
         raise illegal(task, "is being verified; wait for the result")
+    if task.merging is not None:
+        raise illegal(task, "is being merged; wait for the result")
     if act.name == task.owner:
         raise Forbidden(f"{act.name} did {task.id} and cannot review it too.", task_id=task.id)
     named = task.review if task.review not in (None, "none", HUMAN) else None

@@ -17,6 +17,7 @@ from interlock.errors import InvalidTransition
 from interlock.model.guard import explicit, one_question, options_of
 from interlock.model.task import BROKEN, FINAL, HELD, MOVES, WAITING, Task
 from interlock.sessions import Act
+from interlock.tasks import turns
 
 VERBS = {
     "backlog": "Finish its blockers first (`task show` lists them), or claim it with --force.",
@@ -61,6 +62,8 @@ def move(
         changes.setdefault("owner", None)
         changes.setdefault("session", None)
         changes.setdefault("soft", False)
+    if task.merging is not None and start == "review" != end:
+        changes.setdefault("merging", None)  # Whoever merges it finds that it is no longer asked to.
     asking = None
     if end in WAITING and not (start in WAITING and question is None):  # there, what was asked stands
         asking = _guarded(task, changes, cause, question)
@@ -85,6 +88,8 @@ def move(
         _unblock_dependents(act, task)
     elif end in BROKEN:
         _warn_dependents(act, task)
+    if task.type == turns.WORKFLOW:
+        turns.moved(act, task)
 
 
 def illegal(task: Task, problem: str) -> InvalidTransition:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from interlock.agent import Update
     from interlock.clients.local.mail import LocalMailing
     from interlock.clients.local.team import LocalTeam
+    from interlock.clients.local.window import LocalWindow
     from interlock.clock import Clock
     from interlock.executor import Executor
     from interlock.ledger import Ledgers
@@ -113,6 +114,33 @@ class LocalHome(LocalProjects):
 
         return LocalMailing(self._workspace(name), calling(member, session, run, face))
 
+    def window(self, team: str, *, program: str, session: str, name: str, process: str | None = None) -> LocalWindow:
+        from interlock.clients.local.window import LocalWindow
+
+        return LocalWindow(self._workspace(team), program, session, name, process)
+
+    def joined(self) -> list[str]:
+        from interlock.clients.local import projects
+
+        return projects.listed(self.path)
+
+    def note_joined(self, project: str) -> None:
+        from interlock.clients.local import projects
+
+        projects.note(self.path, project)
+
+    def note_left(self, project: str) -> None:
+        from interlock.clients.local import projects
+
+        projects.forget(self.path, project)
+
+    def seated(self, team: str) -> tuple[str, str] | None:
+        from interlock import seats
+        from interlock.clients.local.window import lineage
+
+        with self._workspace(team).ledger.snapshot() as rows:
+            return seats.around(rows, lineage)
+
     def teams(self) -> list[str]:
         try:
             names = os.listdir(self._teams)
@@ -150,12 +178,15 @@ class LocalHome(LocalProjects):
         from interlock.plan.comparing import compare
         from interlock.plan.reading import load
         from interlock.runner import staging
+        from interlock.worktrees.team import check
 
         found = load(plan)
         # Everything that can be refused is refused before anything is made.
         for planned in found.members.values():
             self._executor_for(staging.as_member(planned))
         staging.check_limits(found)
+        if found.isolation == "worktree":
+            check(found.workdir, found.copy, timeout=float(self._settings.get("git_timeout")))
         fresh = found.team not in self.teams()
         if fresh:
             changes = compare(found, {}, redo)

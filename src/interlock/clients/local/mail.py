@@ -94,9 +94,15 @@ class LocalMailing(LocalBase):
         if wait is not None and not messages:
             timed_out = not self._wait(by, wait, urgent_only)
             messages, state = self._offer(by, urgent_only, inject)
+        with self._handing_over(messages, by):
+            yield LocalMail(messages, timed_out and not messages, state)
+
+    @contextmanager
+    def _handing_over(self, messages: list[Message], by: str | None = None) -> Iterator[None]:
+        """Second half of handing over what was offered: delivered when the block ends, given back when it raises."""
         numbers = [message.n for message in messages]
         try:
-            yield LocalMail(messages, timed_out and not messages, state)
+            yield
         except BaseException:
             if numbers:
                 self._give_back(by, numbers)

@@ -97,11 +97,43 @@ class SqliteTeam(Table):
         )
         return found.fetchone() is not None
 
-    def begin_session(self, member: str, session: str, at: str, process: str | None) -> None:
+    def begin_session(
+        self, member: str, session: str, at: str, process: str | None, program: str | None = None
+    ) -> None:
         self.connection.execute(
-            "INSERT INTO sessions (member, id, began_at, process) VALUES (?, ?, ?, ?) "
-            "ON CONFLICT (member, id) DO UPDATE SET ended_at = NULL, gone_at = NULL, process = excluded.process",
-            (member, session, at, process),
+            "INSERT INTO sessions (member, id, began_at, process, program) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT (member, id) DO UPDATE SET ended_at = NULL, gone_at = NULL, process = excluded.process, "
+            "program = coalesce(excluded.program, program)",
+            (member, session, at, process, program),
+        )
+
+    def seats(
+        self, session: str | None = None, process: str | None = None
+    ) -> list[tuple[str, str, str | None, str | None]]:
+        which, values = "ended_at IS NULL", tuple[str | None, ...]()
+        if session is not None or process is not None:
+            which, values = ("id = ?", (session,)) if session is not None else ("process = ?", (process,))
+        return self.connection.execute(
+            "SELECT member, id, process, ended_at FROM sessions "
+            f"WHERE program IS NOT NULL AND {which} ORDER BY began_at DESC, member",
+            values,
+        ).fetchall()
+
+    def holds_work(self, member: str, session: str) -> bool:
+        found = self.connection.execute(
+            "SELECT 1 FROM runs WHERE ended_at IS NULL AND runner IS NULL AND member=? AND session=? LIMIT 1",
+            (member, session),
+        )
+        return found.fetchone() is not None
+
+    def sent_back(self, member: str, session: str) -> bool:
+        found = self.connection.execute("SELECT sent_back FROM sessions WHERE member=? AND id=?", (member, session))
+        row = found.fetchone()
+        return row is not None and bool(row[0])
+
+    def note_sent_back(self, member: str, session: str, sent: bool) -> None:
+        self.connection.execute(
+            "UPDATE sessions SET sent_back=?1 WHERE member=?2 AND id=?3 AND sent_back != ?1", (sent, member, session)
         )
 
     def end_session(self, member: str, session: str, at: str) -> None:
@@ -122,8 +154,9 @@ class SqliteTeam(Table):
 
     def session_lives(self, member: str, session: str, process: str | None) -> None:
         self.connection.execute(
-            "UPDATE sessions SET gone_at = NULL, process = coalesce(?1, process) WHERE member=?2 AND id=?3 "
-            "AND (gone_at IS NOT NULL OR (?1 IS NOT NULL AND process IS NOT ?1))",
+            "UPDATE sessions SET gone_at = NULL, process = CASE WHEN program IS NULL THEN coalesce(?1, process) "
+            "ELSE process END WHERE member=?2 AND id=?3 "
+            "AND (gone_at IS NOT NULL OR (?1 IS NOT NULL AND process IS NOT ?1 AND program IS NULL))",
             (process, member, session),
         )
 

@@ -1,7 +1,7 @@
 """The command line.
 
-`main` is the console entry point. The hook command `inject` runs at every turn of every agent, so it is parsed by hand
-in `inject` and costs a fraction of what click does; every other verb is a row of `tree`, whose module is loaded when
+`main` is the console entry point. The hook commands `hook` and `inject` run at every turn of every agent, so they are
+parsed by hand and cost a fraction of what click does; every other verb is a row of `tree`, whose module is loaded when
 it is called.
 
 People get tables and colour, `--json` one JSON document on stdout; errors go to stderr. Exit codes: 0 done, 1 refused
@@ -20,10 +20,12 @@ def main() -> None:
     """The console entry point."""
     arguments = sys.argv[1:]
     place = verb_at(arguments)
-    if place is not None and arguments[place] == "inject":
-        from interlock.surfaces.cli import inject
-
-        code = inject.run(arguments[:place] + arguments[place + 1 :])
+    if place is not None and arguments[place] in ("inject", "hook"):
+        if arguments[place] == "hook":
+            from interlock.surfaces.cli.hook import run as run_hook
+        else:
+            from interlock.surfaces.cli.inject import run as run_hook
+        code = run_hook(arguments[:place] + arguments[place + 1 :])
         if code is not None:
             sys.exit(code)
     from interlock.surfaces.cli.entry import run

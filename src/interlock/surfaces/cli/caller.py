@@ -1,8 +1,9 @@
 """Who calls, and which team is meant, by the rules of the contract (Command line).
 
 *Team*: `--team`, `INTERLOCK_TEAM`, the nearest `interlock.toml` upward, the only team whose working directory contains
-the current one, the only team. *Actor*: `--as`, `INTERLOCK_MEMBER`, else `human`. *Session*: `INTERLOCK_SESSION`, and
-`INTERLOCK_RUN` the number of the run under way.
+the current one, the only team. *Actor*: `--as`, `INTERLOCK_MEMBER`, the joined program that the caller runs in, else
+`human`. *Session*: `INTERLOCK_SESSION`, the one of the joined program, and `INTERLOCK_RUN` the number of the run under
+way.
 
 The hook command loads this module at each start: it imports only what is needed.
 """
@@ -26,12 +27,14 @@ TEAM_FILE = "interlock.toml"
 class Identity:
     """Whom the caller acts as."""
 
-    __slots__ = ("name", "run", "session")
+    __slots__ = ("given", "name", "run", "session")
 
-    def __init__(self, name: str, session: str | None, run: int | None) -> None:
+    def __init__(self, name: str, session: str | None, run: int | None, given: bool = True) -> None:
         self.name = name
         self.session = session
         self.run = run
+        self.given = given
+        """Whether the name was said; else it is what goes without saying."""
 
 
 def identify(
@@ -51,7 +54,29 @@ def identify(
             "terminal of your own, outside the session.",
             member=member,
         )
-    return Identity(member or own or HUMAN, session or set_session, _run_number(environment.get("INTERLOCK_RUN")))
+    number = _run_number(environment.get("INTERLOCK_RUN"))
+    return Identity(member or own or HUMAN, session or set_session, number, given=bool(member or own))
+
+
+def joined(home: Home, team: str, who: Identity) -> Identity:
+    """`who`, or, within a program that has joined the team, the member that this program is.
+
+    Raises:
+        Forbidden: within such a program, for another member than that one, or for a human.
+    """
+    if who.session is not None:
+        return who
+    seat = home.seated(team)
+    if seat is None:
+        return who
+    member, session = seat
+    if who.given and who.name != member:
+        raise Forbidden(
+            f"This program joined {team} as {member} and cannot act as {who.name}. Leave --as out, or act as "
+            f"{who.name} from a terminal of your own.",
+            member=who.name,
+        )
+    return Identity(member, session, who.run)
 
 
 def open_team(home: Home, team: str | None, who: Identity) -> Team:
@@ -65,6 +90,7 @@ def open_team(home: Home, team: str | None, who: Identity) -> Team:
         found = home.team(name)
     except TeamNotFound as error:
         raise error if team or os.environ.get("INTERLOCK_TEAM") else _not_made_yet(name) from None
+    who = joined(home, name, who)
     return found.acting(who.name, session=who.session, run=who.run, face="cli")
 
 
@@ -84,6 +110,7 @@ def open_mail(home: Home, team: str | None, who: Identity) -> Mailing:
     """
     name = team or choose_team(home)
     try:
+        who = joined(home, name, who)
         return home.mailing(name, who.name, session=who.session, run=who.run, face="cli")
     except TeamNotFound as error:
         raise error if team or os.environ.get("INTERLOCK_TEAM") else _not_made_yet(name) from None

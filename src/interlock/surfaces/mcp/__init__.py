@@ -5,6 +5,7 @@
     tool.py         what a tool is, and how arguments are checked before anything runs
     team_tools.py   task_tools.py   mail_tools.py   later_tools.py     the tools, with the words agents see
     connection.py   one connection: its team, its member, its session, its news
+    joined.py       that of a program that joined: its member is looked up
     handover.py     mail counts as delivered only once the answer that carries it was written
     stdio.py        the two streams; knows when an answer was written
     server.py       puts them together on the official SDK
@@ -14,8 +15,13 @@ Nothing of the SDK is imported before `serve`: it costs most of a start.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 
-def serve(home: str | None, team: str, member: str, session: str | None) -> None:
+if TYPE_CHECKING:
+    from interlock.surfaces.mcp.connection import Connection
+
+
+def serve(home: str | None, team: str, member: str, session: str | None, joined: str | None = None) -> None:
     """Speak MCP over stdin and stdout for one member of a team, until stdin closes.
 
     The connection is a session of its own: `session`, else `INTERLOCK_SESSION`, else a new `mcp:<uuid>`, which ends
@@ -24,14 +30,22 @@ def serve(home: str | None, team: str, member: str, session: str | None) -> None
 
     Args:
         home: the directory of teams; `INTERLOCK_HOME` or `~/.interlock` by default.
+        joined: the kind of program that started it and has joined the team: whoever it is there is served, and
+            `member` is what a new one is to be called by.
 
     Raises:
         TeamNotFound, MemberNotFound: a team, or a member of it, that does not exist.
         InvalidTeamName, ConfigParseError, LedgerUnusable: see `client.Home`.
     """
-    from interlock.surfaces.mcp.connection import Connection
+    connection: Connection
+    if joined is None:
+        from interlock.surfaces.mcp import connection as connections
 
-    connection = Connection.open(home, team, member, session)
+        connection = connections.Connection.open(home, team, member, session)
+    else:
+        from interlock.surfaces.mcp.joined import JoinedConnection
+
+        connection = JoinedConnection.join(home, team, member, joined)
     try:
         import gc
 

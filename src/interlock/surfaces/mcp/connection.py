@@ -15,6 +15,9 @@ FACE = "mcp"
 class Connection:
     """The team as the connected member sees it. Safe to share among threads."""
 
+    settled = True
+    """Whether it is known who the member is; that of a program that joined shows with its first call."""
+
     def __init__(self, home: Home, team: str, member: str, session: str | None) -> None:
         self.home = home
         self.team_name = team
@@ -61,6 +64,9 @@ class Connection:
                 ) from None
         assert self._team is not None
         return self._team
+
+    def settle(self) -> None:
+        """Find out who the member is, where that is not known or may have changed."""
 
     @property
     def bound(self) -> bool:

@@ -29,7 +29,8 @@ from interlock.surfaces.mcp.connection import Connection
 from interlock.surfaces.mcp.handover import Handovers, NotHandedOver
 from interlock.surfaces.mcp.mail_tools import NOTHING_CAME
 from interlock.surfaces.mcp.shapes import camel
-from interlock.surfaces.mcp.stdio import Incoming, Outgoing, in_thread, standard_streams
+from interlock.surfaces.mcp.stdio import Incoming, Outgoing, standard_streams
+from interlock.surfaces.mcp.threads import in_thread
 from interlock.surfaces.mcp.tool import Call, Tool, nearest
 from interlock.surfaces.mcp.tools import TOOLS, visible
 
@@ -129,6 +130,7 @@ class Face:
         """In a thread: run the verb, and look whether there is news."""
         connection = self._connection
         try:
+            connection.settle()
             self._handovers.settle()
             connection.acted |= tool.hands_over
             value, failed = camel(tool.run(call)), False
@@ -168,8 +170,9 @@ def _listed(tool: Tool) -> ListedTool:
 
 def _instructions(connection: Connection) -> str:
     role = "its lead" if connection.leads else "a member"
+    you = f"{connection.member}, {role}," if connection.settled else role
     return (
-        f"You are {connection.member}, {role}, in the team {connection.team_name}, which shares one list of tasks and "
+        f"You are {you} in the team {connection.team_name}, which shares one list of tasks and "
         "mail. Work in a loop: task_claim, do the work, task_complete. A second block after a result is news: "
         "read_inbox then. With nothing to do, poll_inbox. Errors say in `message` what to do next."
     )

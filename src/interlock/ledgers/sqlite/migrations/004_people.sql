@@ -21,6 +21,16 @@ ALTER TABLE runs ADD COLUMN cost_usd REAL;
 -- A task whose branch is being merged, like one whose verify is under way; and where its work lies.
 ALTER TABLE tasks ADD COLUMN merging TEXT CHECK (merging IS NULL OR json_valid(merging));
 ALTER TABLE tasks ADD COLUMN worktree TEXT CHECK (worktree IS NULL OR json_valid(worktree));
+CREATE INDEX tasks_merging ON tasks (n) WHERE merging IS NOT NULL;
+CREATE INDEX tasks_worktree ON tasks (n) WHERE worktree IS NOT NULL;
+
+-- Programs that people start and that joined: `program` is their kind, null for every other session. A stop hook sends
+-- the agent back at most once a turn.
+ALTER TABLE sessions ADD COLUMN program TEXT;
+ALTER TABLE sessions ADD COLUMN sent_back INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX sessions_joined ON sessions (id) WHERE program IS NOT NULL;
+CREATE INDEX sessions_windows ON sessions (process) WHERE program IS NOT NULL;
+CREATE INDEX sessions_seats ON sessions (began_at) WHERE program IS NOT NULL AND ended_at IS NULL;
 
 -- One row per chat session, kept with its tasks in the same transaction, so that a list of them never counts.
 CREATE TABLE chat_groups (
@@ -50,6 +60,7 @@ CREATE TABLE workflows (
     updated_at TEXT NOT NULL
 );
 CREATE INDEX workflows_task ON workflows (task_id);
+CREATE INDEX tasks_workflow ON tasks (state) WHERE type = 'WORKFLOW';
 CREATE TABLE workflow_queue (
     n INTEGER PRIMARY KEY,
     task_id TEXT NOT NULL UNIQUE,
