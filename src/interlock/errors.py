@@ -198,6 +198,8 @@ class TokenNotFound(NotFound):
     """No token with that id."""
 
     code = "token_not_found"
+
+
 class WorkflowNotFound(NotFound):
     """No run of a workflow with that id, or no workflow of that name."""
 

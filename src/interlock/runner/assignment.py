@@ -94,6 +94,8 @@ def prepare(workspace: Workspace, member: Member, task: Task, caller: Caller, te
         secrets=hidden,
         model=member.model,
         mcp=() if member.agent == "shell" else (our_server(workspace.name, member.name, terms.bin, own),),
+        kind=task.type,
+        data=task.metadata,
     )
     return Assignment(job, token, [message.n for message in mail])
 

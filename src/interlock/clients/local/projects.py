@@ -48,6 +48,8 @@ class LocalProjects:
 
     def locate(self, task: str, *, project: str | None = None) -> LocalTeam:
         return self._front_door.locate(task, project)
+
+
 """Which projects' programs joined a team of this home: one small file each, so that nobody has to wait for another."""
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class AutomationController:
             run.event("workflow.ended", outcome=FAILED, error=working.LOOP)
             return await self._ended()
         except Superseded as error:
-            return Ending("superseded", error.message)
+            return Ending("superseded", str(error))
         finally:
             await run.pool.close()
 
