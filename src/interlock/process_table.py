@@ -73,15 +73,6 @@ def marked(pids: Iterable[int], marker: str) -> set[int]:
     return found
 
 
-def ancestors(pid: int) -> list[int]:
-    """The process and those that started it, up to the first of all."""
-    found: list[int] = []
-    while pid > 1 and pid not in found and (here := row(pid)) is not None:
-        found.append(pid)
-        pid = here.parent
-    return found
-
-
 def words(pid: int) -> list[str]:
     """The command line of a process; empty where it cannot be read."""
     if not PROC:

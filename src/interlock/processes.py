@@ -100,9 +100,6 @@ def inside_run() -> bool:
     """Whether this process was started, however far up, by a program that Interlock runs for an agent: one that clears
     its own environment is found by that of its ancestors."""
     return RUN_TOKEN in os.environ or bool(process_table.marked([one.pid for one in ancestors()], f"{RUN_TOKEN}="))
-    return RUN_TOKEN in os.environ or bool(
-        process_table.marked(process_table.ancestors(os.getpid())[1:], f"{RUN_TOKEN}=")
-    )
 
 
 def ancestors() -> list[Identity]:

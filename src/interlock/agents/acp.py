@@ -34,13 +34,13 @@ from acp.schema import (
 )
 from pydantic import ValidationError
 
-from interlock import __version__
 from interlock.agent import McpServer, Opening
 from interlock.agents.acp_session import AcpSession
 from interlock.agents.capacity import Limit
 from interlock.child import Child
 from interlock.errors import AgentError, InvalidRequest, NoCapacity, StorageError
 from interlock.output import Output
+from interlock.version import __version__
 
 START_SECONDS = 90.0
 """How long a program may take until its session is open; `npx` may have to fetch it first."""

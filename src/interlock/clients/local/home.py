@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from interlock import settings as settings_module
 from interlock.clients.local.base import calling
-from interlock.clients.local.projects import LocalProjects
+from interlock.clients.local.project_verbs import LocalProjects
 from interlock.errors import MembersRunning, StorageError, TeamExists, TeamLimit, TeamNotFound
 from interlock.model.names import HUMAN, LEAD, check_session_key, check_team_name, sanitized
 from interlock.sessions import Caller

@@ -6,8 +6,8 @@ from interlock.clients.local.base import calling
 from interlock.clients.local.mail import LocalMailing
 from interlock.clients.local.tasks import LocalTasks
 from interlock.clients.local.views import LocalViews
-from interlock.processes import inside_run
 from interlock.clients.local.workflow_queue import LocalWorkflowQueue
+from interlock.processes import inside_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 FOLLOW_AT_ONCE = 1000
 
 
-class LocalTeam(LocalTasks, LocalMailing, LocalViews):
-class LocalTeam(LocalTasks, LocalMailing, LocalWorkflowQueue):
+class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue):
     """See `client.Team`."""
 
     def looks(self) -> AbstractContextManager[Rows]:

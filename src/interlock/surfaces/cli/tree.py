@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from interlock import __version__
 from interlock.surfaces.cli.command import LATER, Branch
+from interlock.version import __version__
 
 TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Everyday": (

@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager
 import anyio
 from fastapi import APIRouter, FastAPI
 
-from interlock import __version__
 from interlock.client import Home
 from interlock.surfaces.http import (
     events,
@@ -40,6 +39,7 @@ from interlock.surfaces.http.failures import LastResort
 from interlock.surfaces.http.feed import Feed
 from interlock.surfaces.http.guard import BODY_BYTES, Guard
 from interlock.surfaces.http.metrics import Meter, Metered
+from interlock.version import __version__
 
 ROUTERS: tuple[APIRouter, ...] = (
     health.router, metrics.router, sessions.router, projects.router, task_groups.router, tasks.router,

@@ -76,9 +76,9 @@ def progress(counts: dict[str, int]) -> dict[str, Any]:
 def _needs(team: Team, status: dict[str, Any], me: str) -> list[dict[str, Any]]:
     """Questions with what it takes to answer them first, then the rest with its buttons."""
     questions: dict[str, list[Question]] = {}
-    for question in team.questions():
-        questions.setdefault(question.task_id, []).append(question)
-    found = []
+    for one in team.questions():
+        questions.setdefault(one.task_id, []).append(one)
+    found: list[dict[str, Any]] = []
     for need in status["needs_me"]:
         asked = questions.get(need["task_id"])
         question = asked.pop(0) if asked and need["kind"] == asked[0].kind else None
