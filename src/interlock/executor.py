@@ -93,5 +93,9 @@ class Execution(Protocol):
 class Executor(Protocol):
     """One way to carry jobs out."""
 
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names of variables of the user's environment that its programs need, to log in above all."""
+
     def start(self, job: Job) -> Execution:
         """An execution of `job`, not yet running."""

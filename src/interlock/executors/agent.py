@@ -18,7 +18,8 @@ from interlock.processes import Identity
 class AgentExecutor:
     """For members with an agent."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, variables: tuple[str, ...] = ()) -> None:
+        self.variables = variables
         self._agent = agent
 
     def start(self, job: Job) -> AgentExecution:
