@@ -98,7 +98,7 @@ def take_up(act: Act, store: Store, state: WorkflowState) -> str:
     """
     if state.state == TERMINAL and state.outcome != FAILED:
         raise InvalidTransition(
-            f"{state.workflow_id} has ended ({state.outcome}); `interlock workflow run {state.skill}` begins a new run.",
+            f"{state.workflow_id} has ended ({state.outcome}); `interlock workflow run {state.skill}` begins another.",
             state=state.outcome,
         )
     offered = resuming.offer(state)
