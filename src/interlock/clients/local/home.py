@@ -119,21 +119,6 @@ class LocalHome(LocalProjects):
 
         return LocalWindow(self.workspace(team), program, session, name, process)
 
-    def joined(self) -> list[str]:
-        from interlock.clients.local import projects
-
-        return projects.listed(self.path)
-
-    def note_joined(self, project: str) -> None:
-        from interlock.clients.local import projects
-
-        projects.note(self.path, project)
-
-    def note_left(self, project: str) -> None:
-        from interlock.clients.local import projects
-
-        projects.forget(self.path, project)
-
     def seated(self, team: str) -> tuple[str, str] | None:
         from interlock import seats
         from interlock.clients.local.window import lineage
@@ -318,6 +303,7 @@ class LocalHome(LocalProjects):
         return os.path.exists(os.path.join(self._teams, name, "ledger.db"))
 
     def workspace(self, name: str) -> Workspace:
+        """The team of that name, open for work. Raises InvalidTeamName, TeamNotFound."""
         check_team_name(name)
         directory = os.path.join(self._teams, name)
         known = self._workspaces.get(name)
