@@ -11,214 +11,26 @@ with a session of its own may not do. Tasks are named by id, by a unique suffix 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from interlock.agent import Update
+from interlock.client_verbs import Mail, Mailing, People, Speech, Tasks
+from interlock.client_views import Views
+from interlock.client_workflow import WorkflowQueue
 from interlock.joined import Windows
 from interlock.model.event import Event
-from interlock.model.message import Message
-from interlock.model.question import Question
-from interlock.model.task import Run, Task
+from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.runner.staging import Staged
 from interlock.runner.stop import Stop
 
+if TYPE_CHECKING:
+    from interlock.notifier import Waiter
 
-class Mail(Protocol):
-    """Messages being handed over. Leaving the `with` block marks them delivered; an exception gives them back."""
-
-    @property
-    def messages(self) -> list[Message]:
-        """What is handed over, in the order of sending; urgent ones first."""
-
-    @property
-    def timed_out(self) -> bool:
-        """Whether waiting ended without any (CORE-FR-008)."""
-
-    def as_xml(self) -> str:
-        """The messages as `<teammate-message>` blocks, for the lead after one with the team's state; empty if none."""
+__all__ = ["Home", "Mail", "Mailing", "People", "Speech", "Tasks", "Team"]
 
 
-class Tasks(Protocol):
-    """The task ledger."""
-
-    def create_task(
-        self,
-        subject: str,
-        *,
-        body: str = "",
-        type: str | None = None,
-        priority: str = "normal",
-        assignee: str | None = None,
-        blocked_by: Sequence[str] = (),
-        review: str | None = None,
-        verify: str | None = None,
-        run: str | None = None,
-        parent_id: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        by: str | None = None,
-    ) -> Task:
-        """Create a task. `run` is the command a shell member executes; `review`: null, `none`, `human` or a member."""
-
-    def task(self, task: str) -> Task:
-        """One task, whole."""
-
-    def tasks(
-        self, *, status: str | None = None, owner: str | None = None, ready: bool = False, limit: int | None = None
-    ) -> list[Task]:
-        """Tasks in order of creation; `ready` gives the ready queue in its order. `status` takes either vocabulary."""
-
-    def graph(self) -> tuple[list[Task], list[tuple[str, str]]]:
-        """All tasks but deleted ones, and the edges (blocker, blocked) between them."""
-
-    def claim(self, task: str, *, force: bool = False, take_over: bool = False, by: str | None = None) -> Task:
-        """Take a task."""
-
-    def next_task(self, *, by: str | None = None) -> Task | None:
-        """Claim the most urgent, oldest ready task the caller may have; null where there is none."""
-
-    def update(self, task: str, *, by: str | None = None, **fields: Any) -> Task:
-        """Edit subject, body, type, priority, review, verify, command, metadata; add a `log` line; go forward to a
-        `status`."""
-
-    def depend(self, task: str, *, on: str, remove: bool = False, by: str | None = None) -> Task:
-        """Make `task` wait for `on`, or no longer."""
-
-    def release(self, task: str, *, reason: str | None = None, by: str | None = None) -> Task:
-        """Give a task back."""
-
-    def complete(self, task: str, *, summary: str | None = None, by: str | None = None) -> Task:
-        """Report a task as finished. Its `verify` is run here, now, before this returns."""
-
-    def delete(self, task: str, *, by: str | None = None) -> Task:
-        """Delete a task that is not final."""
-
-    def approve(self, task: str, *, summary: str | None = None, by: str | None = None) -> Task:
-        """A reviewer's yes."""
-
-    def reject(self, task: str, *, reason: str, by: str | None = None) -> Task:
-        """A reviewer's no: back to the author with `reason` as findings."""
-
-    def retry(self, task: str, *, by: str | None = None) -> Task:
-        """Another chance for a task in deadletter."""
-
-    def cancel(
-        self, task: str, *, reason: str | None = None, cascade: bool = False, by: str | None = None
-    ) -> list[Task]:
-        """Call a task off, with `cascade` also what waits for it; answers what was cancelled."""
-
-    def block(self, task: str, *, reason: str, by: str | None = None) -> Task:
-        """Stop for a reason that is not a dependency."""
-
-    def unblock(self, task: str, *, by: str | None = None) -> Task:
-        """The reason is gone."""
-
-    def assign(self, task: str, *, to: str | None, by: str | None = None) -> Task:
-        """Reserve a task for a member; null frees it."""
-
-    def heartbeat(self, task: str, *, by: str | None = None) -> Run:
-        """Show that the run lives."""
-
-    def runs(self, task: str) -> list[Run]:
-        """All attempts at a task, oldest first."""
-
-    def work_log(self, task: str) -> list[tuple[str, str, str]]:
-        """The task's Work Log as (at, author, text)."""
-
-
-class Mailing(Protocol):
-    """Messages and the shutdown handshake."""
-
-    def send(
-        self,
-        sender: str | None = None,
-        *,
-        to: str,
-        content: str,
-        type: str = "message",
-        summary: str | None = None,
-        urgent: bool = False,
-        request_id: str | None = None,
-        approve: bool | None = None,
-        reason: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        client_id: str | None = None,
-    ) -> Message:
-        """Send one message. `client_id` makes a repeated send harmless."""
-
-    def broadcast(
-        self, sender: str | None = None, *, content: str, summary: str | None = None, client_id: str | None = None
-    ) -> dict[str, Any]:
-        """Send to all members but the sender: `{"delivered": […], "not_delivered": [{member, error, message}]}`."""
-
-    def mail(
-        self, *, wait: float | None = None, urgent_only: bool = False, inject: bool = False, by: str | None = None
-    ) -> AbstractContextManager[Mail]:
-        """Hand over the caller's mail; with `wait`, sleep up to so many seconds for some to come.
-
-        `inject` bounds the amount to what fits before a prompt, and adds the team's state for the lead.
-        """
-
-    def read(self, by: str | None = None) -> list[Message]:
-        """Hand over the caller's mail as this call's return value."""
-
-    def acknowledge(self, ids: Sequence[str], *, by: str | None = None) -> list[str]:
-        """Say that these messages were seen."""
-
-    def history(self, *, member: str | None = None, limit: int = 100, before: int | None = None) -> list[Message]:
-        """The newest `limit` messages to or from a member, or of the whole team, in order; marks nothing."""
-
-    def request_shutdown(
-        self, member: str | None = None, *, reason: str | None = None, by: str | None = None
-    ) -> dict[str, Any]:
-        """Ask a member to stop, or announce the caller's own shutdown."""
-
-    def answer_shutdown(
-        self, request: str | None = None, *, approve: bool, reason: str | None = None, by: str | None = None
-    ) -> dict[str, Any]:
-        """Approve or reject a shutdown request."""
-
-    def shutdown_requests(self) -> list[dict[str, Any]]:
-        """Requests that are still open."""
-
-
-class People(Protocol):
-    """What waits for a human."""
-
-    def questions(self) -> list[Question]:
-        """Open questions, oldest first."""
-
-    def reply(self, task: str, text: str, *, question: str | None = None, by: str | None = None) -> Task:
-        """Answer a question about a task."""
-
-
-class Speech(Protocol):
-    """AOF/1: what agents say about their work."""
-
-    def protocol(self, message: str | Mapping[str, Any], *, by: str | None = None) -> dict[str, Any]:
-        """Act on one AOF/1 message: an envelope, its JSON text, or that after `AOF/1 `.
-
-        Returns:
-            `{"accepted", "type", "task_id"}`, with `reason` and `errors` (`[{"path", "message"}]`) where it was
-            refused, and `applied` (whether anything changed) and `state` (of the task) where not.
-
-        Raises:
-            MemberNotFound: the caller is nobody. What is wrong with the message itself is in the answer.
-        """
-
-    def session_end(self, *, by: str | None = None) -> list[dict[str, Any]]:
-        """Apply the results that the caller's runs have put down, of all runs for the lead and people.
-
-        Returns:
-            `[{"task_id", "run_id", "outcome", "applied", "state"}]`; without a result nothing happens.
-        """
-
-    def run_result(self, task: str) -> dict[str, Any] | None:
-        """What the task's current run reported, as in `run_result.json`; null where it has not."""
-
-
-class Team(Tasks, Mailing, People, Speech, Protocol):
+class Team(Tasks, Mailing, People, Speech, Views, WorkflowQueue, Protocol):
     """One team, seen by one caller."""
 
     @property
@@ -229,8 +41,11 @@ class Team(Tasks, Mailing, People, Speech, Protocol):
     def directory(self) -> str:
         """Where the team's files lie."""
 
-    def acting(self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python") -> Team:
-        """The same team, seen by another caller."""
+    def acting(
+        self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python",
+        person: bool = False,
+    ) -> Team:  # fmt: skip
+        """The same team, seen by another caller; by a `person`, who gets a place in the team with the first act."""
 
     def end_session(self) -> None:
         """The caller's session is over; what it was given and never acknowledged is offered to the next one."""
@@ -273,6 +88,12 @@ class Team(Tasks, Mailing, People, Speech, Protocol):
     def events(self, since: int = 0, *, limit: int | None = None) -> tuple[list[Event], int]:
         """Events after `since`, and the sequence number to go on from."""
 
+    def head(self) -> int:
+        """The number of the newest event."""
+
+    def waiter(self) -> Waiter:
+        """Register for every change of the team, for servers; see `notifier.woken`. The caller closes it."""
+
     def follow(self, since: int = 0) -> Iterator[Event]:
         """Events after `since`, as they come, for ever."""
 
@@ -296,6 +117,31 @@ class Team(Tasks, Mailing, People, Speech, Protocol):
 
         Raises:
             LedgerBusy: what was done stands; the next poll does the rest.
+        """
+
+    def diff(self, task: str, *, stat: bool = False, color: bool = False) -> dict[str, Any]:
+        """What a task that works in a worktree of its own has changed: `{"task_id", "branch", "base", "merged",
+        "diff"}`; with `stat` only the files."""
+
+    def merge(
+        self,
+        tasks: Sequence[str] = (),
+        *,
+        everything: bool = False,
+        into: str | None = None,
+        dry_run: bool = False,
+        by: str | None = None,
+    ) -> dict[str, Any]:
+        """Merge the work of these tasks, or all that is on the integration branch, into the branch that is checked out
+        in the team's directory, or into another one of the user's.
+
+        Returns:
+            `{"into", "before", "after", "merged", "commits", "tasks", "conflicts", "dirty", "stat"}`; with `dry_run`
+            what would be done, and what is in the way.
+
+        Raises:
+            Forbidden: the caller is no person, or runs inside a run.
+            WorktreeRefused: conflicts, changes of the user's in the way, or nothing there; nothing was changed.
         """
 
     def doctor(self, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
@@ -357,6 +203,7 @@ class Home(Windows, Protocol):
         on_update: Callable[[str, str, Update], None] = ...,
         take_over: bool = False,
         endless: bool = False,
+        shared: bool = False,
     ) -> str:
         """Run the team's agents until nothing can proceed without a person; answers why it ended.
 
@@ -368,6 +215,7 @@ class Home(Windows, Protocol):
                 concerns the run as a whole. If it raises it is called no more, and `drive` raises that in the end.
             take_over: take the place of a runner on another machine, of which nobody here can tell whether it lives.
             endless: wait for new work until stopped; several processes may do so at once in one team.
+            shared: with `endless`: this process does more than that, and is not to be ended to stop the team.
 
         Raises:
             RunnerAlive: another living process drives this team.
@@ -396,3 +244,42 @@ class Home(Windows, Protocol):
 
     def close(self) -> None:
         """Give files and connections back."""
+
+    def projects(self) -> list[dict[str, Any]]:
+        """Projects, which are teams with a working directory: `{"id", "workdir", "created_at", "task_counts"}`."""
+
+    def create_project(self, id: str, workdir: str | None = None) -> dict[str, Any]:
+        """Make a project, and its team. Raises as `create_team`."""
+
+    def chat(
+        self,
+        project: str,
+        content: str,
+        *,
+        session_id: str | None = None,
+        task_type: str | None = None,
+        by: str | None = None,
+        face: str = "python",
+    ) -> dict[str, Any]:
+        """Take in a chat message: exactly one task in the group of its chat session, in one transaction.
+
+        Returns:
+            `{"task_id", "task_group_id", "session_id", "status"}`.
+
+        Raises:
+            ProjectNotFound: there is no such project.
+            SessionInOtherProject: the chat session belongs to another one.
+            InvalidRequest: no content, or an unknown type.
+        """
+
+    def task_groups(
+        self, project: str | None = None, *, offset: int = 0, limit: int = 50
+    ) -> tuple[list[dict[str, Any]], int]:
+        """A page of chat sessions with their tasks counted, the one with the newest news first, and how many there
+        are."""
+
+    def group_tasks(self, group: str, *, project: str | None = None) -> list[Task]:
+        """The tasks of a chat session, oldest first. Raises GroupNotFound, AmbiguousId."""
+
+    def locate(self, task: str, *, project: str | None = None) -> Team:
+        """The team that has the task of that id. Raises TaskNotFound, and AmbiguousId where several have."""

@@ -5,7 +5,10 @@
     │   ├── InvalidTeamName          invalid_team_name
     │   ├── InvalidMemberName        invalid_member_name
     │   ├── MessageTooLarge          message_too_large
+    │   ├── RequestTooLarge          request_too_large
+    │   ├── MethodNotAllowed         method_not_allowed
     │   ├── PlanError                invalid_plan
+    │   ├── WorktreeRefused          worktree_refused
     │   └── ConfigParseError         config_parse_error
     ├── NotFound
     │   ├── TeamNotFound             team_not_found
@@ -13,11 +16,19 @@
     │   ├── TaskNotFound             task_not_found
     │   ├── RunNotFound              run_not_found
     │   ├── QuestionNotFound         question_not_found
+    │   ├── ProjectNotFound          project_not_found
+    │   ├── GroupNotFound            group_not_found
     │   ├── RequestNotFound          request_not_found
+    │   ├── TokenNotFound            token_not_found
+    │   ├── WorkflowNotFound         workflow_not_found
+    │   ├── QueueEntryNotFound       queue_entry_not_found
+    │   ├── CheckpointNotFound       checkpoint_not_found
+    │   ├── ServerNotFound           server_not_found
     │   └── RecipientNotFound        recipient_not_found
     ├── Conflict
     │   ├── TeamExists               team_exists
     │   ├── MemberExists             member_exists
+    │   ├── SessionInOtherProject    session_in_other_project
     │   ├── AmbiguousId              ambiguous_id
     │   ├── TaskAlreadyClaimed       task_already_claimed
     │   ├── UnmetDependencies        unmet_dependencies
@@ -27,18 +38,22 @@
     │   ├── NotAwaitingResponse      not_awaiting_response
     │   ├── MessageRefused           message_refused          (its own code is the reason of the refusal)
     │   ├── MembersRunning           members_running
-    │   └── RunnerAlive              runner_alive
+    │   ├── RunnerAlive              runner_alive
+    │   └── ServerAlive              server_alive
     ├── LimitReached
     │   ├── TeamLimit                team_limit
     │   ├── MemberLimit              member_limit
     │   ├── TaskLimit                task_limit
     │   ├── RunLimit                 run_limit
     │   └── InboxFull                inbox_full
+    ├── Unauthorized                 unauthorized
     ├── Forbidden                    forbidden
     ├── LedgerBusy                   ledger_busy              (try again: nothing was changed)
     ├── LedgerUnusable               ledger_unusable          (damaged, too new, or on a network file system)
     ├── StorageError                 storage_error            (the file system refused; nothing was half-written)
     ├── AgentError                   agent_error              (an agent program could not be started or spoken to)
+    │   └── NoCapacity               no_capacity              (it could, but its provider gives it nothing now)
+    ├── GitFailed                    git_failed               (git refused, is missing, or took too long)
     ├── NotAvailable                 not_available            (announced, but not in this version)
     └── InternalError                internal_error           (a defect of Interlock itself: please report it)
 
@@ -93,10 +108,28 @@ class MessageTooLarge(InvalidRequest):
     code = "message_too_large"
 
 
+class RequestTooLarge(InvalidRequest):
+    """An HTTP request above a size limit; nothing of it was looked at."""
+
+    code = "request_too_large"
+
+
+class MethodNotAllowed(InvalidRequest):
+    """An HTTP method that this address does not know; `allowed` lists those it does."""
+
+    code = "method_not_allowed"
+
+
 class PlanError(InvalidRequest):
     """A plan file that cannot be run as it stands; `errors` lists every fault with its line."""
 
     code = "invalid_plan"
+
+
+class WorktreeRefused(InvalidRequest):
+    """Worktrees cannot be used there, or git's own state forbids it now; the message says why, and what to do."""
+
+    code = "worktree_refused"
 
 
 class ConfigParseError(InvalidRequest):
@@ -141,10 +174,52 @@ class QuestionNotFound(NotFound):
     code = "question_not_found"
 
 
+class ProjectNotFound(NotFound):
+    """No project with that id in this home."""
+
+    code = "project_not_found"
+
+
+class GroupNotFound(NotFound):
+    """No task group with that id."""
+
+    code = "group_not_found"
+
+
 class RequestNotFound(NotFound):
     """No open shutdown request that the caller could answer."""
 
     code = "request_not_found"
+
+
+class TokenNotFound(NotFound):
+    """No token with that id."""
+
+    code = "token_not_found"
+
+
+class WorkflowNotFound(NotFound):
+    """No run of a workflow with that id, or no workflow of that name."""
+
+    code = "workflow_not_found"
+
+
+class QueueEntryNotFound(NotFound):
+    """That task does not wait in the queue of workflows."""
+
+    code = "queue_entry_not_found"
+
+
+class CheckpointNotFound(NotFound):
+    """The run has no such checkpoint; `nearest` names the one that comes closest, where there is one."""
+
+    code = "checkpoint_not_found"
+
+
+class ServerNotFound(NotFound):
+    """No `interlock up` serves this home."""
+
+    code = "server_not_found"
 
 
 class RecipientNotFound(NotFound):
@@ -169,6 +244,12 @@ class MemberExists(Conflict):
     """A member of that name exists already."""
 
     code = "member_exists"
+
+
+class SessionInOtherProject(Conflict):
+    """A chat session belongs to one project, and this one to another; `project` names it."""
+
+    code = "session_in_other_project"
 
 
 class AmbiguousId(Conflict):
@@ -235,6 +316,12 @@ class RunnerAlive(Conflict):
     code = "runner_alive"
 
 
+class ServerAlive(Conflict):
+    """Another `interlock up` serves this home; `url` is its address."""
+
+    code = "server_alive"
+
+
 class LimitReached(InterlockError):
     """A limit; `setting` names the setting that raises it."""
 
@@ -271,6 +358,12 @@ class InboxFull(LimitReached):
     code = "inbox_full"
 
 
+class Unauthorized(InterlockError):
+    """A request over HTTP without a token or cookie that counts."""
+
+    code = "unauthorized"
+
+
 class Forbidden(InterlockError):
     """The caller may not do that; the message says who may."""
 
@@ -299,6 +392,18 @@ class AgentError(InterlockError):
     """An agent program could not be started or spoken to."""
 
     code = "agent_error"
+
+
+class NoCapacity(AgentError):
+    """An agent cannot work now: a usage limit, an overload, an expired login. `retry_at` says until when, or null."""
+
+    code = "no_capacity"
+
+
+class GitFailed(InterlockError):
+    """Git is missing, took too long, or refused; `git` is what it said."""
+
+    code = "git_failed"
 
 
 class NotAvailable(InterlockError):

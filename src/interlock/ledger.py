@@ -18,7 +18,9 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from interlock.ledger_work import GraphRows, RunRows, TaskRows
+from interlock.ledger_workflow import QueueRows, WorkflowRows
 from interlock.model.event import Event
+from interlock.model.group import Group
 from interlock.model.handoff import Handoff
 from interlock.model.message import Message
 from interlock.model.question import Question
@@ -171,6 +173,12 @@ class QuestionRows(Protocol):
     def open(self, task_id: str | None = None) -> list[Question]:
         """Open questions, oldest first, of one task or all."""
 
+    def of_task(self, task_id: str) -> list[Question]:
+        """Every question there ever was about the task, oldest first."""
+
+    def by_key(self, task_id: str, key: str) -> Question | None:
+        """The question about that task which was asked with that key."""
+
 
 class RequestRows(Protocol):
     """Shutdown requests and their answers."""
@@ -213,11 +221,40 @@ class EventRows(Protocol):
     def of_task(self, task_id: str, limit: int | None = None) -> list[Event]:
         """Events about one task, in order; the newest `limit`."""
 
+    def latest(self, before: int | None, limit: int, types: Sequence[str] = ()) -> list[Event]:
+        """The newest `limit` events below the `seq` `before` (null: of all), the newest first; of these types only,
+        where any are named."""
+
     def head(self) -> int:
         """The newest `seq`."""
 
     def raw_since(self, seq: int, limit: int | None = None) -> list[tuple[int, str, str | None, str]]:
         """(seq, type, task id, payload as JSON text) after `seq`: all the mirror needs."""
+
+
+class GroupRows(Protocol):
+    """Chat sessions with their tasks counted."""
+
+    def insert(self, group: Group) -> None:
+        """Store a new group, without tasks."""
+
+    def get(self, group_id: str) -> Group | None:
+        """That group."""
+
+    def page(self, offset: int, limit: int) -> list[Group]:
+        """Groups in order of their newest change, the newest first."""
+
+    def count(self) -> int:
+        """How many there are."""
+
+    def added(self, group_id: str, task_id: str, state: str, at: str) -> None:
+        """Count a new task of the group, in that state."""
+
+    def moved(self, group_id: str, origin: str, target: str, at: str) -> None:
+        """Count that a task of the group has changed its state; a deleted one leaves the group."""
+
+    def tasks(self, group_id: str) -> list[str]:
+        """Ids of the group's tasks, oldest first, without deleted ones."""
 
 
 class Rows(Protocol):
@@ -256,8 +293,20 @@ class Rows(Protocol):
         """The history."""
 
     @property
+    def groups(self) -> GroupRows:
+        """Chat sessions."""
+
+    @property
     def handoffs(self) -> HandoffRows:
         """What was handed over."""
+
+    @property
+    def workflows(self) -> WorkflowRows:
+        """The states of workflow runs."""
+
+    @property
+    def queue(self) -> QueueRows:
+        """Workflows that wait for their turn."""
 
 
 class Ledger(Protocol):

@@ -36,12 +36,16 @@ class TaskRows(Protocol):
         owner: str | None = None,
         limit: int | None = None,
         after: int = 0,
+        before: int | None = None,
     ) -> list[Task]:
-        """Tasks in order of creation; `states` none means all but deleted ones, `after` is an `n` to go on from."""
+        """Tasks in order of creation; `states` none means all but deleted ones, `after` is an `n` to go on from.
+
+        With `before`, an `n`, the newest below it come first.
+        """
 
     def next_ready(self, member: str, *, shell: bool | None, now: str) -> Task | None:
         """The ready task that `member` should take: most urgent, then oldest. `shell`: only tasks with (or without)
-        a command of their own."""
+        a command of their own. One that waits in the queue of workflows is passed over."""
 
     def ready(self, limit: int) -> list[Task]:
         """The ready queue in its order."""
@@ -54,6 +58,12 @@ class TaskRows(Protocol):
 
     def verifying(self) -> list[Task]:
         """Tasks whose verify is under way, or was when its process ended."""
+
+    def merging(self) -> list[Task]:
+        """Tasks whose branch waits for its merge or is being merged, or was when the process ended."""
+
+    def worktrees(self) -> list[Task]:
+        """Tasks that were begun in a worktree of their own, whatever their state; also where that is gone by now."""
 
     def current(self) -> dict[str, str]:
         """For each owner the task in progress it took last."""

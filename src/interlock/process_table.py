@@ -59,7 +59,8 @@ def marked(pids: Iterable[int], marker: str) -> set[int]:
     """
     if not PROC:
         return _ps_marked(marker).intersection(pids)
-    needle = b"\0" + os.fsencode(marker) + b"\0"
+    # A marker that ends with "=" is a variable of any value.
+    needle = b"\0" + os.fsencode(marker) + (b"" if marker.endswith("=") else b"\0")
     found = set()
     for pid in pids:
         try:
@@ -132,7 +133,7 @@ def _ps_marked(marker: str) -> set[int]:
     found = set()
     for line in _run("ps", *which, "-o", "pid=,command=").splitlines():
         pid, *words = line.split()
-        if marker in words:
+        if marker in words or (marker.endswith("=") and any(word.startswith(marker) for word in words)):
             found.add(int(pid))
     return found
 

@@ -77,7 +77,7 @@ def take(act: Act, *, program: str, session: str, process: str, name: str, alive
             _end(act, other, old)
     if not fresh and team.session_known(member, session):
         team.begin_session(member, session, act.at, process, program)
-    joined = begin(act.rows, Caller(member, session, None, FACE, process, program), act.home, act.clock)
+    joined = begin(act.rows, Caller(member, session, None, FACE, process, program=program), act.home, act.clock)
     joined.topics = act.topics
     for other, old, _, ended in before:
         if (other, old) != (member, session):

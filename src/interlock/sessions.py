@@ -8,7 +8,7 @@ and never acknowledged is then offered again, marked as redelivered (decision 5)
 from __future__ import annotations
 
 from interlock.clock import iso
-from interlock.errors import MemberNotFound
+from interlock.errors import Forbidden, MemberNotFound
 from interlock.model.names import HUMAN, LEAD, PERSON_KEY, SESSION_KEY_LIMIT, SYSTEM, check_text
 
 TYPE_CHECKING = False
@@ -26,9 +26,9 @@ RUN_SESSION = "run:"
 
 class Caller:
     """What a face knows of who is calling. `run` is the number of the run it works on, where it knows one; `program`
-    the kind of a program that joined."""
+    the kind of a program that joined. A `person` gets a place in the team with the first act, as `human` does."""
 
-    __slots__ = ("face", "name", "process", "program", "run", "session")
+    __slots__ = ("face", "name", "person", "process", "program", "run", "session")
 
     def __init__(
         self,
@@ -37,8 +37,10 @@ class Caller:
         run: int | None = None,
         face: str = "python",
         process: str | None = None,
+        person: bool = False,
         program: str | None = None,
     ) -> None:
+        self.person = person
         self.name = name
         self.session = session
         self.run = run
@@ -119,17 +121,20 @@ def begin(rows: Rows, caller: Caller, settings: Settings, clock: Clock, *, ackno
 
     Raises:
         MemberNotFound: nobody of that name.
+        Forbidden: a person has the name of a member, as whom a person must not act.
     """
     act = Act(rows, caller, settings, clock)
     if caller.name == SYSTEM:
         return act
     found = rows.team.address(caller.name)
-    if found is None and caller.name == HUMAN:
-        add_person(act, HUMAN)
-        found = rows.team.address(HUMAN)
+    if found is None and (caller.person or caller.name == HUMAN):
+        add_person(act, caller.name)
+        found = rows.team.address(caller.name)
     if found is None:
         raise unknown_member(rows, caller.name)
     act.name, _, act.role, _ = found
+    if caller.person and act.role != "person":
+        raise Forbidden(f"{act.name} is a member of this team, and you come in as a person.", member=act.name)
     act.session = caller.session or f"cli:{act.name}"
     if not rows.team.session_known(act.name, act.session):
         open_session(act)
@@ -168,6 +173,9 @@ def add_person(act: Act, name: str) -> None:
     """Give a person a place for mail; people are in the table of members, but are not members."""
     from interlock.model.team import Member
 
+    taken = act.rows.team.inbox_taken(name)
+    if taken is not None:
+        raise Forbidden(f"{name!r} collides with the inbox of {taken}: come in under another name.", member=name)
     person = Member(
         name=name,
         session_key=f"{PERSON_KEY}{name}",

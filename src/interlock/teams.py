@@ -140,7 +140,7 @@ def remove(act: Act, name: str, *, running: bool, reason: str = "removed") -> li
             act.topics.add("tasks")
     act.rows.team.remove_member(name)
     for task in waiting:
-        if task.state == "review" and task.review == name and task.verifying is None:
+        if task.state == "review" and task.review == name and not task.under_way:
             ask_reviewer(act, task)
     act.event("member.removed", name=name, reason=reason)
     act.topics.add("members")

@@ -182,6 +182,8 @@ def test_a_program_that_is_missing_is_named(place: Place) -> None:
 class Broken:
     """An executor with a bug."""
 
+    variables = ()
+
     def start(self, job: Job) -> Execution:
         """Fails in a way nobody thought of."""
         raise ZeroDivisionError("a bug")
@@ -291,7 +293,7 @@ def test_an_agent_that_blocks_its_task_leaves_it_to_a_person_and_frees_its_place
     place.stage({"one": {"subject": "One"}, "two": {"run": "true"}}, {"ada": SHELL, "bob": bob}, parallel=1)
     assert place.drive(parallel=1) == "finished"
     assert place.states() == {"one": "blocked", "two": "done"}
-    (need,) = place.needs("blocked")
+    (need,) = place.needs("clarification")
     assert "which colour?" in need["text"]
     assert [run.outcome for run in place.team.runs("one")] == ["blocked"]
     place.team.unblock("one")
@@ -547,8 +549,8 @@ def test_a_team_without_agents_cannot_be_driven(place: Place) -> None:
 
 
 def test_an_agent_that_this_version_cannot_run_is_refused_before_anything_is_made(place: Place) -> None:
-    with pytest.raises(AgentError, match="bob is a 'claude' agent"):
-        place.stage({"one": {"subject": "One"}}, {"bob": {"agent": "claude"}})
+    with pytest.raises(AgentError, match="bob is a 'claud' agent, which nobody knows here"):
+        place.stage({"one": {"subject": "One"}}, {"bob": {"agent": "claud"}})
     assert place.home.teams() == []
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from interlock.client import Home, Team
 from interlock.errors import InterlockError
-from interlock.model.task import MOVES
+from interlock.model.task import MOVES, WAITING
 from interlock.protocol.payloads import OUTCOMES
 from tests.behaviours.speech import ack, completion, handoff, message, since, update
 
@@ -91,7 +91,10 @@ class Storm:
             assert len(running) == (task.state in ("in-progress", "blocked") and task.owner is not None)
             if task.state == "review" and task.review != "bob":
                 assert task.id in questions
-        assert questions <= {task.id for task in self.team.tasks(status="review")}
+            if task.state in WAITING:
+                (question,) = [one for one in self.team.questions() if one.task_id == task.id]
+                assert task.question is not None and str(task.output).endswith(question.text)
+        assert questions <= {task.id for task in self.team.tasks() if task.state in (*WAITING, "review")}
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -316,7 +316,8 @@ def test_a_blocked_task_goes_on_with_its_owner_or_back_to_the_queue(team: Team) 
     head = team.events()[1]
     team.block(task.id, reason="no key", by="ada")
     assert team.events()[1] == head, "again it changes nothing"
-    assert team.block(task.id, reason="no account either", by="ada").output == "no account either"
+    assert str(team.block(task.id, reason="no account either", by="ada").output).startswith("no account either\n\n")
+    assert len(team.questions()) == 1, "the question about the old reason is withdrawn"
     assert team.unblock(task.id, by="ada").state == "in-progress"
     team.block(task.id, reason="no key", by="ada")
     freed = team.unblock(task.id, by="lead")

@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from interlock import questions
 from interlock.ledger import Rows
 from interlock.model.names import HUMAN
 from interlock.model.task import FINAL, HELD, STATES, Run, Task
 from interlock.sessions import Act
-from interlock.tasks.transition import end_run, settle_queue, withdraw_questions
+from interlock.tasks.transition import end_run, settle_queue
 
 AT_ONCE = 1000
 
@@ -34,6 +35,7 @@ def faults(rows: Rows) -> list[Fault]:
         *_dependencies(rows),
         *_runs(rows),
         *_people(rows),
+        *_merges(rows),
         *_questions(rows),
         *_history(rows),
     ]
@@ -143,6 +145,8 @@ def _runs(rows: Rows) -> Iterator[Fault]:
     for task_id, runs in opened.items():
         task = rows.tasks.get(task_id)
         for run in runs:
+            if task is not None and task.state in ("ready", "backlog") and task.reserved == run.member:
+                continue  # answered, and kept for the session that asked
             if task is None or task.state not in HELD or run.number != task.run:
                 state = f"is {task.state} in run {task.run}" if task else "does not exist"
                 yield Fault(f"Run {run.id} is open, but its task {state}.", _close(run))
@@ -186,6 +190,22 @@ def _people(rows: Rows) -> Iterator[Fault]:
             yield Fault(f"{task.id} is reserved for {task.reserved_for}, who is no member: {verb}.", level="warning")
 
 
+def _merges(rows: Rows) -> Iterator[Fault]:
+    under_way = []
+    for task in every_task(rows):
+        if task.merging is None:
+            continue
+        if task.state != "review" or task.worktree is None:
+            yield Fault(
+                f"{task.id} is {task.state}, but is listed for a merge.",
+                lambda act, task=task: act.rows.tasks.update(task, merging=None, updated_at=act.at),  # type: ignore[misc]
+            )
+        elif task.merging["stage"] == "merging":
+            under_way.append(task.id)
+    if len(under_way) > 1:
+        yield Fault(f"{', '.join(under_way)} are being merged at once; `interlock scheduler poll` goes on with one.")
+
+
 def _questions(rows: Rows) -> Iterator[Fault]:
     asked = set()
     for question in rows.questions.open():
@@ -199,7 +219,7 @@ def _questions(rows: Rows) -> Iterator[Fault]:
             )
     for task in rows.tasks.select(states=["review"]):
         nobody = task.review in (None, "none", HUMAN)
-        if nobody and task.verifying is None and task.id not in asked:
+        if nobody and not task.under_way and task.id not in asked:
             yield Fault(
                 f"{task.id} is in review and nobody was asked: `interlock task approve {task.id}`, or `reject`.",
                 level="warning",
@@ -207,7 +227,7 @@ def _questions(rows: Rows) -> Iterator[Fault]:
 
 
 def _withdraw(task: Task) -> Callable[[Act], None]:
-    return lambda act: withdraw_questions(act, task, f"the task is {task.state}")
+    return lambda act: questions.withdraw(act, task, f"the task is {task.state}")
 
 
 def _history(rows: Rows) -> Iterator[Fault]:

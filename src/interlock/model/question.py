@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 KINDS = ("clarification", "review", "menu", "checkpoint", "permission", "limit", "merge", "escalation")
+GUARDED = frozenset({"permission", "checkpoint", "limit", "merge"})
+"""Kinds that only a person may answer, on the page or at a terminal, and never from inside a run."""
 
 
 @dataclass(slots=True)
 class Question:
-    """One question about one task. `state` is open, answered or withdrawn."""
+    """One question about one task. `state` is open, answered or withdrawn.
+
+    `held`: the session `session` lives and waits, and the answer continues its run `run`; parked otherwise. `key`, of
+    the asker's choosing, makes asking again answer the same question. `reversible`: nobody minds when a time-out takes
+    the default. `data` is what the asker needs to make sense of the answer.
+    """
 
     id: str
     task_id: str
@@ -26,6 +33,14 @@ class Question:
     answer: str | None
     answered_by: str | None
     answered_at: str | None
+    key: str | None = None
+    reversible: bool = False
+    session: str | None = None
+    run: int | None = None
+    data: dict[str, Any] = field(default_factory=dict)
+    answered_face: str | None = None
+    answered_session: str | None = None
+    reminded_at: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The contract's shape."""
@@ -39,4 +54,15 @@ class Question:
             "context": self.context,
             "asked_at": self.asked_at,
             "held": self.held,
+        }
+
+    def exchange(self) -> dict[str, Any]:
+        """The question with what came of it, for the conversation of its task."""
+        return {
+            **self.as_dict(),
+            "asked_by": self.asked_by,
+            "state": self.state,
+            "answer": self.answer,
+            "answered_by": self.answered_by,
+            "answered_at": self.answered_at,
         }

@@ -25,6 +25,8 @@ STATES = tuple(MOVES)
 FINAL = frozenset(state for state, onward in MOVES.items() if not onward)
 HELD = frozenset({"in-progress", "awaiting-response", "blocked", "review"})
 """States in which a task has an owner."""
+WAITING = frozenset({"awaiting-response", "blocked"})
+"""States in which a task waits for a person's answer."""
 BROKEN = frozenset({"deleted", "cancelled", "deadletter"})
 """States of a blocker that will not unblock anybody by itself (decision 8)."""
 
@@ -109,6 +111,10 @@ class Task:
     updated_at: str
     claimed_at: str | None
     completed_at: str | None
+    merging: dict[str, Any] | None = None
+    """Its branch waits for its merge, or is being merged: stage, since, held, process (see `tasks.merge`)."""
+    worktree: dict[str, Any] | None = None
+    """Where its work lies: path, directory, branch, base and head (commits), returned, merged (the merge commit)."""
     blocked_by: list[str] = field(default_factory=list)
     blocks: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -118,6 +124,11 @@ class Task:
     def status(self) -> str:
         """The word team members use for the state."""
         return STATUS[self.state]
+
+    @property
+    def under_way(self) -> bool:
+        """Whether Interlock itself has it in hand: its verify runs, or its merge does or is about to."""
+        return self.verifying is not None or self.merging is not None
 
     @property
     def run_id(self) -> str | None:
@@ -162,6 +173,7 @@ class Task:
             "question": self.question,
             "output": self.output,
             "context": self.context,
+            "worktree": self.worktree,
             "created_at": self.created_at,
             "updated_at": self.updated_at,
             "claimed_at": self.claimed_at,

@@ -60,7 +60,7 @@ def handle_completion(act: Act, incoming: Incoming) -> Handled:
     envelope = incoming.envelope
     payload: CompletionReport = envelope.payload
     task = existing(act, envelope.task_id)
-    reviewer = task.review if task.state == "review" and task.verifying is None else None
+    reviewer = task.review if task.state == "review" and not task.under_way else None
     if reviewer is not None and member_named(act, envelope.from_agent) == reviewer != task.owner:
         return _verdict(act, envelope, task, payload)
     name = sender(act, envelope, task.owner)
@@ -124,7 +124,7 @@ def apply(act: Act, task: Task, run: Run | None, fields: dict[str, Any], author:
     homeless = task.owner is None and path[:1] != ["blocked"]
     mark = digest(fields)
     moved = [] if run is None else run.seen.get(MOVED, [])
-    if task.verifying is not None or homeless or not path or not may_go(task.state, path) or mark in moved:
+    if task.under_way or homeless or not path or not may_go(task.state, path) or mark in moved:
         return False
     if run is not None:
         act.rows.runs.update(run, seen={**run.seen, MOVED: [*moved[1 - CONTENTS_KEPT :], mark]})
@@ -143,9 +143,10 @@ def apply(act: Act, task: Task, run: Run | None, fields: dict[str, Any], author:
     return True
 
 
-def stop(act: Act, task: Task, reason: str, output: str) -> None:
-    """Take the task to blocked; whoever holds it goes on holding it, in the run it had."""
+def stop(act: Act, task: Task, reason: str, output: str, *, cause: str | None = None) -> None:
+    """Take the task to blocked, or, where its type must not be, to await a response; whoever holds it goes on holding
+    it, in the run it had. `cause`: see `transition.move`."""
     if task.state == "review":
         reopen_run(act, task)
-    move(act, task, "blocked", reason=reason, output=output)
-    act.event("task.blocked", task.id, reason=output)
+    move(act, task, "blocked", reason=reason, output=output, cause=cause)
+    act.event("task.blocked", task.id, reason=output or reason)

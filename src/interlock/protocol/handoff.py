@@ -98,7 +98,7 @@ def handle_rejected(act: Act, incoming: Incoming) -> Handled:
     if child.assignee == name and child.owner != name:
         act.rows.tasks.update(child, assignee=None, updated_at=act.at)
         act.event("task.assigned", child.id, assignee=None)
-    moves = child.state != "blocked" and child.verifying is None and may_go(child.state, ["blocked"])
+    moves = child.state != "blocked" and not child.under_way and may_go(child.state, ["blocked"])
     if moves:
         stop(act, child, f"handoff rejected: {said}"[:REASON_CHARS], f"{name} rejected the handoff: {said}")
     act.event(

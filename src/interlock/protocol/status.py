@@ -6,6 +6,7 @@ A status is `in-progress`, `blocked` or `review`; whatever else, and any step ba
 
 from __future__ import annotations
 
+from interlock import questions
 from interlock.errors import InterlockError
 from interlock.model.task import HELD, Task
 from interlock.protocol.authority import Refused, existing, not_stale, same_task, sender
@@ -15,7 +16,7 @@ from interlock.protocol.payloads import StatusUpdate
 from interlock.sessions import Act
 from interlock.tasks import finish
 from interlock.tasks.claim import claim
-from interlock.tasks.transition import move, reopen_run, withdraw_questions
+from interlock.tasks.transition import move, reopen_run
 
 FROM = {
     "in-progress": ("ready", "backlog", "awaiting-response", "blocked"),
@@ -56,7 +57,7 @@ def _check_step(act: Act, task: Task, status: str, name: str) -> None:
         )
     unowned = task.owner is None and status != "blocked"
     claims = status == "in-progress" and task.state in ("ready", "backlog") and name == act.name
-    if task.state not in FROM[status] or task.verifying is not None or (unowned and not claims):
+    if task.state not in FROM[status] or task.under_way or (unowned and not claims):
         raise Refused(
             "invalid_transition",
             f"{task.id} is {task.state}; that it is {status} is no step forward from there",
@@ -72,7 +73,7 @@ def _step(act: Act, task: Task, status: str, said: str | None) -> None:
         finish.to_review(act, task, "needs_review", reason, {})
     elif task.state in HELD:
         # The agent found its own way out.
-        withdraw_questions(act, task, reason)
+        questions.withdraw(act, task, reason)
         reopen_run(act, task)
         move(act, task, "in-progress", reason=reason)
     else:

@@ -7,7 +7,7 @@ from typing import Any
 
 from interlock.model.names import HUMAN
 from interlock.model.question import Question
-from interlock.model.task import BROKEN, Task
+from interlock.model.task import BROKEN, WAITING, Task
 from interlock.model.team import Member
 from interlock.tasks.review import reviewer_of
 from interlock.views import complete
@@ -28,14 +28,19 @@ def needs_me(rows: Rows) -> list[dict[str, Any]]:
     people = {member.name: member for member in rows.team.members()}
     questions = rows.questions.open()
     found = [
-        {"kind": question.kind, "task_id": question.task_id, "text": question.text, "verb": _answer_verb(question)}
+        {
+            "kind": question.kind,
+            "task_id": question.task_id,
+            "text": _asked(rows, question),
+            "verb": _answer_verb(question),
+        }
         for question in questions
     ]
     asked = {question.task_id for question in questions}
     for task in rows.tasks.select(states=["review"]):
-        if task.verifying is None and task.id not in asked and reviewer_of(rows, task) is None:
+        if not task.under_way and task.id not in asked and reviewer_of(rows, task) is None:
             found.append(_need("review", task, f"waits for review by {task.review or HUMAN}", "approve"))
-    for task in rows.tasks.select(states=["blocked", "awaiting-response"]):
+    for task in rows.tasks.select(states=WAITING):
         if task.id not in asked:
             found.append(_need("blocked", task, first_line(task.output) or "it is blocked", "unblock"))
     for task in rows.tasks.select(states=["deadletter"]):
@@ -122,6 +127,15 @@ def _need(kind: str, task: Task, text: str, verb: str) -> dict[str, Any]:
         "text": f"{task.subject}: {text}",
         "verb": f"interlock task {verb} {task.id}",
     }
+
+
+def _asked(rows: Rows, question: Question) -> str:
+    """The question, after what the task stopped for."""
+    task = rows.tasks.get(question.task_id)
+    output = (task.output or "") if task is not None and task.state in WAITING else ""
+    led = output.removesuffix(question.text) if output.endswith(question.text) else ""
+    asked = first_line(question.text)
+    return f"{first_line(led)} {asked}" if led.strip() else asked
 
 
 def _answer_verb(question: Question) -> str:

@@ -20,6 +20,9 @@ from interlock.runner.prompt import prompt_for, review_prompt
 from interlock.sessions import Caller
 from interlock.workspace import Workspace
 
+TOLD = ("clarification", "menu", "checkpoint", "limit")
+"""The kinds of questions whose answers an agent reads at the beginning of a new run."""
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -49,8 +52,10 @@ class Assignment:
     turn_ended: bool = False
 
 
-def prepare(workspace: Workspace, member: Member, task: Task, caller: Caller, terms: Terms) -> Assignment:
-    """Everything for the run of `task` that `caller` has just claimed.
+def prepare(
+    workspace: Workspace, member: Member, task: Task, caller: Caller, terms: Terms, needed: tuple[str, ...] = ()
+) -> Assignment:
+    """Everything for the run of `task` that `caller` has just claimed; `needed` are the executor's `variables`.
 
     Raises:
         InvalidRequest: a variable that the plan names is Interlock's own.
@@ -59,7 +64,8 @@ def prepare(workspace: Workspace, member: Member, task: Task, caller: Caller, te
     token = session_token(session) or os.urandom(16).hex()
     with workspace.ledger.snapshot() as rows:
         settings = workspace.settings(rows)
-        names = variables(rows, task, member.name)
+        names = [*variables(rows, task, member.name), *needed]
+        asked = [one for one in rows.questions.of_task(task.id) if one.state == "answered" and one.kind in TOLD]
     own = {
         "INTERLOCK_HOME": terms.home,
         "INTERLOCK_TEAM": workspace.name,
@@ -72,14 +78,14 @@ def prepare(workspace: Workspace, member: Member, task: Task, caller: Caller, te
     environment, hidden = allowed_environment(os.environ, names=names, extra=own)
     environment["PATH"] = os.pathsep.join([terms.bin, environment.get("PATH", os.defpath)])
     mail = [] if member.agent == "shell" else _mail(workspace, caller, terms)
-    write = review_prompt if task.state == "review" else prompt_for
+    told = [message for message in mail if message.type != "task_assignment"]
     job = Job(
         team=workspace.name,
         task_id=task.id,
         run_id=str(task.run_id),
         member=member.name,
         session_id=session,
-        prompt=write(task, [message for message in mail if message.type != "task_assignment"]),
+        prompt=review_prompt(task, told) if task.state == "review" else prompt_for(task, told, asked),
         command=task.command,
         workdir=terms.workdir,
         environment=environment,
@@ -90,6 +96,8 @@ def prepare(workspace: Workspace, member: Member, task: Task, caller: Caller, te
         secrets=hidden,
         model=member.model,
         mcp=() if member.agent == "shell" else (our_server(workspace.name, member.name, terms.bin, own),),
+        kind=task.type,
+        data=task.metadata,
     )
     return Assignment(job, token, [message.n for message in mail])
 

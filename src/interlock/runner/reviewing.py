@@ -7,13 +7,12 @@ else it says, or however it ends, is no verdict: silence never approves.
 
 from __future__ import annotations
 
-import json
-
 from interlock.errors import InvalidRequest
 from interlock.executor import Result
 from interlock.model.task import Task
 from interlock.output import plain
 from interlock.questions import review_answer
+from interlock.runner import outcome
 from interlock.runner.hearing import without_messages
 from interlock.sessions import Act, Caller
 from interlock.tasks import finish, review
@@ -61,22 +60,12 @@ def read(output: str) -> tuple[bool, str] | None:
     """(approved, findings) of the last line that says anything; null where that is no verdict."""
     text = without_messages(plain(output))
     last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
-    if last.startswith("{"):
-        return _of_json(last)
+    said = outcome.read(last)
+    if said is not None:
+        if said.status == "COMPLETE":
+            return True, ""
+        return (False, said.output) if said.status == "INCOMPLETE" and said.output else None
     try:
         return review_answer(last.strip("`*. "))
     except InvalidRequest:
         return None
-
-
-def _of_json(line: str) -> tuple[bool, str] | None:
-    try:
-        said = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    output = said.get("output") if isinstance(said, dict) else None
-    if not isinstance(said, dict) or said.get("status") not in ("COMPLETE", "INCOMPLETE"):
-        return None
-    if said["status"] == "COMPLETE":
-        return True, ""
-    return (False, output.strip()) if isinstance(output, str) and output.strip() else None

@@ -8,12 +8,12 @@ program that ended well is finished, anything else is a failed attempt (decision
 from __future__ import annotations
 
 from interlock.executor import Result
-from interlock.model.task import Task
+from interlock.model.task import WAITING, Task
 from interlock.output import plain
 from interlock.protocol.completion import digest, record
 from interlock.protocol.dropped import adopt
 from interlock.protocol.session_end import apply_recorded
-from interlock.runner import reviewing
+from interlock.runner import outcome, reviewing
 from interlock.runner.hearing import without_messages
 from interlock.runner.lifesigns import lives
 from interlock.sessions import Act, Caller
@@ -58,10 +58,11 @@ def settle(workspace: Workspace, task: Task, caller: Caller, result: Result, *, 
     with workspace.act(caller, acknowledge=False) as act:
         current = find(act.rows, task.id)
         if current.run == task.run and current.owner is None:
+            answered(act, current)
             finish.given_back(act, current)
         if current.run != task.run or current.owner != caller.name:
             return None  # Taken from it, given back by it, or done.
-        if current.state in ("blocked", "awaiting-response"):
+        if current.state in WAITING:
             end_run(act, current, current.state, "its program has ended")
             return None
         if current.state != "in-progress":
@@ -69,6 +70,11 @@ def settle(workspace: Workspace, task: Task, caller: Caller, result: Result, *, 
             ours = current.verifying is not None and current.verifying.get("process") == verifier
             return current if ours else None
         tail = without_messages(plain(result.output))[-OUTPUT_TAIL:].strip()
+        said = outcome.read(tail) if result.status not in GIVEN_BACK and current.command is None else None
+        if said is not None:
+            _report(act, current, said.output or None)
+            current = outcome.apply(act, current, said, verifier)
+            return current if current.verifying is not None else None
         if result.status == "ended":
             summary = _last_lines(tail) or None
             _report(act, current, summary)
@@ -77,6 +83,15 @@ def settle(workspace: Workspace, task: Task, caller: Caller, result: Result, *, 
         pause = CAPACITY_PAUSE if result.status == "capacity" else 0.0
         finish.fail(act, current, reason(result), counts=counts, output=tail or None, pause=pause)
         return None
+
+
+def answered(act: Act, task: Task) -> None:
+    """Its question was answered while its program was about to end: the answer begins a new run, without delay."""
+    run = act.rows.runs.get(task.id, task.run) if task.run else None
+    if run is not None and run.ended_at is None and task.state in ("ready", "backlog"):
+        end_run(act, task, "awaiting-response", "its program has ended")
+        act.rows.tasks.update(task, not_before=None, reserved=None, updated_at=act.at)
+        act.topics.add("tasks")
 
 
 def _report(act: Act, task: Task, summary: str | None) -> None:

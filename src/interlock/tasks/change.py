@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from interlock import questions
 from interlock.errors import Forbidden, InvalidRequest, InvalidTransition
 from interlock.mailbox import notify
+from interlock.model.guard import one_question
 from interlock.model.names import check_text
-from interlock.model.task import FINAL, HELD, STATES, Task, states_named
+from interlock.model.task import FINAL, HELD, STATES, WAITING, Task, states_named
 from interlock.sessions import Act
 from interlock.tasks.claim import claim, must_hold, refuse_stale
 from interlock.tasks.create import check_fields, member_named
 from interlock.tasks.finish import ask_reviewer, check_reason, complete
-from interlock.tasks.transition import end_run, illegal, move, reopen_run, waiting_state, withdraw_questions
+from interlock.tasks.transition import ask_anew, end_run, illegal, may_be_blocked, move, reopen_run, waiting_state
 
 GATES = ("review", "verify", "command")
 """What decides whether work is good enough, or what is run; not for who merely does the work to change."""
@@ -94,7 +96,7 @@ def block(act: Act, task: Task, reason: str) -> Task:
         InvalidTransition: the task is finished, in deadletter, or in review, where its work is done.
     """
     check_reason(reason, "block")
-    if task.state == "blocked" and task.output == reason:
+    if task.state in WAITING and task.output == one_question(reason, type=task.type).output:
         return task
     if task.state in HELD and task.owner is not None:
         must_hold(act, task)
@@ -102,9 +104,8 @@ def block(act: Act, task: Task, reason: str) -> Task:
         _must_lead_or_hold(act, task, "block")
     if task.state == "review":
         raise illegal(task, "is in review and cannot be blocked")
-    if task.state == "blocked":
-        act.rows.tasks.update(task, output=reason, updated_at=act.at)
-        act.topics.add("tasks")
+    if task.state in WAITING:
+        ask_anew(act, task, reason)
     else:
         move(act, task, "blocked", reason=reason, output=reason)
     act.event("task.blocked", task.id, reason=reason)
@@ -113,7 +114,7 @@ def block(act: Act, task: Task, reason: str) -> Task:
 
 def unblock(act: Act, task: Task) -> Task:
     """The reason is gone. The owner goes on with its run; anybody else puts the task back into the queue."""
-    if task.state != "blocked":
+    if task.state not in WAITING:
         raise illegal(task, "is not blocked")
     if task.owner == act.name:
         must_hold(act, task)
@@ -122,7 +123,7 @@ def unblock(act: Act, task: Task) -> Task:
     else:
         _must_lead_or_hold(act, task, "unblock")
         owner = task.owner
-        end_run(act, task, "blocked")
+        end_run(act, task, task.state)
         move(act, task, waiting_state(task), reason="unblocked")
         notify(act, owner, f"{task.id} is no longer blocked and back in the queue.", summary="unblocked")
     act.event("task.unblocked", task.id)
@@ -213,10 +214,15 @@ def _edit(act: Act, task: Task, fields: dict[str, Any]) -> None:
         )
     checked = check_fields(act, **{name: value for name, value in fields.items() if name != "plan_digest"})
     act.rows.tasks.update(task, updated_at=act.at, **{**fields, **checked})
+    queued = act.rows.queue.get(task.id) if task.type == "WORKFLOW" and "priority" in fields else None
+    if queued is not None:
+        act.rows.queue.update(queued, priority=task.priority)
     act.event("task.updated", task.id, fields=sorted(fields))
     act.topics.add("tasks")
-    if "review" in fields and task.state == "review" and task.verifying is None:
-        withdraw_questions(act, task, "somebody else reviews it now")
+    if task.state == "blocked" and not may_be_blocked(act, task.type):
+        move(act, task, "awaiting-response", reason=f"a task of type {task.type} is not blocked")
+    if "review" in fields and task.state == "review" and not task.under_way:
+        questions.withdraw(act, task, "somebody else reviews it now")
         ask_reviewer(act, task)
 
 

@@ -94,6 +94,8 @@ def create(
         **fields,
     )
     act.rows.tasks.insert(task)
+    if group_id is not None:
+        act.rows.groups.added(group_id, task.id, task.state, act.at)
     for blocker in blockers:
         act.rows.graph.add(blocker.id, task.id)
     act.event("task.created", task.id, state=task.state, blocked_by=[blocker.id for blocker in blockers])

@@ -4,22 +4,23 @@
          ^                      │                                     │
          └──(verify fails)──────┘<───────────── reject ───────────────┘
 
-A task with `verify` is done only when Interlock itself has run that command and it succeeded. Every stay in review
-has somebody: the verify under way, the member named by `review`, or a human with a question.
+A task with `verify` is done only when Interlock itself has run that command and it succeeded; one that was done in a
+worktree of its own, when its branch is merged as well (see `merge`). Every stay in review has somebody: the verify or
+merge under way, the member named by `review`, or a human with a question.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from interlock import questions
 from interlock.errors import Forbidden, InvalidRequest
 from interlock.mailbox import notify
 from interlock.model.names import HUMAN, check_text
-from interlock.model.question import Question
 from interlock.model.task import Task
 from interlock.sessions import Act
 from interlock.tasks.claim import must_hold, open_run
-from interlock.tasks.transition import end_run, illegal, move, reopen_run, waiting_state, withdraw_questions
+from interlock.tasks.transition import end_run, illegal, move, reopen_run, waiting_state
 
 SUMMARY_LIMIT = 10_000
 LONGEST_DELAY = 3600.0
@@ -60,7 +61,7 @@ def finished(act: Act, task: Task, verifier: str | None, changes: dict[str, Any]
     # Where it had ended with less than a whole result, its run goes on while we look at the whole one.
     reopen_run(act, task)
     if task.state == "review":
-        withdraw_questions(act, task, "reported as done")
+        questions.withdraw(act, task, "reported as done")
         act.rows.tasks.update(task, verifying=state, updated_at=act.at, **changes)
         act.topics.add("tasks")
     else:
@@ -101,7 +102,7 @@ def verified(act: Act, task: Task, evidence: dict[str, Any], *, run: int, verifi
         return _settle(act, task, {"evidence": evidence, "verifying": None, "findings": None})
     rounds = task.rounds + 1
     findings = _findings(evidence)
-    changes = {"evidence": evidence, "verifying": None, "findings": findings, "rounds": rounds}
+    changes: dict[str, Any] = {"evidence": evidence, "verifying": None, "findings": findings, "rounds": rounds}
     limit = act.settings.get("verify_rounds")
     if rounds >= limit:
         end_run(act, task, "failed", "verify failed")
@@ -128,7 +129,7 @@ def approve(act: Act, task: Task, summary: str | None = None) -> Task:
     _must_review(act, task)
     answer_review(act, task, summary or "approve")
     act.event("task.approved", task.id, by=act.name, session=act.session)
-    _done(act, task, f"approved by {act.name}", {})
+    _finish(act, task, f"approved by {act.name}", {})
     return task
 
 
@@ -144,11 +145,18 @@ def reject(act: Act, task: Task, reason: str, *, author_lives: bool) -> Task:
     answer_review(act, task, f"changes: {reason}")
     act.event("task.rejected", task.id, reason=reason)
     _log(act, task, f"Changes requested: {reason}")
-    author, session = task.owner, task.session
+    author = task.owner
     end_run(act, task, "rejected", reason)
-    move(
-        act, task, "in-progress", reason=f"changes requested by {act.name}", run=task.run + 1, findings=reason, rounds=0
-    )
+    back_to_author(act, task, f"changes requested by {act.name}", {"findings": reason}, author_lives=author_lives)
+    notify(act, author, f"Changes are asked for on {task.id}: {reason}", summary="changes requested")
+    return task
+
+
+def back_to_author(act: Act, task: Task, reason: str, changes: dict[str, Any], *, author_lives: bool) -> None:
+    """Give a task in review, whose run has ended, to its author in a new run; where the author has no living session,
+    on to the queue, reserved for the author, or, where the author has left, for anybody."""
+    author, session = task.owner, task.session
+    move(act, task, "in-progress", reason=reason, run=task.run + 1, rounds=0, **changes)
     open_run(act, task, None)
     act.event("task.claimed", task.id, owner=author, run=task.run_id, session=session, forced=False)
     if act.rows.team.member(str(author)) is None:
@@ -157,8 +165,6 @@ def reject(act: Act, task: Task, reason: str, *, author_lives: bool) -> Task:
     elif not author_lives:
         end_run(act, task, "released", "no session of the author lives")
         move(act, task, waiting_state(task), reason=f"waits for {author}", reserved=author)
-    notify(act, author, f"Changes are asked for on {task.id}: {reason}", summary="changes requested")
-    return task
 
 
 def fail(
@@ -232,17 +238,13 @@ def answer_review(act: Act, task: Task, answer: str) -> None:
     """Close the task's review question with this answer."""
     for question in act.rows.questions.open(task.id):
         if question.kind == "review":
-            act.rows.questions.update(
-                question, state="answered", answer=answer, answered_by=act.name, answered_at=act.at
-            )
-            act.event("question.answered", task.id, id=question.id, answer=answer, face=act.face)
-            act.topics.add("questions")
+            questions.close(act, question, answer)
 
 
 def _settle(act: Act, task: Task, changes: dict[str, Any]) -> Task:
     """What follows once the work is reported and verified: done, or on to whoever reviews."""
     if task.review in (None, "none"):
-        _done(act, task, "completed", changes)
+        _finish(act, task, "completed", changes)
         return task
     return to_review(act, task, "done", f"review by {task.review}", changes)
 
@@ -270,7 +272,30 @@ def ask_reviewer(act: Act, task: Task) -> None:
         )  # fmt: skip
 
 
-def _done(act: Act, task: Task, reason: str, changes: dict[str, Any]) -> None:
+def _finish(act: Act, task: Task, reason: str, changes: dict[str, Any]) -> None:
+    """Nothing more is to be said about the work: done; or, where it lies in a worktree, on to its merge."""
+    if task.worktree is None:
+        done(act, task, reason, changes)
+    else:
+        wait_for_merge(act, task, changes)
+
+
+def wait_for_merge(act: Act, task: Task, changes: dict[str, Any]) -> None:
+    """Queue the task's branch for its merge. `held` is the process that may still be busy with its program."""
+    run = act.rows.runs.get(task.id, task.run)
+    end_run(act, task, "done")
+    questions.withdraw(act, task, "its branch is merged")
+    state = {"stage": "waiting", "since": act.at, "at": act.at, "held": run and run.runner, "process": None}
+    if task.state == "review":
+        act.rows.tasks.update(task, merging=state, updated_at=act.at, **changes)
+        act.topics.add("tasks")
+    else:
+        move(act, task, "review", reason="waits for its merge", merging=state, **changes)
+    act.event("merge.queued", task.id, branch=(task.worktree or {}).get("branch"), run=task.run_id)
+
+
+def done(act: Act, task: Task, reason: str, changes: dict[str, Any]) -> None:
+    """The end of the road."""
     end_run(act, task, "done")
     path = ("done",) if task.state == "review" else ("review", "done")
     move(act, task, *path, reason=reason, completed_at=act.at, soft=False, **changes)
@@ -278,25 +303,14 @@ def _done(act: Act, task: Task, reason: str, changes: dict[str, Any]) -> None:
 
 def ask_human(act: Act, task: Task) -> None:
     """Ask a person whether the task in review is good."""
-    question = Question(
-        id=f"Q-{act.clock.new_id()[-12:]}",
-        task_id=task.id,
-        kind="review",
-        text=f"Is {task.id} ({task.subject}) good as it is?",
+    questions.put(
+        act,
+        task,
+        "review",
+        f"Is {task.id} ({task.subject}) good as it is?",
         options=["approve", "changes: …"],
-        default=None,
         context=task.output,
-        asked_at=act.at,
-        asked_by=act.name,
-        held=False,
-        state="open",
-        answer=None,
-        answered_by=None,
-        answered_at=None,
     )
-    act.rows.questions.insert(question)
-    act.event("question.asked", task.id, id=question.id, kind=question.kind, text=question.text)
-    act.topics.add("questions")
 
 
 def _must_review(act: Act, task: Task) -> None:
@@ -304,6 +318,8 @@ def _must_review(act: Act, task: Task) -> None:
         raise illegal(task, "is not in review")
     if task.verifying is not None:
         raise illegal(task, "is being verified; wait for the result")
+    if task.merging is not None:
+        raise illegal(task, "is being merged; wait for the result")
     if act.name == task.owner:
         raise Forbidden(f"{act.name} did {task.id} and cannot review it too.", task_id=task.id)
     named = task.review if task.review not in (None, "none", HUMAN) else None

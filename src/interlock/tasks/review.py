@@ -31,16 +31,18 @@ def can_review(member: Member | None) -> bool:
 
 def reviewer_of(rows: Rows, task: Task) -> str | None:
     """The member whose program a runner starts for the review of this task; null where a person decides."""
-    if task.state != "review" or task.verifying is not None or task.review in (None, "none", HUMAN, task.owner):
+    if task.state != "review" or task.under_way or task.review in (None, "none", HUMAN, task.owner):
         return None
     if not can_review(rows.team.member(str(task.review))):
         return None
-    return None if any(question.kind == "review" for question in rows.questions.open(task.id)) else task.review
+    return (
+        None if any(question.kind in ("review", "merge") for question in rows.questions.open(task.id)) else task.review
+    )
 
 
 def under_review(rows: Rows, task: Task) -> Run | None:
     """The run that reviews the task now."""
-    if task.state != "review" or task.verifying is not None or not task.run:
+    if task.state != "review" or task.under_way or not task.run:
         return None
     run = rows.runs.get(task.id, task.run)
     return run if run is not None and run.ended_at is None else None

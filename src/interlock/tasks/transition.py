@@ -3,15 +3,21 @@
 It checks the move against `model.task.MOVES`, writes the row, logs exactly one `task.transitioned` per hop, counts open
 tasks, withdraws questions that lost their point, unblocks dependents of a task that is done, and warns dependents of
 one that will never be.
+
+It is also where the guard stands (`model.guard`): a task that comes to wait for a person does so with exactly one
+question, which its `output` ends with, and one whose type must not be blocked awaits a response instead.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from interlock import questions
 from interlock.errors import InvalidTransition
-from interlock.model.task import BROKEN, FINAL, HELD, MOVES, Task
+from interlock.model.guard import explicit, one_question, options_of
+from interlock.model.task import BROKEN, FINAL, HELD, MOVES, WAITING, Task
 from interlock.sessions import Act
+from interlock.tasks import turns
 
 VERBS = {
     "backlog": "Finish its blockers first (`task show` lists them), or claim it with --force.",
@@ -27,12 +33,26 @@ VERBS = {
 }
 
 
-def move(act: Act, task: Task, *path: str, reason: str | None = None, **changes: Any) -> None:
+def move(
+    act: Act,
+    task: Task,
+    *path: str,
+    reason: str | None = None,
+    cause: str | None = None,
+    question: dict[str, Any] | None = None,
+    **changes: Any,
+) -> None:
     """Take `task` along `path`, one hop after the other, and write `changes` with it.
+
+    Where it leads to `blocked` or `awaiting-response`, `question` is what is asked (the arguments of `questions.put`
+    but for the first two); without one it is read from `changes["output"]`, or stands in for it as `cause` (`timeout`,
+    `interactive`) says.
 
     Raises:
         InvalidTransition: a hop is not in the table; nothing was written.
     """
+    if path[-1] == "blocked" and not may_be_blocked(act, task.type):
+        path = (*path[:-1], "awaiting-response") if task.state != "awaiting-response" else path
     states = [task.state, *path]
     for origin, target in zip(states, states[1:], strict=False):
         if target not in MOVES[origin]:
@@ -42,23 +62,34 @@ def move(act: Act, task: Task, *path: str, reason: str | None = None, **changes:
         changes.setdefault("owner", None)
         changes.setdefault("session", None)
         changes.setdefault("soft", False)
+    if task.merging is not None and start == "review" != end:
+        changes.setdefault("merging", None)  # Whoever merges it finds that it is no longer asked to.
+    asking = None
+    if end in WAITING and not (start in WAITING and question is None):  # there, what was asked stands
+        asking = _guarded(task, changes, cause, question)
     act.rows.tasks.update(task, state=end, updated_at=act.at, **changes)
     for origin, target in zip(states, states[1:], strict=False):
         # `from` is a keyword, so the payload cannot be given by name.
         act.event("task.transitioned", task.id, **{"from": origin, "to": target, "reason": reason})
     act.topics.add("tasks")
+    if task.group_id is not None:
+        act.rows.groups.moved(task.group_id, start, end, act.at)
     if end == "in-progress" and start in HELD:
         _renew_lease(act, task)
     if end in FINAL and start not in FINAL:
         act.rows.team.count_open(-1)
-    waited = start in ("awaiting-response", "blocked") and end in ("in-progress", "review")
+    waited = start in WAITING and end in ("in-progress", "review")
     # `waited`: an agent found its own way out.
-    if start in HELD and (end not in HELD or start == "review" or waited):
-        withdraw_questions(act, task, f"the task went to {end}")
+    if (start in HELD and (end not in HELD or start == "review" or waited)) or start == "deadletter":
+        questions.withdraw(act, task, f"the task went to {end}")
+    if asking is not None:
+        questions.put(act, task, **asking)
     if end == "done":
         _unblock_dependents(act, task)
     elif end in BROKEN:
         _warn_dependents(act, task)
+    if task.type == turns.WORKFLOW:
+        turns.moved(act, task)
 
 
 def illegal(task: Task, problem: str) -> InvalidTransition:
@@ -105,12 +136,33 @@ def _renew_lease(act: Act, task: Task) -> None:
         act.rows.runs.update(run, expires_at=lease(act, run.runner is not None or run.heartbeat_at is not None))
 
 
-def withdraw_questions(act: Act, task: Task, reason: str) -> None:
-    """Close what was asked about the task and is no longer worth an answer."""
-    for question in act.rows.questions.open(task.id):
-        act.rows.questions.update(question, state="withdrawn", answered_at=act.at, answered_by=act.name)
-        act.event("question.withdrawn", task.id, id=question.id, reason=reason)
-        act.topics.add("questions")
+def may_be_blocked(act: Act, type: str | None) -> bool:
+    """Whether a task of that type may be blocked; others await a response instead (INV-2)."""
+    return (type or "none") in str(act.settings.get("may_be_blocked")).replace(",", " ").split()
+
+
+def ask_anew(act: Act, task: Task, text: str) -> None:
+    """The task that waits for a person waits for another reason now: the question about the old one is withdrawn."""
+    changes: dict[str, Any] = {"output": text}
+    asking = _guarded(task, changes, None, None)
+    questions.withdraw(act, task, "it waits for another reason now")
+    act.rows.tasks.update(task, updated_at=act.at, **changes)
+    questions.put(act, task, **asking)
+    act.topics.add("tasks")
+
+
+def _guarded(task: Task, changes: dict[str, Any], cause: str | None, question: dict[str, Any] | None) -> dict[str, Any]:
+    """What is asked, with `changes` set to the output and context that go with it (INV-1, INV-6)."""
+    if question is None:
+        asked = one_question(changes.get("output"), type=task.type, cause=cause)
+        question = {"kind": "clarification", "text": asked.question, "options": options_of(asked.question)}
+    else:
+        asked = explicit(question["text"])
+        question = {**question, "text": asked.question}
+    changes["output"] = asked.output
+    changes["context"] = asked.context
+    said = "\n\n".join(part for part in (question.get("context"), asked.context) if part)
+    return {**question, "context": said or None}
 
 
 def _unblock_dependents(act: Act, task: Task) -> None:

@@ -31,7 +31,7 @@ def test_the_status_says_what_needs_me_what_runs_and_what_is_next(interlock: Int
     assert [need["task_id"] for need in found["needs_me"]] == [held]
     assert running in [one["task_id"] for one in found["running"]]
     out = interlock("status").out
-    for text in ("Needs me", "no disk", f"interlock task unblock {held}", "Running", "tester", "Next", "waiting"):
+    for text in ("Needs me", "no disk", f"interlock question reply {held}", "Running", "tester", "Next", "waiting"):
         assert text in out
 
 
@@ -137,7 +137,19 @@ def test_a_question_is_listed_and_answered(interlock: Interlock, task: Create) -
     assert interlock("--json", "question", "reply", here, "-", input="approve\n").json["state"] == "done"
     again = interlock("--json", "question", "reply", here, "approve", "--question", asked[0]["id"])
     assert again.error["error"] == "not_awaiting_response"
-    assert interlock("--json", "question", "ask", here, "What now?").error["error"] == "not_available"
+    assert interlock("--json", "question", "ask", here, "What now?").error["error"] == "invalid_transition"
+
+
+def test_a_question_may_be_asked_with_choices_and_is_answered_once(interlock: Interlock, task: Create) -> None:
+    here = task("choose a port")
+    asked = interlock("--json", "question", "ask", here, "Which port?", "--option", "80", "--option", "8080").json
+    assert (asked["kind"], asked["text"], asked["options"]) == ("clarification", "Which port?", ["80", "8080"])
+    shown = interlock("--json", "task", "show", here).json
+    assert (shown["state"], shown["output"]) == ("awaiting-response", "Which port?")
+    assert shown["question"]["id"] == asked["id"]
+    assert interlock("--json", "question", "reply", here, "8080").json["state"] == "ready"
+    again = interlock("--json", "question", "reply", here, "80", "--question", asked["id"])
+    assert again.error["error"] == "not_awaiting_response"
 
 
 def test_settings_of_the_home_and_of_a_team(interlock: Interlock, team: str, monkeypatch: pytest.MonkeyPatch) -> None:

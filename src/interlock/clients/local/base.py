@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from interlock.sessions import Act
 
 
+PROCESSLESS = ("cli", "http", "mcp-http", "page")
+"""Faces whose process is not the one that acts."""
+
+
 class LocalBase:
     """One team, seen by one caller."""
 
@@ -55,13 +59,17 @@ class LocalBase:
         """Run the task's verify, if this call (`mark`) is the one that has to; see `LocalTasks`."""
         raise NotImplementedError
 
+    def merge_now(self, task: Task) -> Task:
+        """Merge the task's branch, if it waits for that and no runner is there to do it; see `LocalTasks`."""
+        raise NotImplementedError
+
     @contextmanager
     def _act(self, by: str | None = None, *, acknowledge: bool = False) -> Iterator[Act]:
         with self._workspace.act(self._as(by), acknowledge=acknowledge) as act:
             yield act
 
 
-def calling(name: str, session: str | None, run: int | None, face: str) -> Caller:
+def calling(name: str, session: str | None, run: int | None, face: str, person: bool = False) -> Caller:
     """The caller that a face names; a session with an id is noted with the process it lives in.
 
     Raises:
@@ -70,12 +78,13 @@ def calling(name: str, session: str | None, run: int | None, face: str) -> Calle
     if not isinstance(name, str) or name == SYSTEM:
         raise MemberNotFound(f"No member {name!r} in this team; that name stands for Interlock itself.", member=name)
     process = None
-    # A command ends at once, while the agent program that calls it lives on: its process says nothing.
-    if session is not None and face != "cli":
+    # A command ends at once, while the agent program that calls it lives on; a server lives on when the program on the
+    # other side of the wire is gone. Their processes say nothing.
+    if session is not None and face not in PROCESSLESS:
         from interlock import processes
 
         process = processes.current().as_text()
-    return Caller(name, session, run, face, process)
+    return Caller(name, session, run, face, process, person=person)
 
 
 def plain(metadata: Any) -> Any:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from interlock import settings as settings_module
 from interlock.clients.local.base import calling
+from interlock.clients.local.project_verbs import LocalProjects
 from interlock.errors import MembersRunning, StorageError, TeamExists, TeamLimit, TeamNotFound
 from interlock.model.names import HUMAN, LEAD, check_session_key, check_team_name, sanitized
 from interlock.sessions import Caller
@@ -35,7 +36,7 @@ CREATING = ".creating-"
 DELETING = ".deleting-"
 
 
-class LocalHome:
+class LocalHome(LocalProjects):
     """See `client.Home`."""
 
     def __init__(
@@ -150,6 +151,7 @@ class LocalHome:
         return sorted(name for name in names if not name.startswith(".") and self._is_team(name))
 
     def delete_team(self, name: str, *, force: bool = False) -> None:
+        from interlock.clients.local.copies import forgetting
         from interlock.clients.local.ending import ask_running, stop_runner
 
         workspace = self._workspace(name)
@@ -164,12 +166,14 @@ class LocalHome:
                     members=running,
                 )
         doomed = os.path.join(self._teams, f"{DELETING}{name}-{self._clock.new_id()}")
+        forget = forgetting(workspace)
         try:
             with in_use(workspace.directory):
                 self._move_away(workspace, doomed)
                 self._workspaces.pop(name, None)
                 self._ledgers.forget(workspace.directory)
                 _remove_tree(doomed)
+                forget()
         except FileNotFoundError:
             raise self._not_found(name) from None  # Somebody else deleted it at the same time.
 
@@ -177,12 +181,15 @@ class LocalHome:
         from interlock.plan.comparing import compare
         from interlock.plan.reading import load
         from interlock.runner import staging
+        from interlock.worktrees.team import check
 
         found = load(plan)
         # Everything that can be refused is refused before anything is made.
         for planned in found.members.values():
             self._executor_for(staging.as_member(planned))
         staging.check_limits(found)
+        if found.isolation == "worktree":
+            check(found.workdir, found.copy, timeout=float(self._settings.get("git_timeout")))
         fresh = found.team not in self.teams()
         if fresh:
             changes = compare(found, {}, redo)
@@ -208,6 +215,7 @@ class LocalHome:
         on_update: Callable[[str, str, Update], None] = lambda member, task, update: None,
         take_over: bool = False,
         endless: bool = False,
+        shared: bool = False,
     ) -> str:
         import anyio
 
@@ -215,7 +223,7 @@ class LocalHome:
 
         crew = Crew(
             self._workspace(team), self._executor_for, home=self.path, parallel=parallel, until=until, stop=stop,
-            on_update=on_update, take_over=take_over, endless=endless,
+            on_update=on_update, take_over=take_over, endless=endless, shared=shared,
         )  # fmt: skip
         return anyio.run(crew.work)
 

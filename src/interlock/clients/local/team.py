@@ -5,27 +5,43 @@ from __future__ import annotations
 from interlock.clients.local.base import calling
 from interlock.clients.local.mail import LocalMailing
 from interlock.clients.local.tasks import LocalTasks
+from interlock.clients.local.views import LocalViews
+from interlock.clients.local.workflow_queue import LocalWorkflowQueue
+from interlock.processes import inside_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from typing import Any
 
+    from interlock.ledger import Rows
     from interlock.model.event import Event
     from interlock.model.question import Question
     from interlock.model.task import Task
     from interlock.model.team import Member
+    from interlock.notifier import Waiter
+    from interlock.sessions import Act
 
 FOLLOW_AT_ONCE = 1000
 
 
-class LocalTeam(LocalTasks, LocalMailing):
+class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue):
     """See `client.Team`."""
 
+    def looks(self) -> AbstractContextManager[Rows]:
+        """One consistent moment of the team's ledger."""
+        return self._workspace.look()
+
+    def acts(self) -> AbstractContextManager[Act]:
+        """One verb of the caller."""
+        return self._act(acknowledge=True)
+
     def acting(
-        self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python"
-    ) -> LocalTeam:
-        return LocalTeam(self._workspace, calling(name, session, run, face))
+        self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python",
+        person: bool = False,
+    ) -> LocalTeam:  # fmt: skip
+        return LocalTeam(self._workspace, calling(name, session, run, face, person))
 
     def end_session(self) -> None:
         """The caller's session is over; what it was given and never acknowledged will be offered to the next."""
@@ -128,33 +144,63 @@ class LocalTeam(LocalTasks, LocalMailing):
             return rows.questions.open()
 
     def reply(self, task: str, text: str, *, question: str | None = None, by: str | None = None) -> Task:
-        from interlock import questions
         from interlock.clients.local.base import warned, whole
-        from interlock.tasks import finish
+        from interlock.tasks import answer
         from interlock.tasks.find import find
-        from interlock.tasks.review import author_lives
 
+        face = self._caller.face
         with self._act(by, acknowledge=True) as act:
             found = find(act.rows, task)
-            questions.question_of(act.rows, found, question)
-            approved, findings = questions.review_answer(text)
-            if approved:
-                finish.approve(act, found)
-            else:
-                finish.reject(act, found, findings, author_lives=author_lives(act, found))
+            at_hand = face == "page" or (face in ("cli", "python") and not inside_run())
+            answer.reply(act, found, text, question, at_hand=at_hand)
             whole(act, found)
-        return warned(act, found)
+        return self.merge_now(warned(act, found))
+
+    def ask(
+        self,
+        task: str,
+        text: str,
+        *,
+        kind: str = "clarification",
+        options: Sequence[str] = (),
+        default: str | None = None,
+        context: str | None = None,
+        held: bool = False,
+        reversible: bool = False,
+        by: str | None = None,
+    ) -> Question:
+        from interlock.tasks import answer
+        from interlock.tasks.find import find
+
+        with self._act(by, acknowledge=True) as act:
+            return answer.ask(
+                act, find(act.rows, task), kind=kind, text=text, options=tuple(options), default=default,
+                context=context, held=held, reversible=reversible,
+            )  # fmt: skip
+
+    def conversation(self, task: str) -> list[dict[str, Any]]:
+        from interlock.tasks.find import find
+
+        with self._workspace.look() as rows:
+            return [question.exchange() for question in rows.questions.of_task(find(rows, task).id)]
 
     def events(self, since: int = 0, *, limit: int | None = None) -> tuple[list[Event], int]:
         with self._workspace.look() as rows:
             found = rows.events.since(since, limit)
             return found, found[-1].seq if found else max(since, 0)
 
-    def follow(self, since: int = 0) -> Iterator[Event]:
+    def head(self) -> int:
+        with self._workspace.ledger.snapshot() as rows:
+            return rows.events.head()
+
+    def waiter(self) -> Waiter:
         workspace = self._workspace
-        with workspace.notifier.waiter(workspace.name, [], workspace.ledger.watch()) as waiter:
+        return workspace.notifier.waiter(workspace.name, [], workspace.ledger.watch())
+
+    def follow(self, since: int = 0) -> Iterator[Event]:
+        with self.waiter() as waiter:
             while True:
-                with workspace.ledger.snapshot() as rows:
+                with self._workspace.ledger.snapshot() as rows:
                     found = rows.events.since(since, FOLLOW_AT_ONCE)
                 for event in found:
                     since = event.seq
@@ -180,6 +226,26 @@ class LocalTeam(LocalTasks, LocalMailing):
         from interlock.clock import iso
 
         return iso(self._workspace.clock.now())
+
+    def diff(self, task: str, *, stat: bool = False, color: bool = False) -> dict[str, Any]:
+        from interlock.clients.local import copies
+
+        return copies.diff(self._workspace, task, stat=stat, color=color)
+
+    def merge(
+        self,
+        tasks: Sequence[str] = (),
+        *,
+        everything: bool = False,
+        into: str | None = None,
+        dry_run: bool = False,
+        by: str | None = None,
+    ) -> dict[str, Any]:
+        from interlock.clients.local import copies
+
+        return copies.merge(
+            self._workspace, self._as(by), list(tasks), everything=everything, into=into, dry_run=dry_run
+        )
 
     def doctor(self, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
         from interlock.doctor import examine

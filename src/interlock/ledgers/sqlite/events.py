@@ -8,7 +8,7 @@ from interlock.ledgers.sqlite.table import as_json, from_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from interlock.model.event import Event
@@ -40,6 +40,18 @@ class SqliteEvents:
             (task_id, -1 if limit is None else limit),
         ).fetchall()
         return [_event(row) for row in reversed(found)]
+
+    def latest(self, before: int | None, limit: int, types: Sequence[str] = ()) -> list[Event]:
+        where, values = ["seq < ?"], [2**62 if before is None else before]  # type: list[str], list[Any]
+        if types:
+            where.append(f"type IN ({', '.join('?' * len(types))})")
+            values += types
+        found = self.connection.execute(
+            f"SELECT seq, type, at, actor, task_id, payload FROM events WHERE {' AND '.join(where)} "
+            "ORDER BY seq DESC LIMIT ?",
+            (*values, limit),
+        )
+        return [_event(row) for row in found]
 
     def head(self) -> int:
         return int(self.connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])

@@ -10,7 +10,8 @@ from interlock.model.question import Question
 
 _QUESTION = (
     'id, task_id, kind, text, options, "default", context, asked_at, asked_by, held, state, '
-    "answer, answered_by, answered_at"
+    "answer, answered_by, answered_at, key, reversible, session, run, data, answered_face, answered_session, "
+    "reminded_at"
 )
 _REQUEST = "id, subject, asked_by, asked, answers, reason, state, at, expires_at"
 
@@ -20,7 +21,7 @@ class SqliteQuestions(Table):
 
     name = "questions"
     columns = tuple(_QUESTION.replace('"', "").split(", "))
-    json_columns = frozenset({"options"})
+    json_columns = frozenset({"options", "data"})
 
     def insert(self, question: Question) -> None:
         values = [self.encoded(column, getattr(question, column)) for column in self.columns]
@@ -42,6 +43,18 @@ class SqliteQuestions(Table):
             f"SELECT {_QUESTION} FROM questions WHERE {where} ORDER BY asked_at, rowid", values
         )
         return [_question(row) for row in found]
+
+    def of_task(self, task_id: str) -> list[Question]:
+        found = self.connection.execute(
+            f"SELECT {_QUESTION} FROM questions WHERE task_id=? ORDER BY asked_at, rowid", (task_id,)
+        )
+        return [_question(row) for row in found]
+
+    def by_key(self, task_id: str, key: str) -> Question | None:
+        row = self.connection.execute(
+            f"SELECT {_QUESTION} FROM questions WHERE task_id=? AND key=?", (task_id, key)
+        ).fetchone()
+        return None if row is None else _question(row)
 
 
 class SqliteRequests(Table):
@@ -80,4 +93,6 @@ def _question(row: tuple[Any, ...]) -> Question:
     question = Question(*row)
     question.options = from_json(row[4])
     question.held = bool(row[9])
+    question.reversible = bool(row[15])
+    question.data = from_json(row[18])
     return question

@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from interlock.ledger import (
         EventRows,
+        GroupRows,
         HandoffRows,
         MessageRows,
         QuestionRows,
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
         TeamRows,
     )
     from interlock.ledger_work import GraphRows, RunRows, TaskRows
+    from interlock.ledger_workflow import QueueRows, WorkflowRows
     from interlock.model.team import Team
 
 
@@ -30,6 +32,9 @@ class SqliteRows:
     requests: RequestRows
     events: EventRows
     handoffs: HandoffRows
+    groups: GroupRows
+    workflows: WorkflowRows
+    queue: QueueRows
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -57,10 +62,18 @@ class SqliteRows:
             from interlock.ledgers.sqlite.handoffs import SqliteHandoffs
 
             made = SqliteHandoffs(self.connection)
+        elif name == "groups":
+            from interlock.ledgers.sqlite.groups import SqliteGroups
+
+            made = SqliteGroups(self.connection)
         elif name in ("questions", "requests"):
             from interlock.ledgers.sqlite import questions
 
             made = (questions.SqliteQuestions if name == "questions" else questions.SqliteRequests)(self.connection)
+        elif name in ("workflows", "queue"):
+            from interlock.ledgers.sqlite import workflows
+
+            made = (workflows.SqliteWorkflows if name == "workflows" else workflows.SqliteQueue)(self.connection)
         else:
             raise AttributeError(name)
         setattr(self, name, made)

@@ -14,7 +14,7 @@ _TASK = (
     "n, id, subject, body, state, owner, assignee, reserved, type, priority, review, verify, command, parent_id, "
     "group_id, project_id, plan_key, plan_digest, run, session, failures, rounds, open_blockers, soft, rank, "
     "not_before, output, context, findings, evidence, verifying, metadata, created_by, created_at, updated_at, "
-    "claimed_at, completed_at"
+    "claimed_at, completed_at, merging, worktree"
 )
 _FIELDS = tuple(_TASK.split(", "))
 _EVIDENCE, _METADATA, _PRIORITY, _SOFT = (_FIELDS.index(f) for f in ("evidence", "metadata", "priority", "soft"))
@@ -28,7 +28,7 @@ class SqliteTasks(Table):
     name = "tasks"
     key = "n"
     columns = _FIELDS
-    json_columns = frozenset({"evidence", "verifying", "metadata"})
+    json_columns = frozenset({"evidence", "verifying", "metadata", "merging", "worktree"})
 
     def encoded(self, column: str, value: Any) -> Any:
         return PRIORITIES.index(value) if column == "priority" else super().encoded(column, value)
@@ -68,8 +68,12 @@ class SqliteTasks(Table):
         owner: str | None = None,
         limit: int | None = None,
         after: int = 0,
+        before: int | None = None,
     ) -> list[Task]:
         where, values = ["n>?"], [after]  # type: list[str], list[Any]
+        if before is not None:
+            where.append("n<?")
+            values.append(before)
         if states is None:
             where.append("state<>'deleted'")
         else:
@@ -80,7 +84,8 @@ class SqliteTasks(Table):
             where.append("owner=?")
             values.append(owner)
         values.append(-1 if limit is None else limit)
-        return self._many(f"{' AND '.join(where)} ORDER BY n LIMIT ?", tuple(values))
+        order = "n" if before is None else "n DESC"
+        return self._many(f"{' AND '.join(where)} ORDER BY {order} LIMIT ?", tuple(values))
 
     def next_ready(self, member: str, *, shell: bool | None, now: str) -> Task | None:
         best: Task | None = None
@@ -88,7 +93,9 @@ class SqliteTasks(Table):
             for without in (0, 1) if shell is None else (0 if shell else 1,):
                 task = self._one(
                     f"state='ready' AND coalesce(reserved, assignee) {reserved} AND (command IS NULL) = {without} "
-                    "AND (not_before IS NULL OR not_before<=?) ORDER BY priority, n LIMIT 1",
+                    "AND (not_before IS NULL OR not_before<=?) "
+                    "AND NOT (type IS 'WORKFLOW' AND id IN (SELECT task_id FROM workflow_queue)) "
+                    "ORDER BY priority, n LIMIT 1",
                     (*values, now),
                 )
                 if task is not None and (best is None or _urgency(task) < _urgency(best)):
@@ -109,6 +116,12 @@ class SqliteTasks(Table):
 
     def verifying(self) -> list[Task]:
         return self._many("verifying IS NOT NULL AND state = 'review' ORDER BY n", ())
+
+    def merging(self) -> list[Task]:
+        return self._many("merging IS NOT NULL AND state = 'review' ORDER BY n", ())
+
+    def worktrees(self) -> list[Task]:
+        return self._many("worktree IS NOT NULL ORDER BY n", ())
 
     def current(self) -> dict[str, str]:
         found = self.connection.execute("SELECT owner, id FROM tasks WHERE state='in-progress' ORDER BY claimed_at, n")
@@ -311,7 +324,8 @@ def _task(row: tuple[Any, ...]) -> Task:
     task.metadata = {} if row[_METADATA] == "{}" else from_json(row[_METADATA])
     if row[_EVIDENCE] is not None:
         task.evidence = from_json(row[_EVIDENCE])
-    verifying: Any = task.verifying
-    if verifying is not None:
-        task.verifying = from_json(verifying)
+    for column in ("verifying", "merging", "worktree"):
+        value = getattr(task, column)
+        if value is not None:
+            setattr(task, column, from_json(value))
     return task

@@ -121,6 +121,8 @@ class Board:
         if task.state == "in-progress":
             return self._words.get(task.id, "")
         if task.state == "review":
+            if task.merging is not None:
+                return self._words.get(task.id, "") if task.merging["stage"] == "merging" else "waits for its merge"
             return f"checking: {task.verify}" if task.verifying else f"waits for review by {task.review or 'human'}"
         if task.state == "backlog":
             return f"waits for {', '.join(self._keys.get(id, id) for id in task.blocked_by)}"
@@ -199,7 +201,7 @@ def line_for(event: Event) -> str | None:
             passed = "check passed" if payload["passed"] else f"check FAILED, exit code {payload['exit_code']}"
             return f"{passed} ({payload['seconds']:.1f} s)"
         case "question.asked":
-            return f"needs you: {payload['text']}"
+            return "needs you: " + words.clean(payload["text"].partition("\n")[0])
         case "task.warning":
             return f"warning: {payload['reason']}"
         case "task.transitioned" if payload["to"] in ("done", "deadletter", "blocked", "cancelled"):

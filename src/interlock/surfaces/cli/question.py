@@ -39,3 +39,17 @@ def reply(call: Call, task: str, text: str, question_id: str | None) -> None:
     found = team.reply(task, text, question=question_id)
     call.answer(found.as_dict(), line(found, f"is {words.state(found.state)}"))
     call.warn(found.warnings)
+
+
+@verb("ask", example='interlock question ask 003 "Which database should the tests use?"')
+@click.argument("task")
+@click.argument("text", type=TEXT)
+@click.option("--default", metavar="T", help="The answer that is taken when nobody is awake to give another.")
+@click.option("--option", "options", multiple=True, metavar="T", help="An answer to choose; may be repeated.")
+@click.option("--context", metavar="T", type=TEXT, help="What one needs to know to answer.")
+def ask(call: Call, task: str, text: str, default: str | None, options: tuple[str, ...], context: str | None) -> None:
+    """Ask a human about a task, which waits for the answer; - reads the question from stdin."""
+    team = call.team()
+    asked = team.ask(task, text, default=default, options=options, context=context, reversible=default is not None)
+    found = asked.as_dict()
+    call.answer(found, [f"{words.strong(asked.task_id)} waits for an answer  {words.faint(asked.id)}"])

@@ -55,6 +55,16 @@ class Variables:
         self._installed = installed_path
         self.project_root = project_root
 
+    def with_own(self, own: Mapping[str, Any]) -> Variables:
+        """The same project and configuration with other settings of the file."""
+        return Variables(
+            own,
+            project_root=self.project_root,
+            installed_path=self._installed,
+            config=self._config,
+            configs=self._configs,
+        )
+
     def resolve(self, text: str) -> Resolved:
         """`text` with every variable replaced that has a value."""
         missing: list[str] = []

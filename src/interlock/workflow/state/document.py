@@ -115,8 +115,10 @@ class WorkflowState:
     """The document. `version` is the row's: it counts the saves, and a save of an older one is refused.
 
     `plan_of_steps` are the ids the run expects to go through, branches along their likeliest way; `decisions` the
-    latest ones, short (each whole one is an event). `visits` counts states for loops (decision 31). `seconds` is the
-    controller's own time (decision 30): waiting for a human and being down are not in it.
+    latest ones, short (each whole one is an event). `asked` are the questions to humans with their answers,
+    `transcript` what was said in the step's visit so far: a session that cannot be resumed gets it again. `visits`
+    counts states for loops (decision 31). `seconds` is the controller's own time (decision 30): waiting for a human and
+    being down are not in it.
     """
 
     workflow_id: str
@@ -146,9 +148,9 @@ class WorkflowState:
     batch: list[str] = field(default_factory=list)
     visits: dict[str, int] = field(default_factory=dict)
     recovery: dict[str, Any] = field(default_factory=dict)
-    answers: dict[str, str] = field(default_factory=dict)
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    transcript: list[dict[str, str]] = field(default_factory=list)
     triggers: list[dict[str, Any]] = field(default_factory=list)
-    questions_asked: dict[str, int] = field(default_factory=dict)
     documents: list[str] = field(default_factory=list)
     agent_session: str | None = None
     resumed: str | None = None
@@ -251,7 +253,16 @@ def _wrong(state: WorkflowState) -> str | None:
     for name, kind in (("workflow_id", str), ("skill", str), ("version", int), ("schema_version", int)):
         if not isinstance(getattr(state, name), kind):
             return f"{name} must be {'text' if kind is str else 'a number'}"
-    for name in ("completed_steps", "plan_of_steps", "menu_history", "checkpoints", "decisions", "batch", "triggers"):
+    for name in (
+        "completed_steps",
+        "plan_of_steps",
+        "menu_history",
+        "checkpoints",
+        "decisions",
+        "batch",
+        "asked",
+        "transcript",
+    ):
         if not isinstance(getattr(state, name), list):
             return f"{name} must be a list"
     return None

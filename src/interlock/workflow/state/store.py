@@ -11,7 +11,7 @@ from typing import Protocol
 
 from interlock.ledger import Rows
 from interlock.sessions import Act
-from interlock.workflow.state.document import WorkflowState
+from interlock.workflow.state.document import StepId, WorkflowState
 
 
 class Store(Protocol):
@@ -41,4 +41,21 @@ class Store(Protocol):
         """Write the state's file, atomically, after the commit; three tries with growing pauses.
 
         Answers warnings instead of raising: the row stands, and the next save writes the file again (BMAD-3.1.4).
+        """
+
+
+class Checkpoints(Protocol):
+    """Snapshots of state and files (decision 35)."""
+
+    def create(self, state: WorkflowState, *, step: StepId, reason: str, at: str) -> None:
+        """Keep the state and the files as they are now, and append the checkpoint to `state.checkpoints`, at most 10.
+
+        Called before a step begins and before a fix is tried; never raises: what could not be kept is
+        `can_rollback: false` with its reason.
+        """
+
+    def restore(self, state: WorkflowState) -> Sequence[str]:
+        """Bring the files back to the newest checkpoint of the step that was interrupted, so that it can begin again.
+
+        Answers what could not be restored, because somebody else has changed it since.
         """

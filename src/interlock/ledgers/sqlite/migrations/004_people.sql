@@ -7,6 +7,7 @@ ALTER TABLE questions ADD COLUMN session TEXT;
 ALTER TABLE questions ADD COLUMN run INTEGER;
 ALTER TABLE questions ADD COLUMN data TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(data));
 ALTER TABLE questions ADD COLUMN answered_face TEXT;
+ALTER TABLE questions ADD COLUMN reminded_at TEXT;
 ALTER TABLE questions ADD COLUMN answered_session TEXT;
 CREATE INDEX questions_task ON questions (task_id, asked_at);
 CREATE UNIQUE INDEX questions_key ON questions (task_id, key) WHERE key IS NOT NULL;
@@ -21,6 +22,8 @@ ALTER TABLE runs ADD COLUMN cost_usd REAL;
 -- A task whose branch is being merged, like one whose verify is under way; and where its work lies.
 ALTER TABLE tasks ADD COLUMN merging TEXT CHECK (merging IS NULL OR json_valid(merging));
 ALTER TABLE tasks ADD COLUMN worktree TEXT CHECK (worktree IS NULL OR json_valid(worktree));
+CREATE INDEX tasks_merging ON tasks (n) WHERE merging IS NOT NULL;
+CREATE INDEX tasks_worktree ON tasks (n) WHERE worktree IS NOT NULL;
 
 -- Programs that people start and that joined: `program` is their kind, null for every other session. A stop hook sends
 -- the agent back at most once a turn.
@@ -58,6 +61,7 @@ CREATE TABLE workflows (
     updated_at TEXT NOT NULL
 );
 CREATE INDEX workflows_task ON workflows (task_id);
+CREATE INDEX tasks_workflow ON tasks (state) WHERE type = 'WORKFLOW';
 CREATE TABLE workflow_queue (
     n INTEGER PRIMARY KEY,
     task_id TEXT NOT NULL UNIQUE,

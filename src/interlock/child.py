@@ -1,0 +1,144 @@
+"""A child process in a process group of its own, started with the pipes it is given and ended whole.
+
+Promises, to programs that only print and to agents that are spoken with:
+
+* It gets exactly the environment it is given, plus `INTERLOCK_RUN_TOKEN` (made up unless the environment names one),
+  by which even what escapes its group is found again. A token must be shared by nothing that should outlive it.
+* The first process is not waited for before its group has ended: while it is a zombie, the pid cannot be another's.
+* When `end` returns, nothing that it started is running, or `left` says what.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from typing import IO
+
+import anyio
+import anyio.to_thread
+
+from interlock import processes
+from interlock.errors import AgentError
+from interlock.processes import RUN_TOKEN, Identity
+
+_REAPING = 5.0
+
+
+class Child:
+    """One process and everything it starts.
+
+    Raises:
+        AgentError: it cannot be started; the message says what to check.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        workdir: str,
+        environment: Mapping[str, str],
+        stop_grace: float,
+        stdin: int | IO[bytes],
+        stdout: int,
+        stderr: int,
+    ) -> None:
+        self.token = environment.get(RUN_TOKEN) or os.urandom(16).hex()
+        self.left: tuple[int, ...] = ()
+        self._stop_grace = stop_grace
+        self._ended = False
+        self._ending = anyio.Lock()
+        try:
+            self._process = subprocess.Popen(
+                list(argv),
+                cwd=workdir,
+                env={**environment, RUN_TOKEN: self.token},
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise AgentError(_why_not(argv, workdir, error), program=argv[0]) from error
+        self.started = time.monotonic()
+        # It may have ended by now, but nobody has waited for it, so the pid still names it.
+        identity = processes.identify(self._process.pid)
+        if identity is None:
+            self._process.kill()
+            self._process.wait()
+            raise AgentError("Processes cannot be told apart here: neither /proc nor ps can be read.")
+        self.identity: Identity = identity
+
+    @property
+    def exit_code(self) -> int | None:
+        """Negative for a signal (-9: KILL); null before `end`."""
+        return self._process.returncode
+
+    async def exited(self) -> None:
+        """Return when the first process has ended, without waiting for it in the system's sense (see the promises)."""
+        process = self._process
+        try:
+            handle = os.pidfd_open(process.pid)
+        except (AttributeError, OSError):
+            pause = 0.005
+            while not _has_exited(process):
+                await anyio.sleep(pause)
+                pause = min(pause * 1.5, 0.1)
+            return
+        try:
+            await anyio.wait_readable(handle)
+        finally:
+            os.close(handle)
+
+    async def end(self) -> None:
+        """End it and everything it started: TERM, the grace, KILL. May be called twice, and is not cancelled."""
+        with anyio.CancelScope(shield=True):
+            async with self._ending:
+                if not self._ended:
+                    self._ended, self.left = await anyio.to_thread.run_sync(self._end_all)
+
+    def _end_all(self) -> tuple[bool, tuple[int, ...]]:
+        leader = self.identity
+        if self._process.returncode is not None:
+            # The system made us wait for the leader to learn of its end (see `_has_exited`). We have watched the group
+            # until now, so it is ours without proof.
+            gone = processes.end_group(leader, grace=self._stop_grace)
+            gone = processes.end_marked(self.token, self._stop_grace) and gone
+        else:
+            gone = processes.end_group(leader, grace=self._stop_grace, token=self.token)
+        try:
+            # Its threads may outlive its first one for an instant, and it can be waited for only after them.
+            self._process.wait(_REAPING if gone else 0)
+        except subprocess.TimeoutExpired:
+            pass
+        return gone, () if gone else tuple(processes.group_members(leader, token=self.token))
+
+
+def _has_exited(process: subprocess.Popen[bytes]) -> bool:
+    if not hasattr(os, "waitid"):  # macOS before Python 3.13: nothing but waiting for it tells
+        return process.poll() is not None
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
+
+
+def _why_not(argv: Sequence[str], workdir: str, error: OSError | ValueError) -> str:
+    program = argv[0]
+    number = error.errno if isinstance(error, OSError) else None
+    if not os.path.isdir(workdir):
+        return f"The working directory {workdir} does not exist: make it, or correct `workdir`."
+    if number == errno.ENOENT:
+        return (
+            f"The program {program!r} was not found (or the interpreter its first line names): install it, or check "
+            "its spelling and PATH."
+        )
+    if number == errno.EACCES:
+        return f"The program {program!r} may not be executed: check its permissions (chmod +x) and its directory's."
+    if number == errno.ENOEXEC:
+        return f"The program {program!r} is not executable: if it is a script, its first line must name an interpreter."
+    if number == errno.E2BIG:
+        return f"The arguments for {program!r} are too long for the system: give the prompt on standard input instead."
+    return f"The program {program!r} could not be started: {error}. Check its arguments and environment."

@@ -1,0 +1,189 @@
+"""The front door of a home on this machine. A project is a team with a working directory."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import contextmanager
+from heapq import merge
+from itertools import islice
+
+from interlock.errors import (
+    AmbiguousId,
+    GroupNotFound,
+    InvalidRequest,
+    InvalidTeamName,
+    ProjectNotFound,
+    SessionInOtherProject,
+    StorageError,
+    TaskNotFound,
+    TeamNotFound,
+)
+from interlock.frontdoor.chat import default_session, receive
+from interlock.model.group import FRONT_DOOR
+from interlock.model.names import check_team_name
+from interlock.views import complete
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from interlock.clients.local.home import LocalHome
+    from interlock.clients.local.team import LocalTeam
+    from interlock.model.task import Task
+
+PAGE_LIMIT = 1000
+PROJECTS = "projects"
+"""Where a project's work lies that names no directory of its own, in the home."""
+
+
+class LocalFrontDoor:
+    """The verbs of `client.Home` that look at all teams at once."""
+
+    def __init__(self, home: LocalHome) -> None:
+        self._home = home
+
+    def projects(self) -> list[dict[str, Any]]:
+        return [project for name in self._home.teams() if (project := self._project(name)) is not None]
+
+    def create_project(self, id: str, workdir: str | None) -> dict[str, Any]:
+        if workdir is not None and (not isinstance(workdir, str) or not os.path.isdir(os.path.expanduser(workdir))):
+            raise InvalidRequest(
+                f"The directory {workdir!r} does not exist: make it, or correct workdir.", field="workdir"
+            )
+        check_team_name(id)
+        own = os.path.join(self._home.path, PROJECTS, id) if workdir is None else os.path.expanduser(workdir)
+        self._home.create_team(id, workdir=own)
+        if workdir is None:
+            try:
+                os.makedirs(own, mode=0o700, exist_ok=True)
+            except OSError as error:
+                raise StorageError(f"{own} cannot be made: {error}.", path=own) from error
+        return self._project(id) or {}
+
+    def chat(
+        self, project: str, content: str, *, session_id: str | None, task_type: str | None, by: str | None, face: str
+    ) -> dict[str, Any]:
+        team = self._team(project)
+        session = default_session(project) if session_id is None else session_id
+        if by is not None:
+            # Whoever comes in over HTTP to chat is a person, perhaps for the first time.
+            team = team.acting(by, face=face, person=face in ("http", "page"))
+        with self._deciding(session, project), team.acts() as act:
+            task = receive(act, project, content, session, task_type)
+        return {
+            "task_id": task.id,
+            "task_group_id": session,
+            "session_id": session,
+            "status": FRONT_DOOR[task.state],
+        }
+
+    def task_groups(self, project: str | None, offset: int, limit: int) -> tuple[list[dict[str, Any]], int]:
+        for name, value in (("offset", offset), ("limit", limit)):
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise InvalidRequest(f"{name} must be a whole number from 0.", field=name)
+        limit = min(limit, PAGE_LIMIT)
+        names = self._home.teams() if project is None else [self._team(project).name]
+        alone = len(names) == 1
+        pages, total = [], 0
+        for name in names:
+            with self._looking(name) as rows:
+                if rows is None:
+                    continue
+                total += rows.groups.count()
+                some = rows.groups.page(offset, limit) if alone else rows.groups.page(0, offset + limit)
+            pages.append([group.as_dict(name) for group in some])
+        found = merge(*pages, key=lambda group: group["updated_at"], reverse=True)
+        return list(islice(found, 0 if alone else offset, limit if alone else offset + limit)), total
+
+    def group_tasks(self, group: str, project: str | None) -> list[Task]:
+        holders = []
+        for name in self._home.teams() if project is None else [self._team(project).name]:
+            with self._looking(name) as rows:
+                if rows is not None and rows.groups.get(group) is not None:
+                    holders.append((name, [rows.tasks.get(id) for id in rows.groups.tasks(group)], rows))
+                    tasks = complete(rows, [task for task in holders[-1][1] if task is not None])
+        if not holders:
+            raise GroupNotFound(f"There is no task group {group!r}. A chat message begins one.", group=group)
+        if len(holders) > 1:
+            raise _ambiguous(group, [name for name, _, _ in holders])
+        return tasks
+
+    def locate(self, task: str, project: str | None) -> LocalTeam:
+        if project is not None:
+            team = self._team(project)
+            team.task(task)
+            return team
+        holders = []
+        for name in self._home.teams():
+            with self._looking(name) as rows:
+                if rows is not None and rows.tasks.get(task) is not None:
+                    holders.append(name)
+        if not holders:
+            raise TaskNotFound(f"No project has a task {task!r}.", task_id=task)
+        if len(holders) > 1:
+            raise _ambiguous(task, holders)
+        return self._home.team(holders[0])
+
+    def _team(self, project: str) -> LocalTeam:
+        try:
+            team = self._home.team(project)
+            team.describe()
+        except (TeamNotFound, InvalidTeamName):
+            raise ProjectNotFound(
+                f"There is no project {project!r}. `interlock team create NAME --workdir DIR` makes one.",
+                project=project,
+            ) from None
+        return team
+
+    def _project(self, name: str) -> dict[str, Any] | None:
+        try:
+            found = self._home.team(name).describe()
+        except TeamNotFound:
+            return None  # deleted while we looked
+        return {
+            "id": name,
+            "workdir": found["workdir"],
+            "created_at": found["created_at"],
+            "task_counts": found["task_counts"],
+        }
+
+    @contextmanager
+    def _deciding(self, session: str, project: str) -> Iterator[None]:
+        """Nobody else begins a chat session meanwhile: it belongs to one project of all."""
+        path = os.path.join(self._home.path, ".chat.lock")
+        try:
+            lock = open(path, "a")  # noqa: SIM115 - held over the yield
+        except OSError as error:
+            raise StorageError(f"{path} cannot be opened: {error}.", path=path) from error
+        with lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for name in self._home.teams():
+                if name == project:
+                    continue
+                with self._looking(name) as rows:
+                    if rows is not None and rows.groups.get(session) is not None:
+                        raise SessionInOtherProject(
+                            f"The chat session {session!r} belongs to project {name!r}. Begin another one here.",
+                            session_id=session,
+                            project=name,
+                        )
+            yield
+
+    @contextmanager
+    def _looking(self, name: str) -> Iterator[Any]:
+        try:
+            team = self._home.team(name)
+        except TeamNotFound:
+            yield None
+            return
+        with team.looks() as rows:
+            yield rows
+
+
+def _ambiguous(id: str, projects: list[str]) -> AmbiguousId:
+    return AmbiguousId(
+        f"{id} is in several projects: {', '.join(projects)}. Name the project too.",
+        candidates=[f"{project}/{id}" for project in projects],
+    )

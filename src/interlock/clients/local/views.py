@@ -1,0 +1,54 @@
+"""Whole pictures of a local team, for pages."""
+
+from __future__ import annotations
+
+from interlock.clients.local.base import LocalBase
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from interlock.model.event import Event
+    from interlock.model.task import Task
+
+MOST = 1000
+"""The longest list that is answered at once."""
+
+
+class LocalViews(LocalBase):
+    """See `client_views.Views`."""
+
+    def board(self, *, limit: int = 50) -> dict[str, Any]:
+        from interlock.reports import board
+
+        with self._workspace.look() as rows:
+            return board.board(rows, _bounded(limit))
+
+    def in_state(self, state: str, *, after: int = 0, limit: int = 100) -> list[Task]:
+        from interlock.reports import board
+        from interlock.views import complete
+
+        with self._workspace.look() as rows:
+            return complete(rows, board.in_state(rows, state, after, _bounded(limit)))
+
+    def story(self, task: str, *, events: int = 200) -> dict[str, Any]:
+        from interlock.reports import story
+        from interlock.tasks.find import find
+
+        with self._workspace.look() as rows:
+            return story.story(rows, find(rows, task), _bounded(events))
+
+    def latest(self, *, before: int | None = None, limit: int = 100, types: Sequence[str] = ()) -> list[Event]:
+        with self._workspace.look() as rows:
+            return rows.events.latest(before, _bounded(limit), types)
+
+    def crew(self) -> list[dict[str, Any]]:
+        from interlock.reports import story
+
+        with self._workspace.look() as rows:
+            return story.crew(rows, self._workspace.log_path)
+
+
+def _bounded(limit: int) -> int:
+    return max(1, min(limit, MOST))

@@ -1,0 +1,218 @@
+"""Where a run works: in the team's directory, or in a worktree of the task's own.
+
+A task keeps its worktree for all its runs, and for its verify; a reviewer gets a checkout of what is to be merged, so
+that nothing it leaves behind is merged with it. `setup` and `copy` are applied to every fresh one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import anyio.to_thread
+
+from interlock.errors import AgentError, StaleRun
+from interlock.model.names import SYSTEM
+from interlock.model.task import Task
+from interlock.runner.checking import variables
+from interlock.runner.environment import allowed_environment
+from interlock.runner.verification import Evidence, verify
+from interlock.sessions import Caller
+from interlock.tasks.find import find
+from interlock.workspace import Workspace
+from interlock.worktrees.team import Isolation, look, trees
+from interlock.worktrees.trees import REVIEWING, Sealed, Trees
+
+Hear = Callable[[str], None]
+
+
+def begin(workspace: Workspace) -> None:
+    """Have the integration branch of a team that works in worktrees, before anything starts.
+
+    Raises:
+        WorktreeRefused, GitFailed: that cannot be; the message says why.
+    """
+    how = look(workspace)
+    if not how.on:
+        return
+    found = trees(workspace, how)
+    commit, news = found.begin()
+    sweep(workspace, found)
+    if news:
+        with workspace.act(Caller(SYSTEM)) as act:
+            act.event("integration.started", branch=found.integration, commit=commit)
+
+
+async def place(workspace: Workspace, task: Task, token: str | None, hear: Hear) -> str | None:
+    """Have the worktree that this run of `task` works in; the directory, or null where the team's own is the place.
+
+    Raises:
+        WorktreeRefused, GitFailed: git does not allow it now.
+        AgentError: its setup failed.
+        StaleRun: the task has been taken away meanwhile.
+    """
+    how = await anyio.to_thread.run_sync(look, workspace)
+    if task.worktree is None and (not how.on or task.state == "review"):
+        return None
+    found = await anyio.to_thread.run_sync(partial(trees, workspace, how, token=token))
+    if task.state == "review":
+        return await _for_review(workspace, found, how, task, token, hear)
+    known = task.worktree
+    if known is None or not await anyio.to_thread.run_sync(found.whole, known):
+        made = await anyio.to_thread.run_sync(found.make, task.id, known)
+        await prepare(workspace, found, how, task, str(made["directory"]), token, hear)
+        known = await anyio.to_thread.run_sync(_noted, workspace, task, {**(known or {}), **made}, True)
+    return await anyio.to_thread.run_sync(_up_to_date, workspace, found, task, known)
+
+
+async def prepare(
+    workspace: Workspace, found: Trees, how: Isolation, task: Task, directory: str, token: str | None, hear: Hear
+) -> None:
+    """Copy what is to be copied into a fresh worktree, and run its setup.
+
+    Raises:
+        AgentError: the setup failed; the message ends in what it printed.
+    """
+    await anyio.to_thread.run_sync(found.copy, how.workdir, directory, how.copy)
+    if how.setup is None:
+        return
+    hear(f"preparing its worktree: {how.setup}")
+    evidence = await command(workspace, how, task, how.setup, directory, token, "setup", hear)
+    if not evidence.passed:
+        ended = "took too long" if evidence.timed_out else f"ended with exit code {evidence.exit_code}"
+        raise AgentError(f"The setup of its worktree, `{how.setup}`, {ended}:\n\n{evidence.tail}", command=how.setup)
+
+
+async def command(
+    workspace: Workspace,
+    how: Isolation,
+    task: Task,
+    line: str,
+    directory: str,
+    token: str | None,
+    kind: str,
+    hear: Hear,
+) -> Evidence:
+    """Run a command that belongs to the task in one of its checkouts, with the surroundings of its verify."""
+    with workspace.ledger.snapshot() as rows:
+        names = variables(rows, task, task.owner)
+    environment, secrets = allowed_environment(os.environ, names=names)
+    timeout = how.setup_timeout if kind == "setup" else how.verify_timeout
+    return await verify(
+        line,
+        workdir=directory,
+        environment=environment,
+        timeout=timeout,
+        output_bytes=how.output_bytes,
+        stop_grace=how.stop_grace,
+        secrets=secrets,
+        token=token,
+        log=workspace.log_path(task.id, task.run, kind),
+        on_line=hear,
+    )
+
+
+def seal(workspace: Workspace, task: Task) -> Sealed | None:
+    """Commit what the author of a task that is reported as done has left uncommitted; null without a worktree."""
+    if task.worktree is None:
+        return None
+    found = trees(workspace, look(workspace))
+    if not found.whole(task.worktree):
+        return None
+    return found.seal(task.worktree, message_of(task))
+
+
+def put_away(workspace: Workspace, task: Task) -> None:
+    """A run of `task` has ended: what its author reported as done is committed, a reviewer's checkout removed.
+
+    Raises:
+        WorktreeRefused, GitFailed: it could not be; nothing is lost.
+    """
+    with workspace.ledger.snapshot() as rows:
+        current = rows.tasks.get(task.id)
+    if current is None or current.worktree is None:
+        return
+    if task.state == "review":
+        found = trees(workspace, look(workspace))
+        found.remove(found.path(task.id, REVIEWING))
+    elif current.state == "review":
+        seal(workspace, current)
+
+
+def message_of(task: Task) -> str:
+    """The message of our commits: what was to be done, what the author says of it, and which task it was."""
+    said = (task.output or "").strip()
+    body = f"\n\n{said}" if said else ""
+    return f"{task.subject}{body}\n\nInterlock-Task: {task.id}\n"
+
+
+def sweep(workspace: Workspace, found: Trees) -> list[str]:
+    """Remove the worktrees of tasks that are done, and those of merges and reviews that nobody carries out any more;
+    what was removed."""
+    removed = []
+    for path in leftovers(workspace):
+        found.remove(path)
+        removed.append(path)
+    return removed
+
+
+def leftovers(workspace: Workspace) -> list[str]:
+    """Directories of worktrees that are of no use any more: of tasks that are done, gone, or were never ready."""
+    root = os.path.join(workspace.directory, "worktrees")
+    try:
+        names = sorted(os.listdir(root))
+    except OSError:
+        return []
+    left = []
+    with workspace.ledger.snapshot() as rows:
+        busy = {run.task_id for run in rows.runs.open()}
+        for name in names:
+            task_id = name.split("-", 1)[1] if name.startswith(("merge-", REVIEWING)) else name
+            task = rows.tasks.get(task_id)
+            if task is None or task_id in busy or task.under_way:
+                if task is None:
+                    left.append(os.path.join(root, name))
+                continue
+            if name != task_id or task.state == "done" or task.worktree is None:
+                left.append(os.path.join(root, name))
+    return left
+
+
+async def _for_review(
+    workspace: Workspace, found: Trees, how: Isolation, task: Task, token: str | None, hear: Hear
+) -> str:
+    known: Mapping[str, Any] = task.worktree or {}
+    sealed = await anyio.to_thread.run_sync(seal, workspace, task)
+    commit = sealed.head if sealed is not None else str(known.get("head") or known["branch"])
+    directory = await anyio.to_thread.run_sync(found.detached, found.path(task.id, REVIEWING), commit)
+    await prepare(workspace, found, how, task, directory, token, hear)
+    return directory
+
+
+def _up_to_date(workspace: Workspace, found: Trees, task: Task, known: dict[str, Any]) -> str:
+    """Give a task what was merged meanwhile: where it has begun nothing, and where it came back from its merge."""
+    changes: dict[str, Any] = {}
+    if known.get("update"):
+        found.seal(known, f"Work on {task.subject}\n\nInterlock-Task: {task.id}\n")
+        found.update(known)
+        changes["update"] = False
+    elif found.untouched(known) and found.head() != known["base"]:
+        changes["base"] = found.follow(known)
+    if changes:
+        known = _noted(workspace, task, {**known, **changes}, False)
+    return str(known["directory"])
+
+
+def _noted(workspace: Workspace, task: Task, known: dict[str, Any], made: bool) -> dict[str, Any]:
+    with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+        current = find(act.rows, task.id)
+        if current.run != task.run:
+            raise StaleRun(f"{task.id} has been taken up in a newer run meanwhile.", task_id=task.id)
+        act.rows.tasks.update(current, worktree=known, updated_at=act.at)
+        if made:
+            act.event("worktree.made", task.id, path=known["path"], branch=known["branch"], base=known["base"])
+        act.topics.add("tasks")
+    task.worktree = known
+    return known

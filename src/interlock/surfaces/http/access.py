@@ -1,0 +1,134 @@
+"""Who comes in over HTTP, and the door that everybody passes.
+
+    Authorization: Bearer <home>/token      `human`, admin
+    Authorization: Bearer ilk_…             the member or person that `interlock token create` named
+    Cookie: interlock_<home>=…              `human` at the page, admin; the only one who may answer permissions
+
+A bearer token never counts as a person at the page: what runs as an agent may have got hold of one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from interlock.errors import Forbidden, InterlockError, Unauthorized
+from interlock.model.names import HUMAN
+from interlock.surfaces.http.failures import refusal
+from interlock.tokens import COOKIE_SECONDS, Tokens
+
+OPEN = ("/healthz", "/readyz")
+LINK = "/open/"
+"""Where links lead; their code is what lets one in."""
+
+PAGE = "page"
+"""The face of a person at the page."""
+HTTP = "http"
+
+REFUSED = (
+    "This needs `Authorization: Bearer TOKEN` with the token of the home (its file `token`), or one that "
+    "`interlock token create` made. In a browser, open the link that `interlock open` prints."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who is calling. `team`: the only team a member's token holds in. `key` tells its tokens and cookies apart."""
+
+    name: str
+    role: str
+    face: str
+    team: str | None = None
+    key: str = ""
+
+    def must(self, *roles: str) -> None:
+        """Raise Forbidden where the principal's role is none of these."""
+        if self.role not in roles:
+            raise Forbidden(
+                f"{self.name} comes in as {self.role}, and this needs {' or '.join(roles)}. "
+                "`interlock token create` makes a token that may.",
+                role=self.role,
+            )
+
+
+class Access:
+    """The tokens and cookies of one home, as requests bring them."""
+
+    def __init__(self, home: str, tokens: Tokens | None = None) -> None:
+        self.tokens = tokens or Tokens(home)
+        # Cookies of one host are shared by all its ports, and so by the servers of all homes of a machine.
+        self.cookie_name = f"interlock_{hashlib.sha256(home.encode()).hexdigest()[:12]}"
+
+    def principal(self, headers: Headers) -> Principal:
+        """Who a request with these headers is from.
+
+        Raises:
+            Unauthorized: nobody we know.
+        """
+        given = headers.get("authorization")
+        if given is not None:
+            scheme, _, secret = given.partition(" ")
+            if scheme.lower() == "bearer" and secret.strip():
+                return self._bearer(secret.strip())
+        cookie = self.cookie(headers)
+        if given is None and cookie is not None and self.tokens.is_cookie(cookie):
+            return Principal(HUMAN, "admin", PAGE, key=_key(cookie))
+        raise Unauthorized(REFUSED)
+
+    def cookie(self, headers: Headers) -> str | None:
+        """The value of our cookie."""
+        for line in headers.getlist("cookie"):
+            try:
+                found = SimpleCookie(line).get(self.cookie_name)
+            except CookieError:
+                continue
+            if found is not None and found.value:
+                return found.value
+        return None
+
+    def set_cookie(self, secret: str) -> str:
+        """The header that gives a browser its cookie."""
+        return f"{self.cookie_name}={secret}; HttpOnly; SameSite=Strict; Path=/; Max-Age={COOKIE_SECONDS:.0f}"
+
+    def drop_cookie(self) -> str:
+        """The header that takes it away."""
+        return f"{self.cookie_name}=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0"
+
+    def _bearer(self, secret: str) -> Principal:
+        if self.tokens.is_admin(secret):
+            return Principal(HUMAN, "admin", HTTP, key="admin")
+        found = self.tokens.find(secret)
+        if found is None:
+            raise Unauthorized(f"That token opens nothing here; perhaps it was revoked. {REFUSED}")
+        return Principal(found.name, found.role, HTTP, found.team, found.id)
+
+
+class Door:
+    """ASGI middleware: nobody passes unknown. The principal is put into the request's state as `principal`."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not self._is_open(scope["path"]):
+            try:
+                # A thread, since the files of tokens may lie on a slow disk.
+                found = await run_in_threadpool(self._access.principal, Headers(scope=scope))
+            except InterlockError as error:
+                await refusal(error, scope)(scope, receive, send)
+                return
+            scope.setdefault("state", {})["principal"] = found
+        await self._app(scope, receive, send)
+
+    def _is_open(self, path: str) -> bool:
+        return path in OPEN or path.startswith(LINK)
+
+
+def _key(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()[:16]

@@ -1,0 +1,185 @@
+"""Every failure as the contract shows it: `{"error": code, "message": sentence, …details}` and its status."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Match, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from interlock import errors
+from interlock.errors import InterlockError
+from interlock.surfaces.http.answers import answer
+
+STATUSES: tuple[tuple[type[InterlockError], int], ...] = (
+    (errors.MessageTooLarge, 413),
+    (errors.RequestTooLarge, 413),
+    (errors.MethodNotAllowed, 405),
+    (errors.InvalidRequest, 400),
+    (errors.Unauthorized, 401),
+    (errors.Forbidden, 403),
+    (errors.NotFound, 404),
+    (errors.Conflict, 409),
+    (errors.LimitReached, 429),
+    (errors.LedgerBusy, 503),
+    (errors.LedgerUnusable, 503),
+    (errors.StorageError, 503),
+    (errors.AgentError, 502),
+    (errors.NotAvailable, 501),
+)
+"""The first that fits counts. What is not listed is a defect of ours: 500."""
+
+MESSAGE_REFUSED: Mapping[str, int] = {"unauthorized_agent": 403, "task_not_found": 404}
+"""Statuses of refused AOF/1 messages, whose code is the reason; the others are conflicts."""
+
+PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Interlock: {title}</title>
+<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/static/tokens.css">
+<link rel="stylesheet" href="/static/parts.css"><main class="told"><h1>{title}</h1><p>{message}</p></main></html>"""
+"""What a browser shows where there is no page. Its looks are for those who are in; it reads well without."""
+
+AGAIN = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Interlock</title>
+<meta http-equiv="refresh" content="0"><p>One moment …</p></html>"""
+
+log = logging.getLogger("interlock.http")
+
+
+def status_of(error: InterlockError) -> int:
+    """The HTTP status of an error."""
+    if isinstance(error, errors.MessageRefused):
+        return MESSAGE_REFUSED.get(error.code, 409)
+    return next((status for kind, status in STATUSES if isinstance(error, kind)), 500)
+
+
+def refusal(error: InterlockError, scope: Scope) -> Response:
+    """An error as an answer: JSON, or a plain page for a browser that asked for one."""
+    status = status_of(error)
+    headers: dict[str, str] = {}
+    if status == 401:
+        headers["www-authenticate"] = 'Bearer realm="interlock"'
+    if status == 503:
+        headers["retry-after"] = "1"
+    if status == 405:
+        headers["allow"] = ", ".join(error.details.get("allowed", ()))
+    if _is_browser(scope):
+        if status == 401 and _came_from_elsewhere(scope):
+            # A browser keeps our cookie to itself when another site, or a file, led here. From here it is sent.
+            return HTMLResponse(AGAIN, status)
+        return HTMLResponse(_page(error), status, headers)
+    return answer(error.as_dict(), status, headers)
+
+
+def install(app: FastAPI) -> None:
+    """Let `app` answer every failure in our shape."""
+
+    async def ours(request: Request, error: Exception) -> Response:
+        assert isinstance(error, InterlockError)
+        if status_of(error) == 500:
+            log.error("%s %s: %s", request.method, quote(request.url.path), error.message)
+        return refusal(error, request.scope)
+
+    async def invalid(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return refusal(_invalid(error), request.scope)
+
+    async def http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return refusal(_http(error, request), request.scope)
+
+    app.add_exception_handler(InterlockError, ours)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http)
+
+
+class LastResort:
+    """ASGI middleware, the innermost: what nobody foresaw is logged, and answered like everything else."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def noticed(message: Message) -> None:
+            nonlocal begun
+            begun = begun or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noticed)
+        except Exception as error:  # boundary: the caller learns nothing of our inside, the log everything
+            known = error if isinstance(error, InterlockError) else None
+            if known is None:
+                log.exception("%s %s failed", scope.get("method"), quote(scope["path"]))
+            if begun:
+                raise
+            told = "Interlock failed inside; its log says where. `interlock doctor` looks for damage."
+            await refusal(known or errors.InternalError(told), scope)(scope, receive, send)
+
+
+def _invalid(error: RequestValidationError) -> InterlockError:
+    found = error.errors()
+    if any(fault["type"] == "json_invalid" for fault in found):
+        return errors.InvalidRequest("The body is no JSON. Send one JSON document, in UTF-8.")
+    faults = [{"path": _path(fault["loc"]), "message": str(fault["msg"])} for fault in found]
+    first = faults[0] if faults else {"path": "", "message": "it cannot be read"}
+    where = f"{first['path']}: " if first["path"] else ""
+    return errors.InvalidRequest(
+        f"The request does not fit: {where}{first['message']}. /openapi.json shows what does.",
+        field=first["path"],
+        errors=faults[:20],
+    )
+
+
+def _path(place: tuple[Any, ...]) -> str:
+    """`("body", "blocked_by", 0)` as `blocked_by.0`."""
+    parts = [str(part) for part in place[1:]] if len(place) > 1 else [str(part) for part in place]
+    return ".".join(parts)
+
+
+def _http(error: HTTPException, request: Request) -> InterlockError:
+    if isinstance(error.__cause__, InterlockError):
+        return error.__cause__  # What the guard said of a body while it was read.
+    if error.status_code == 405:
+        allowed = _methods(request)
+        return errors.MethodNotAllowed(
+            f"{request.method} is not possible here, only {', '.join(allowed)}.", allowed=allowed
+        )
+    if error.status_code == 404:
+        return errors.NotFound(f"There is nothing at {request.url.path[:200]}. /openapi.json lists all addresses.")
+    if error.status_code == 413:
+        return errors.RequestTooLarge("The request is too large.")
+    return errors.InvalidRequest(str(error.detail) or "The request cannot be read.")
+
+
+def _methods(request: Request) -> list[str]:
+    """What the address of a request knows; Starlette names the methods of the first route only."""
+    found: set[str] = set()
+    for route in request.app.routes:
+        if isinstance(route, Route) and route.matches({**request.scope, "method": ""})[0] is not Match.NONE:
+            found |= route.methods or set()
+    return sorted(found)
+
+
+def _is_browser(scope: Scope) -> bool:
+    if scope["path"].startswith(("/api", "/mcp", "/metrics", "/openapi", "/healthz", "/readyz")):
+        return False
+    return any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
+
+
+def _came_from_elsewhere(scope: Scope) -> bool:
+    return scope["method"] == "GET" and (b"sec-fetch-site", b"cross-site") in scope["headers"]
+
+
+def _page(error: InterlockError) -> str:
+    from html import escape
+
+    titles = {401: "Please come in by a link", 404: "Nothing here"}
+    title = titles.get(status_of(error), "That did not work")
+    return PAGE.format(title=escape(title), message=escape(error.message))

@@ -1,0 +1,142 @@
+"""Before anybody is asked who they are: Host, Origin, sizes and times. On the way out: the security headers.
+
+* **Host** must be a name of this server. A page elsewhere can lead its own name here (DNS rebinding), and its scripts
+  would then count as ours; with our own names only, they do not.
+* **Origin**, where a browser sends one with a request that changes something, must be the address it came in by, and
+  `Sec-Fetch-Site` must not say that another site sent it. Programs send neither.
+* **Size**: a body is read to at most `limit` bytes, announced or not. **Time**: each piece of it must come within
+  `BODY_SECONDS`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection
+
+import anyio
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from interlock.errors import Forbidden, InterlockError, InvalidRequest, RequestTooLarge
+from interlock.surfaces.http.failures import refusal
+
+BODY_BYTES = 4 * 1_048_576
+BODY_SECONDS = 30.0
+HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+SECURITY_HEADERS: dict[str, str] = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "font-src 'self'; connect-src 'self'; form-action 'self'; manifest-src 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    # Not `no-referrer`: browsers then send the Origin `null` with forms, which tells us nothing.
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+class Guard:
+    """ASGI middleware, the outermost. `hosts`: further names, without port, that this server may be called by;
+    `any_address`: and by any IP address, which no foreign name can be made to look like."""
+
+    def __init__(
+        self, app: ASGIApp, hosts: Collection[str] = (), any_address: bool = False, limit: int = BODY_BYTES
+    ) -> None:
+        self._app = app
+        self._any_address = any_address
+        self._hosts = frozenset(name.lower() for name in (*LOOPBACK, *hosts))
+        self._limit = limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def adorned(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(raw=message.get("headers", []))
+                for name, value in SECURITY_HEADERS.items():
+                    headers.setdefault(name, value)
+                message = {**message, "headers": headers.raw}
+            await send(message)
+
+        error = self._fault(scope)
+        if error is not None:
+            await refusal(error, scope)(scope, receive, adorned)
+            return
+        body = _Body(receive, self._limit)
+        await self._app(scope, body.receive, adorned)
+
+    def _fault(self, scope: Scope) -> InterlockError | None:
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
+        name = _without_port(hosts[0]) if len(hosts) == 1 else ""
+        if name not in self._hosts and not (self._any_address and _is_address(name)):
+            return Forbidden(
+                f"This server is not called {name[:100]!r}. Use 127.0.0.1 or localhost, or add the name to the setting "
+                "http_hosts."
+            )
+        if scope["method"] not in HARMLESS:
+            origin = headers.get("origin")
+            own = f"{scope['scheme']}://{hosts[0]}"
+            if origin is not None and origin.lower() != own.lower():
+                return Forbidden(f"Requests from {origin[:200]} are not taken, only from {own}.")
+            if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+                return Forbidden(f"Requests from other sites are not taken, only from {own}.")
+        length = headers.get("content-length")
+        if length is not None and length.isdecimal() and int(length) > self._limit:
+            return _too_large(self._limit)
+        return None
+
+
+class _Body:
+    """Counts what comes in, and how long it takes."""
+
+    def __init__(self, receive: Receive, limit: int) -> None:
+        self._receive = receive
+        self._limit = limit
+        self._count = 0
+        self._whole = False
+
+    async def receive(self) -> Message:
+        """The next piece.
+
+        Raises:
+            RequestTooLarge, InvalidRequest: too much, or too slow.
+        """
+        if self._whole:
+            return await self._receive()
+        with anyio.move_on_after(BODY_SECONDS) as time:
+            message = await self._receive()
+        if time.cancelled_caught:
+            raise InvalidRequest(f"The body did not come within {BODY_SECONDS:.0f} seconds.")
+        self._count += len(message.get("body", b""))
+        self._whole = not message.get("more_body", False)
+        if self._count > self._limit:
+            raise _too_large(self._limit)
+        return message
+
+
+def _too_large(limit: int) -> InterlockError:
+    return RequestTooLarge(
+        f"A request may hold {limit} bytes. Send less at once, or raise the setting http_body_bytes.",
+        limit=limit,
+        setting="http_body_bytes",
+    )
+
+
+def _without_port(host: str) -> str:
+    name, colon, port = host.lower().rpartition(":")
+    return name if colon and port.isdecimal() else host.lower()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True

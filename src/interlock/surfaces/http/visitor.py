@@ -1,0 +1,98 @@
+"""A principal at work: the home and its teams as that one sees them, and what each endpoint asks of its caller."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from interlock.client import Home, Team
+from interlock.errors import Forbidden, TeamNotFound
+from interlock.surfaces.http.access import Principal
+
+READERS = ("viewer", "operator", "admin", "worker")
+WORKERS = ("operator", "admin", "worker")
+OPERATORS = ("operator", "admin")
+
+
+class Visitor:
+    """One request's caller. Members see their own team only."""
+
+    def __init__(self, home: Home, principal: Principal) -> None:
+        self.home = home
+        self.principal = principal
+
+    @property
+    def name(self) -> str:
+        """The member or person that acts."""
+        return self.principal.name
+
+    def teams(self) -> list[str]:
+        """The names of the teams the caller may see."""
+        names = self.home.teams()
+        return names if self.principal.team is None else [name for name in names if name == self.principal.team]
+
+    def check(self, team: str) -> None:
+        """Refuse a team that the caller's token does not hold in.
+
+        Raises:
+            TeamNotFound: also where it exists: a member learns nothing of other teams.
+        """
+        if self.principal.team not in (None, team):
+            raise TeamNotFound(f"Team {team!r} not found: your token holds in {self.principal.team}.", team=team)
+
+    def project(self, asked: str | None) -> str | None:
+        """The project to look in: the one asked for; for a member, none but its own team.
+
+        Raises:
+            TeamNotFound: see `check`.
+        """
+        if asked is not None:
+            self.check(asked)
+        return asked or self.principal.team
+
+    def team(self, name: str) -> Team:
+        """The team of that name, acting as the caller.
+
+        Raises:
+            TeamNotFound, InvalidTeamName: there is none, or the caller may not see it.
+        """
+        self.check(name)
+        principal = self.principal
+        return self.home.team(name).acting(self.name, face=principal.face, person=principal.team is None)
+
+    def acting(self, team: str, by: str | None = None) -> Team:
+        """The team, for a verb that changes something. `by`: act as that member, which only an admin may.
+
+        Raises:
+            Forbidden: `by` is somebody else than the caller, who is no admin.
+            TeamNotFound, InvalidTeamName, MemberNotFound: as `team`.
+        """
+        if by not in (None, self.name) and self.principal.role != "admin":
+            raise Forbidden(f"This token acts as {self.name} only, not as {by}.", member=by)
+        if by in (None, self.name):
+            return self.team(team)
+        return self.team(team).acting(str(by), face=self.principal.face)
+
+
+def entering(*roles: str) -> Callable[[Request], Awaitable[Visitor]]:
+    """A dependency: the caller, whose role has to be one of these."""
+
+    async def enter(request: Request) -> Visitor:
+        principal: Principal = request.state.principal
+        principal.must(*roles)
+        state: Any = request.app.state
+        return Visitor(state.home, principal)
+
+    return enter
+
+
+Reader = Annotated[Visitor, Depends(entering(*READERS))]
+"""Whoever may look."""
+Worker = Annotated[Visitor, Depends(entering(*WORKERS))]
+"""Whoever takes part in a team's work: members as themselves, people who may operate."""
+Operator = Annotated[Visitor, Depends(entering(*OPERATORS))]
+"""People who may operate."""
+Admin = Annotated[Visitor, Depends(entering("admin"))]
+"""Whoever may set up and tear down."""

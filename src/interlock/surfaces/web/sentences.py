@@ -1,0 +1,167 @@
+"""Events as sentences: what a person would say had happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from interlock.model.event import Event
+from interlock.model.names import HUMAN, SYSTEM
+from interlock.surfaces.web.prose import gist
+
+QUIET = frozenset(
+    "run.heartbeat run.started run.reported session.began session.ended message.offered message.delivered "
+    "message.acknowledged scheduler.poll protocol.message.received task.completed task.logged verify.started "
+    "dependency.met task.reclaimed delegation.requested group.created".split()
+)
+"""Types that say nothing to people which another event does not; the timeline shows them only when asked."""
+HOPS = frozenset({"task.transitioned"})
+"""What another event of the same moment says better."""
+LOUD = frozenset(
+    "question.asked task.failed task.warning session.lost agent.idle_without_report run.refused review.failed "
+    "protocol.message.rejected protocol.message.failed mirror.conflict".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An event as a page shows it. `tone` is loud, good, quiet or plain."""
+
+    event: Event
+    text: str
+    tone: str
+
+
+def line(event: Event) -> Line:
+    """The event with its sentence."""
+    text = _SAID[event.type](event.payload) if event.type in _SAID else _plainly(event)
+    tone = "plain"
+    if event.type in LOUD or event.payload.get("to") == "deadletter":
+        tone = "loud"
+    elif event.payload.get("to") == "done" or event.payload.get("passed") is True:
+        tone = "good"
+    elif event.type in QUIET:
+        tone = "quiet"
+    return Line(event, text, tone)
+
+
+def entries(events: Iterable[Event]) -> list[Line]:
+    """Events, newest first, as a person would tell them: what one verb did to one task in a line, without the hops that
+    another event of the same moment explains; letters to several in one."""
+    found: list[Line] = []
+    for _, some in groupby(events, key=lambda event: (event.at, event.actor, event.task_id)):
+        together = list(some)
+        letters = [event for event in together if event.type == "message.sent"]
+        rest = [event for event in together if event.type != "message.sent"]
+        telling = [event for event in rest if event.type not in HOPS and event.type not in QUIET]
+        found += [line(event) for event in telling or rest[:1]]
+        if letters:
+            to = ", ".join(dict.fromkeys(actor(str(event.payload.get("to"))) for event in reversed(letters)))
+            found.append(Line(letters[0], f"wrote to {to}", "plain"))
+    return found
+
+
+def actor(name: str) -> str:
+    """Who acted, as people say it."""
+    return {SYSTEM: "Interlock", HUMAN: "you"}.get(name, name)
+
+
+def _plainly(event: Event) -> str:
+    payload = ", ".join(f"{key} {gist(str(value), 60)}" for key, value in event.payload.items() if value is not None)
+    return f"{event.type.replace('.', ' ').replace('_', ' ')}{': ' if payload else ''}{payload}"
+
+
+def _moved(payload: Mapping[str, Any]) -> str:
+    to, reason = str(payload.get("to")), gist(str(payload.get("reason") or ""))
+    if to == "done":
+        return "done"
+    text = {"deadletter": "failed", "ready": "ready to begin"}.get(to)
+    return (text or f"went from {payload.get('from')} to {to}") + (f": {reason}" if reason else "")
+
+
+def _number(run: object) -> str:
+    return str(run).rpartition(".")[2]
+
+
+def _claimed(payload: Mapping[str, Any]) -> str:
+    forced = ", before its blockers were done" if payload.get("forced") else ""
+    return f"taken by {payload.get('owner')}, run {_number(payload.get('run'))}{forced}"
+
+
+def _failed(payload: Mapping[str, Any]) -> str:
+    again = "is tried again" if payload.get("retry_at") else "given up"
+    return f"attempt {payload.get('attempt')} failed and {again}: {gist(str(payload.get('reason') or ''))}"
+
+
+def _verified(payload: Mapping[str, Any]) -> str:
+    if payload.get("passed"):
+        return f"its check passed ({float(payload.get('seconds') or 0):.1f} s)"
+    return f"its check failed with exit code {payload.get('exit_code')}, round {payload.get('round')}"
+
+
+def _reason(text: str) -> Any:
+    def say(payload: Mapping[str, Any]) -> str:
+        reason = gist(str(payload.get("reason") or ""))
+        return f"{text}: {reason}" if reason else text
+
+    return say
+
+
+def _with(text: str, *keys: str) -> Any:
+    return lambda payload: text.format(*(gist(str(payload.get(key) if payload.get(key) is not None else "nobody"))
+                                         for key in keys))  # fmt: skip
+
+
+_SAID: dict[str, Any] = {
+    "team.created": _with("the project was made"),
+    "team.paused": _reason("paused: nothing new starts"),
+    "team.resumed": _with("resumed"),
+    "member.spawned": _with("{} joined", "name"),
+    "member.removed": _reason("a member left"),
+    "member.paused": _with("{} is {}", "name", "status"),
+    "member.resumed": _with("{} goes on", "name"),
+    "session.lost": _with("the program of {} is gone", "member"),
+    "task.created": _with("created"),
+    "task.updated": lambda payload: f"edited: {', '.join(map(str, payload.get('fields') or ()))}",
+    "task.transitioned": _moved,
+    "task.claimed": _claimed,
+    "task.assigned": _with("assigned to {}", "assignee"),
+    "task.completed": _with("reported as {}", "outcome"),
+    "task.released": _with("given back"),
+    "task.reclaimed": _reason("taken back"),
+    "task.recovered": _reason("taken up again"),
+    "task.failed": _failed,
+    "task.retried": _with("is tried again"),
+    "task.rejected": _reason("changes were asked for"),
+    "task.approved": _with("approved by {}", "by"),
+    "task.blocked": _reason("blocked"),
+    "task.unblocked": _with("unblocked"),
+    "task.cancelled": _reason("cancelled"),
+    "task.deleted": _with("deleted"),
+    "task.logged": _with("noted: {}", "text"),
+    "task.warning": _reason("warning"),
+    "dependency.added": _with("now waits for {}", "on"),
+    "dependency.removed": _with("no longer waits for {}", "on"),
+    "dependency.met": _with("{}, which it waited for, is done", "on"),
+    "review.started": _with("{} reviews it", "member"),
+    "review.failed": _reason("the review came to no verdict"),
+    "verify.started": _with("Interlock runs its check: {}", "command"),
+    "verify.finished": _verified,
+    "message.sent": _with("wrote to {}", "to"),
+    "question.asked": _with("asked you: {}", "text"),
+    "question.answered": _with("answered: {}", "answer"),
+    "question.withdrawn": _reason("a question was withdrawn"),
+    "shutdown.requested": _with("{} is asked to stop", "subject"),
+    "shutdown.granted": _with("agreed to stop"),
+    "shutdown.rejected": _reason("will not stop"),
+    "shutdown.expired": _with("nobody answered whether to stop"),
+    "runner.started": lambda payload: "a worker begins" if payload.get("endless") else "the run begins",
+    "runner.stopped": _reason("the run ended"),
+    "plan.started": _with("the plan {} begins", "path"),
+    "agent.idle_without_report": _with("{} stopped and reported nothing", "member"),
+    "delegation.requested": _with("{} hands it to {}", "from_agent", "to_agent"),
+    "delegation.accepted": _with("the handoff was accepted"),
+    "delegation.rejected": _reason("the handoff came to nothing"),
+}

@@ -1,0 +1,167 @@
+"""Merging, as the ledger sees it: what becomes of finished work that lies in a worktree of its own.
+
+    in-progress ──complete──> review ──verify──> ──approve──> waiting ──begin──> merging ──merged──> done
+         ^                                                       ^                  │
+         ├── the first conflict, or red merge, as findings ──────┼──────────────────┤
+         └── reply `changes: …` ──────────────┐   reply `retry` ─┘                  │
+                                              └── a merge question to a human <─────┘ any other
+
+The order is verify, review, merge: what a reviewer approves is what is merged, and nobody is asked about work that does
+not even pass its own check. One merge at a time per team: `begin` takes the team's slot in a transaction, and whoever
+finds its process gone takes it up. What git does stands in `runner.merging`; here only rows change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from interlock import questions
+from interlock.errors import InvalidRequest
+from interlock.mailbox import notify
+from interlock.model.task import Task
+from interlock.questions import CHANGES
+from interlock.sessions import Act
+from interlock.tasks.change import cancel
+from interlock.tasks.finish import back_to_author, done, wait_for_merge
+from interlock.tasks.review import author_lives
+
+RETRY, DROP = "retry", "drop"
+OPTIONS = [RETRY, "changes: …", DROP]
+FINDINGS_CHARS = 8000
+
+Alive = Callable[[str], bool | None]
+
+
+def slot(tasks: list[Task], alive: Alive) -> Task | None:
+    """Of the tasks in the queue for their merge, the one that is being merged by a process that may live."""
+    return next((one for one in tasks if under_way(one) and alive(process_of(one)) is not False), None)
+
+
+def under_way(task: Task) -> bool:
+    """Whether somebody merges it now, or did when its process ended; false while it waits."""
+    return task.merging is not None and task.merging["stage"] == "merging"
+
+
+def process_of(task: Task) -> str:
+    """Who merges it, as text; empty where nobody does."""
+    return str((task.merging or {}).get("process") or "")
+
+
+def in_order(tasks: list[Task]) -> list[Task]:
+    """The queue: what was begun before a crash first, then first come, first served."""
+    return sorted(tasks, key=lambda one: (not under_way(one), str((one.merging or {}).get("since")), one.n))
+
+
+def begin(act: Act, task: Task, process: str, *, alive: Alive) -> bool:
+    """Take the team's merge slot for `task`, as `process`; false where somebody else has it, or the task waits for no
+    merge any more. A merge whose process is gone is taken over."""
+    if task.state != "review" or task.merging is None or slot(act.rows.tasks.merging(), alive) is not None:
+        return False
+    state = {**task.merging, "stage": "merging", "process": process, "at": act.at}
+    act.rows.tasks.update(task, merging=state, updated_at=act.at)
+    act.event("merge.started", task.id, branch=(task.worktree or {}).get("branch"), process=process.partition("#")[0])
+    act.topics.add("tasks")
+    return True
+
+
+def mine(task: Task, process: str) -> bool:
+    """Whether `process` still merges the task: nobody cancelled it, or took the merge over."""
+    return task.state == "review" and under_way(task) and process_of(task) == process
+
+
+def proved(act: Act, task: Task, process: str, **proof: Any) -> bool:
+    """Write down what is about to be landed (`commit`, `onto`, `head`, `evidence`), so that whoever finds us gone knows
+    what it was; false where the merge is ours no more."""
+    if not mine(task, process):
+        return False
+    act.rows.tasks.update(task, merging={**(task.merging or {}), **proof})
+    return True
+
+
+def merged(act: Act, task: Task, process: str, proof: dict[str, Any], *, branch: str, land: Callable[[], bool]) -> bool:
+    """The end of a merge that went well: the integration branch is moved by `land`, inside this transaction, and the
+    task is done. False, and nothing has changed, where the merge is ours no more or `land` found the branch moved."""
+    if not mine(task, process) or not land():
+        return False
+    commit, evidence = proof.get("commit"), proof.get("evidence")
+    act.event("merge.finished", task.id, outcome="merged", commit=commit, files=[], reason=None)
+    changes: dict[str, Any] = {"merging": None, "findings": None}
+    changes["worktree"] = {**(task.worktree or {}), "head": proof["head"], "merged": commit}
+    if evidence is not None:
+        changes["evidence"] = evidence
+    done(act, task, f"merged into {branch}" if commit else "nothing to merge", changes)
+    return True
+
+
+def failed(
+    act: Act,
+    task: Task,
+    process: str,
+    outcome: str,
+    reason: str,
+    *,
+    files: list[str] | None = None,
+    evidence: dict[str, Any] | None = None,
+) -> bool:
+    """The end of a merge that came to nothing: `conflict` or `red` goes to the author once, with `reason` as findings;
+    the next one, and what no author can mend (`failed`), to a human. False where the merge is ours no more."""
+    if not mine(task, process):
+        return False
+    worktree = dict(task.worktree or {})
+    act.event("merge.finished", task.id, outcome=outcome, commit=None, files=files or [], reason=reason.split("\n")[0])
+    changes: dict[str, Any] = {"merging": None, **({} if evidence is None else {"evidence": evidence})}
+    author = act.rows.team.member(str(task.owner))
+    if outcome != "failed" and not worktree.get("returned") and author is not None:
+        _back(act, task, reason, changes)
+        return True
+    act.rows.tasks.update(task, updated_at=act.at, **changes)
+    act.topics.add("tasks")
+    _ask(act, task, reason)
+    return True
+
+
+def postpone(act: Act, task: Task, process: str, reason: str) -> None:
+    """We stop before the merge has ended: it waits again."""
+    if mine(task, process):
+        act.event("merge.finished", task.id, outcome="postponed", commit=None, files=[], reason=reason)
+        state = {**(task.merging or {}), "stage": "waiting", "process": None, "at": act.at}
+        act.rows.tasks.update(task, merging=state, updated_at=act.at)
+        act.topics.add("tasks")
+
+
+def answer(act: Act, task: Task, text: str) -> None:
+    """Act on the answer to a merge question, which the caller has closed or closes: `retry` queues the branch again,
+    `changes: …` gives the task to its author once more, `drop` calls it off; its branch and worktree are kept.
+
+    Raises:
+        InvalidRequest: it is none of these.
+    """
+    word = text.strip()
+    if word.lower() == RETRY:
+        wait_for_merge(act, task, {})
+    elif word.lower() == DROP:
+        cancel(act, task, reason="its work was dropped instead of merged")
+    elif word.lower().startswith(CHANGES) and word[len(CHANGES) :].strip():
+        _back(act, task, word[len(CHANGES) :].strip(), {})
+    else:
+        raise InvalidRequest(
+            "Answer a merge question with `retry` (merge it again), `changes: what to do` (its author goes on), or "
+            "`drop` (call the task off; its branch is kept).",
+            field="reply",
+        )
+
+
+def _back(act: Act, task: Task, findings: str, changes: dict[str, Any]) -> None:
+    worktree = {**(task.worktree or {}), "returned": int((task.worktree or {}).get("returned") or 0) + 1}
+    changes |= {"findings": findings[:FINDINGS_CHARS], "worktree": {**worktree, "update": True}}
+    author, first = task.owner, findings.partition("\n")[0]
+    act.rows.tasks.add_log(task.id, act.at, act.name, f"Not merged: {first}")
+    act.event("task.logged", task.id, text=f"Not merged: {first}")
+    back_to_author(act, task, "could not be merged", changes, author_lives=author_lives(act, task))
+    notify(act, author, f"{task.id} could not be merged.\n\n{findings}", summary="not merged")
+
+
+def _ask(act: Act, task: Task, reason: str) -> None:
+    text = f"{task.id} ({task.subject}) could not be merged: {reason.partition(chr(10))[0]} What now?"
+    questions.put(act, task, "merge", text, options=OPTIONS, context=reason)

@@ -1,0 +1,97 @@
+"""The last line in which an agent says how its turn ended, as the prompt asks it to.
+
+    {"step": "completed", "next": "step-03-success.md", "verdict": "PASS"}
+
+`step` is completed, skipped, waiting, blocked, failed or finished (the whole workflow). Agents forget the line, wrap it
+in backticks or a fence, and write it in the middle; only the last one counts, and nothing depends on it alone.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from interlock.workflow.markdown import ANSI
+
+COMPLETED, SKIPPED, WAITING, BLOCKED, FAILED, FINISHED = (
+    *("completed", "skipped", "waiting"),
+    *("blocked", "failed", "finished"),
+)
+WORDS = (COMPLETED, SKIPPED, WAITING, BLOCKED, FAILED, FINISHED)
+OVER = frozenset({COMPLETED, SKIPPED, FINISHED})
+LAST_LINES = 6  # of text that are looked at for it
+LONGEST = 4000
+
+
+@dataclass(frozen=True)
+class Closing:
+    """What the line says; `text` is what was said without it. `step` is None where there was no such line."""
+
+    text: str
+    step: str | None = None
+    next: str | None = None
+    verdict: str | None = None
+    reason: str | None = None
+    issues: tuple[str, ...] = ()
+    brief_silent: bool = False
+    outputs: tuple[str, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+def read(output: str) -> Closing:
+    """The closing line of `output`, if it has one."""
+    lines = ANSI.sub("", output).rstrip().splitlines()
+    looked = 0
+    for number in range(len(lines) - 1, -1, -1):
+        line = lines[number].strip()
+        if not line or line.startswith("```"):
+            continue
+        looked += 1
+        if looked > LAST_LINES:
+            break
+        found = _parsed(line.strip("`* "))
+        if found is not None:
+            kept = [*lines[:number], *lines[number + 1 :]]
+            return _closing("\n".join(_unfenced(kept, number)).rstrip(), found)
+    return Closing(output.rstrip())
+
+
+def _parsed(line: str) -> dict[str, Any] | None:
+    if not (line.startswith("{") and line.endswith("}")) or len(line) > LONGEST:
+        return None
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and str(found.get("step", "")).lower() in WORDS else None
+
+
+def _unfenced(lines: list[str], place: int) -> list[str]:
+    """Without an empty fence where the line stood."""
+    before, after = lines[:place], lines[place:]
+    if before and after and before[-1].strip().startswith("```") and after[0].strip() == "```":
+        return [*before[:-1], *after[1:]]
+    return lines
+
+
+def _closing(text: str, found: dict[str, Any]) -> Closing:
+    def word(name: str) -> str | None:
+        value = found.get(name)
+        return str(value).strip()[:1000] or None if isinstance(value, (str, int)) else None
+
+    def words(name: str) -> tuple[str, ...]:
+        value = found.get(name)
+        return tuple(str(one)[:1000] for one in value[:100]) if isinstance(value, list) else ()
+
+    return Closing(
+        text=text,
+        step=str(found["step"]).lower(),
+        next=word("next"),
+        verdict=word("verdict"),
+        reason=word("reason"),
+        issues=words("issues"),
+        brief_silent=str(found.get("brief", "")).lower() == "silent",
+        outputs=words("outputs"),
+        extra={name: value for name, value in found.items() if name in ("values",) and isinstance(value, dict)},
+    )

@@ -1,0 +1,152 @@
+"""What a turn of the agent means for the run: done, a menu, a question, a halt, an error, or nothing to go by.
+
+A pure function of what was said, the tools that were used and the step at hand, so that every decision can be replayed.
+The closing line counts where there is one (decision 33 of the project: the last word of an output counts); without it
+the text is read as a person would.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from interlock.workflow import markdown
+from interlock.workflow.control import closing as closings
+from interlock.workflow.control.closing import Closing
+from interlock.workflow.definition.step import Step
+from interlock.workflow.menu.menu_participation_engine import Participation, participate
+from interlock.workflow.menu.recognition import ASKS
+from interlock.workflow.menu.selection import Situation
+
+COMPLETED, SKIPPED, FINISHED = "completed", "skipped", "finished"
+MENU, QUESTION, BLOCKED = "menu", "question", "blocked"
+ERROR, CAPACITY, CANCELLED, SILENT = "error", "capacity", "cancelled", "silent"
+EMPTY, UNCLEAR = "empty", "unclear"
+
+QUESTION_LINES = 8
+QUESTION_TEXT = 4000  # characters of what was said that a question shows
+HALT = re.compile(r"^\W*HALT\b(?!-)|\bHALT(?:ED|ING)?\s*[:–—-]\s*\S", re.MULTILINE)
+RHETORICAL = re.compile(r"^\W*(?:✅|✓|☑|❌|💡|📋|-\s|\*\s)")
+
+
+@dataclass(frozen=True)
+class Heard:
+    """One turn: how it ended, what was said, the files its tools named (as the agent gave them), and for how long.
+
+    `stop` is the turn's own word, or `silent` where the engine ended it. `answered` says that the prompt was the answer
+    to a menu's way on.
+    """
+
+    stop: str
+    output: str
+    paths: tuple[str, ...] = ()
+    detail: str | None = None
+    retry_at: float | None = None
+    seconds: float = 0.0
+    answered: bool = False
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the turn means. `text` is what is asked, said last, or wrong; `next` the step that the agent names."""
+
+    kind: str
+    text: str = ""
+    closing: Closing = field(default_factory=lambda: Closing(""))
+    participation: Participation | None = None
+    next: str | None = None
+    entered: str | None = None
+
+
+def read(heard: Heard, step: Step, situation: Situation, onward: Sequence[str] = ()) -> Reading:
+    """What `heard` means while `step` is run. `onward` are the paths of the steps that may follow it."""
+    if heard.stop != "end":
+        return _stopped(heard)
+    closing = closings.read(heard.output)
+    entered = went_on(heard.paths, step.path, onward)
+    reading = _spoken(closing, step, situation, heard.answered)
+    if reading.kind == EMPTY and heard.paths:
+        reading = Reading(UNCLEAR, "", closing)
+    return Reading(reading.kind, reading.text, closing, reading.participation, closing.next, entered)
+
+
+def _stopped(heard: Heard) -> Reading:
+    kind = heard.stop if heard.stop in (CAPACITY, CANCELLED, SILENT) else ERROR
+    words = {
+        "failed": "the agent ended with an error",
+        "killed": "the agent was killed",
+        "timeout": "the agent's turn took longer than its absolute limit",
+        SILENT: "the agent was silent for too long and was ended",
+        CAPACITY: "the agent's provider has no capacity left",
+        CANCELLED: "the turn was cancelled",
+    }
+    said = words.get(heard.stop, heard.stop)
+    return Reading(kind, f"{said}: {heard.detail}" if heard.detail else said, Closing(heard.output))
+
+
+def _spoken(closing: Closing, step: Step, situation: Situation, answered: bool) -> Reading:
+    if closing.step in closings.OVER:
+        return Reading(
+            {closings.SKIPPED: SKIPPED, closings.FINISHED: FINISHED}.get(closing.step, COMPLETED), closing=closing
+        )
+    if closing.step == closings.FAILED:
+        return Reading(ERROR, closing.reason or _last(closing.text), closing)
+    if closing.step == closings.BLOCKED:
+        return Reading(BLOCKED, _question(closing), closing)
+    found = participate(closing.text, step.text, situation)
+    if found.selection is not None:
+        return Reading(MENU, _last(closing.text), closing, found)
+    if closing.step == closings.WAITING:
+        return Reading(QUESTION, _question(closing), closing)
+    if not closing.text.strip():
+        return Reading(EMPTY, "", closing)
+    if HALT.search(_tail(closing.text)):
+        return Reading(BLOCKED, _question(closing), closing)
+    if asks(closing.text):
+        return Reading(QUESTION, _question(closing), closing)
+    # A way on was chosen, and what the agent did about it is all it had to do.
+    return Reading(COMPLETED if answered else UNCLEAR, _last(closing.text), closing)
+
+
+def asks(text: str) -> bool:
+    """Whether a text ends in a question: one of its last lines asks, outside code and quotations."""
+    said = [line.strip(" *_\"'”") for line in markdown.said(markdown.tail(text, 20_000)).splitlines()]
+    last = [line for line in said if line][-QUESTION_LINES:]
+    if not last:
+        return False
+    if any(line.endswith(("?", "?)")) for line in last[-3:]):
+        return True
+    return any(ASKS.search(line) and line.endswith(("?", ":", "?)")) for line in last[-2:])
+
+
+def went_on(paths: Sequence[str], current: str, onward: Sequence[str]) -> str | None:
+    """The step that the agent began by itself: the last of its tools' files that is one of the steps that follow."""
+    for path in reversed(paths):
+        for one in onward:
+            if one != current and (path == one or path.endswith("/" + one)):
+                return one
+    return None
+
+
+def named(reference: str, paths: Sequence[str]) -> str | None:
+    """The path among `paths` that an agent means by `reference`: a path, a file's name, or the end of one."""
+    wanted = reference.strip().strip("`'\"").replace("\\", "/")
+    for path in paths:
+        if wanted == path or wanted.endswith("/" + path):
+            return path
+    stem = posixpath.basename(wanted).removesuffix(".md").lower()
+    return next((path for path in paths if posixpath.basename(path).removesuffix(".md").lower() == stem), None)
+
+
+def _question(closing: Closing) -> str:
+    return closing.reason if closing.reason and len(closing.text) < 3 else _last(closing.text) or closing.reason or ""
+
+
+def _last(text: str) -> str:
+    return markdown.tail(text, QUESTION_TEXT).strip()
+
+
+def _tail(text: str) -> str:
+    return "\n".join(text.rstrip().splitlines()[-QUESTION_LINES:])
