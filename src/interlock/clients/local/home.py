@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from interlock import settings as settings_module
 from interlock.clients.local.base import calling
 from interlock.clients.local.project_verbs import LocalProjects
+from interlock.clients.local.windows import LocalWindows
 from interlock.errors import MembersRunning, StorageError, TeamExists, TeamLimit, TeamNotFound
 from interlock.model.names import HUMAN, LEAD, check_session_key, check_team_name, sanitized
 from interlock.sessions import Caller
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from interlock.agent import Update
     from interlock.clients.local.mail import LocalMailing
     from interlock.clients.local.team import LocalTeam
-    from interlock.clients.local.window import LocalWindow
     from interlock.clock import Clock
     from interlock.executor import Executor
     from interlock.ledger import Ledgers
@@ -36,7 +36,7 @@ CREATING = ".creating-"
 DELETING = ".deleting-"
 
 
-class LocalHome(LocalProjects):
+class LocalHome(LocalProjects, LocalWindows):
     """See `client.Home`."""
 
     def __init__(
@@ -113,33 +113,6 @@ class LocalHome(LocalProjects):
         from interlock.clients.local.mail import LocalMailing
 
         return LocalMailing(self._workspace(name), calling(member, session, run, face))
-
-    def window(self, team: str, *, program: str, session: str, name: str, process: str | None = None) -> LocalWindow:
-        from interlock.clients.local.window import LocalWindow
-
-        return LocalWindow(self._workspace(team), program, session, name, process)
-
-    def joined(self) -> list[str]:
-        from interlock.clients.local import projects
-
-        return projects.listed(self.path)
-
-    def note_joined(self, project: str) -> None:
-        from interlock.clients.local import projects
-
-        projects.note(self.path, project)
-
-    def note_left(self, project: str) -> None:
-        from interlock.clients.local import projects
-
-        projects.forget(self.path, project)
-
-    def seated(self, team: str) -> tuple[str, str] | None:
-        from interlock import seats
-        from interlock.clients.local.window import lineage
-
-        with self._workspace(team).ledger.snapshot() as rows:
-            return seats.around(rows, lineage)
 
     def teams(self) -> list[str]:
         try:
