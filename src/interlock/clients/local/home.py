@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from interlock.ledger import Ledgers
     from interlock.model.team import Member
     from interlock.notifier import Notifier
+    from interlock.runner.notices import Notices
     from interlock.runner.staging import Staged
     from interlock.runner.stop import Stop
     from interlock.settings import Settings
@@ -200,6 +201,18 @@ class LocalHome(LocalProjects, LocalWindows):
         )  # fmt: skip
         return anyio.run(crew.work)
 
+    def notices(self, team: str | None = None, *, link: Callable[[], str | None] = lambda: None) -> Notices:
+        from interlock.runner.notices import Notices
+        from interlock.runner.sending import Way, ways
+
+        def set_now() -> tuple[list[Way], float]:
+            settings = self._settings.for_home(settings_module.read_file(os.path.join(self.path, SETTINGS_FILE)))
+            found = ways(str(settings.get("notify.command")), str(settings.get("notify.webhook")))
+            return found, float(settings.get("notify.interval"))
+
+        names = self.teams if team is None else lambda: [team]
+        return Notices(self.path, names, self._workspace, set_now, self._clock, link)
+
     def driven(self, team: str) -> bool:
         from interlock.runner.lifesigns import lives
 
@@ -243,6 +256,10 @@ class LocalHome(LocalProjects, LocalWindows):
             name: None if value is None else settings_module.known(name).parse(value, "config set")
             for name, value in changes.items()
         }
+        if any(name.startswith("notify.") for name in parsed):
+            from interlock.runner.sending import ways
+
+            ways(str(parsed.get("notify.command") or ""), str(parsed.get("notify.webhook") or ""))
         try:
             os.makedirs(self.path, mode=0o700, exist_ok=True)
             lock = os.open(os.path.join(self.path, ".settings.lock"), os.O_WRONLY | os.O_CREAT, 0o600)
