@@ -13,13 +13,14 @@ class LocalWindows:
 
     path: str
 
-    def _workspace(self, name: str) -> Workspace:
+    def workspace(self, name: str) -> Workspace:
+        """Open a team for work."""
         raise NotImplementedError
 
     def window(self, team: str, *, program: str, session: str, name: str, process: str | None = None) -> LocalWindow:
         from interlock.clients.local.window import LocalWindow
 
-        return LocalWindow(self._workspace(team), program, session, name, process)
+        return LocalWindow(self.workspace(team), program, session, name, process)
 
     def joined(self) -> list[str]:
         from interlock.clients.local import projects
@@ -40,5 +41,5 @@ class LocalWindows:
         from interlock import seats
         from interlock.clients.local.window import lineage
 
-        with self._workspace(team).ledger.snapshot() as rows:
+        with self.workspace(team).ledger.snapshot() as rows:
             return seats.around(rows, lineage)
