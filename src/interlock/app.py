@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from interlock.client import Home
     from interlock.clock import Clock
     from interlock.executor import Executor
+    from interlock.executors.agent import AgentExecutor
     from interlock.model.team import Member
     from interlock.notifier import Notifier
+    from interlock.workspace import Workspace
 
 
 def home_path(path: str | None = None, environment: Mapping[str, str] | None = None) -> str:

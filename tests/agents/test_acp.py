@@ -73,7 +73,9 @@ def test_a_flood_stays_in_bounds_and_can_be_stopped(stage: Stage) -> None:
 
 
 def test_what_a_program_prints_beside_the_protocol_is_logged_and_harms_nothing(stage: Stage) -> None:
-    turn = stage.prompt("go", agent=stage.agent(turns=[[{"raw": "hello, I am a banner"}, {"raw": "[1]"}, {"say": "ok"}]]))
+    turn = stage.prompt(
+        "go", agent=stage.agent(turns=[[{"raw": "hello, I am a banner"}, {"raw": "[1]"}, {"say": "ok"}]])
+    )
     assert turn == Turn("end", "ok\n")
     assert "I am a banner" in stage.log.read_text()
 
@@ -97,7 +99,9 @@ def test_a_model_is_chosen_by_option_argument_or_variable(stage: Stage) -> None:
     stage.prompt("go", agent=stage.agent(models=["small", "big"]), model="Big")
     assert [one["value"] for one in stage.got("option")] == ["big"]
     script = [[{"say": "{env.THE_MODEL}"}]]
-    assert stage.prompt("go", agent=stage.agent({"model_variable": "THE_MODEL"}, turns=script), model="x").output == "x\n"
+    assert (
+        stage.prompt("go", agent=stage.agent({"model_variable": "THE_MODEL"}, turns=script), model="x").output == "x\n"
+    )
     with pytest.raises(AgentError, match="no model 'huge'. It offers: small, big"):
         stage.prompt("go", agent=stage.agent(models=["small", "big"]), model="huge")
     with pytest.raises(AgentError, match="leave out `model`"):

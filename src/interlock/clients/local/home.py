@@ -313,6 +313,14 @@ class LocalHome(LocalProjects):
     def _is_team(self, name: str) -> bool:
         return os.path.exists(os.path.join(self._teams, name, "ledger.db"))
 
+    def workspace(self, name: str) -> Workspace:
+        """A team of this home, open for work.
+
+        Raises:
+            TeamNotFound: there is none.
+        """
+        return self._workspace(name)
+
     def _workspace(self, name: str) -> Workspace:
         check_team_name(name)
         directory = os.path.join(self._teams, name)

@@ -77,7 +77,7 @@ def run(
         ends = min(time.time() + limit, ends or float("inf"))
     while True:
         reason = drive(call, team, parallel=parallel or staged.parallel, until=ends, take_over=take_over)
-        if reason != "finished" or not attended or not _answer_questions(call, team):
+        if reason != "finished" or not attended or not answer_questions(call, team):
             break
     return finish(call, team, reason)
 
@@ -184,7 +184,7 @@ def _watch(call: Call, team: Team) -> str:
     return LEFT
 
 
-def _answer_questions(call: Call, team: Team) -> bool:
+def answer_questions(call: Call, team: Team) -> bool:
     """Offer the open questions; whether any was answered, so that the run can go on."""
     answered = False
     for question in team.questions():
