@@ -73,9 +73,8 @@ def test_a_flood_stays_in_bounds_and_can_be_stopped(stage: Stage) -> None:
 
 
 def test_what_a_program_prints_beside_the_protocol_is_logged_and_harms_nothing(stage: Stage) -> None:
-    turn = stage.prompt(
-        "go", agent=stage.agent(turns=[[{"raw": "hello, I am a banner"}, {"raw": "[1]"}, {"say": "ok"}]])
-    )
+    agent = stage.agent(turns=[[{"raw": "hello, I am a banner"}, {"raw": "[1]"}, {"say": "ok"}]])
+    turn = stage.prompt("go", agent=agent)
     assert turn == Turn("end", "ok\n")
     assert "I am a banner" in stage.log.read_text()
 
@@ -98,11 +97,9 @@ def test_files_and_terminals_are_not_offered(stage: Stage) -> None:
 def test_a_model_is_chosen_by_option_argument_or_variable(stage: Stage) -> None:
     stage.prompt("go", agent=stage.agent(models=["small", "big"]), model="Big")
     assert [one["value"] for one in stage.got("option")] == ["big"]
-    script = [[{"say": "{env.THE_MODEL}"}]]
-    assert (
-        stage.prompt("go", agent=stage.agent({"model_variable": "THE_MODEL"}, turns=script), model="x").output == "x\n"
-    )
-    with pytest.raises(AgentError, match="no model 'huge'. It offers: small, big"):
+    agent = stage.agent({"model_variable": "THE_MODEL"}, turns=[[{"say": "{env.THE_MODEL}"}]])
+    assert stage.prompt("go", agent=agent, model="x").output == "x\n"
+    with pytest.raises(AgentError, match=r"no model 'huge'\. It offers: small, big"):
         stage.prompt("go", agent=stage.agent(models=["small", "big"]), model="huge")
     with pytest.raises(AgentError, match="leave out `model`"):
         stage.prompt("go", agent=stage.agent(), model="any")
@@ -277,7 +274,8 @@ def test_a_usage_limit_is_no_failure(stage: Stage) -> None:
 
     agent = stage.agent(LIMITS, turns=[[{"limit": "You've hit your usage limit. Try again in 2 hours."}],
                                        [{"limit": "usage limit"}], [{"limit": "please log in"}],
-                                       [{"say": "sorry, all full"}], [{"say": "the usage limit is 5, all full"}]])  # fmt: skip
+                                       [{"say": "sorry, all full"}],
+                                       [{"say": "the usage limit is 5, all full"}]])  # fmt: skip
     before = time.time()
     told, silent, login, polite, talk = stage.prompt(*"abcde", agent=agent)
     assert told.stop == silent.stop == login.stop == polite.stop == "capacity" and talk.stop == "end"
@@ -311,7 +309,7 @@ def test_a_session_that_cannot_be_resumed_is_begun_anew(stage: Stage) -> None:
 
 
 def test_a_program_that_is_missing_or_does_not_start_is_named(stage: Stage, tmp_path: Path) -> None:
-    with pytest.raises(AgentError, match="'no-such-agent'.*npm install it"):
+    with pytest.raises(AgentError, match=r"'no-such-agent'.*npm install it"):
         stage.prompt("go", agent=AcpAgent("actor", Manner(("no-such-agent",), install="npm install it")))
     with pytest.raises(AgentError, match="does not exist"):
         stage.prompt("go", agent=stage.agent(), workdir=str(tmp_path / "nowhere"))

@@ -52,7 +52,7 @@ def project(
     )
     for number in range(1, steps + 1):
         onward = f"nextStepFile: './step-{number + 1:02d}-part.md'\n" if number < steps else ""
-        last = "This is the final step." if number == steps else f"- IF C: save, then load {{nextStepFile}}"
+        last = "This is the final step." if number == steps else "- IF C: save, then load {nextStepFile}"
         menu = f'Display: "{APC}"\n\n' if number < steps else ""
         (folder / "steps" / f"step-{number:02d}-part.md").write_text(
             f"---\nname: 'step-{number:02d}-part'\noutputFile: '{{output_folder}}/plan.md'\n{onward}{front}---\n"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from interlock.agent import Agent, Opening, Session, Turn, Update, ignore
+from interlock.agent import Agent, Opening, Session, Turn, Update, allowing, ignore
 from interlock.errors import AgentError, NoCapacity
 from interlock.executor import Job, Result
 from interlock.processes import Identity
@@ -61,7 +61,7 @@ class AgentExecution:
             output_bytes=job.output_bytes,
             secrets=job.secrets,
             on_start=on_start,
-            permit=job.permit,
+            permit=allowing([server.name for server in job.mcp], job.permit),
             model=job.model,
             mcp=job.mcp,
             resume=job.resume,

@@ -73,6 +73,7 @@ EVENT_TYPES: dict[str, str] = {
     "message.requeued": "Messages will be offered again; payload: to, ids, reason.",
     "question.asked": "A human was asked; payload: id, kind, text, held.",
     "question.answered": "A question was answered; payload: id, kind, answer, face.",
+    "question.reminded": "A question has been open for long; payload: id, kind, asked_at.",
     "question.withdrawn": "A question is no longer open; payload: id, reason.",
     "shutdown.requested": "A member was asked to stop, or asks to; payload: request, subject, to.",
     "shutdown.answered": "One of those asked answered; payload: request, by, approve, reason.",

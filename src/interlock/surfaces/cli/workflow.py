@@ -121,7 +121,8 @@ def _line(found: Mapping[str, Any]) -> str:
 
 def _decision(one: Mapping[str, Any]) -> str:
     sure = f" ({one['confidence']:g} %)" if one.get("confidence") is not None else ""
-    return f"{one['seq']:>4}  step {one['step']}  {one['kind']}: {words.clean(one['choice'])}{sure}  {words.faint(one['why'])}"
+    chosen = f"{one['kind']}: {words.clean(one['choice'])}{sure}"
+    return f"{one['seq']:>4}  step {one['step']}  {chosen}  {words.faint(one['why'])}"
 
 
 def _preview(found: Mapping[str, Any]) -> list[str]:

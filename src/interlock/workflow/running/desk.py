@@ -9,7 +9,7 @@ from typing import TypeVar
 import anyio.to_thread
 
 from interlock.clock import iso
-from interlock.errors import Conflict, Forbidden, LedgerBusy, StaleRun, StateConflict
+from interlock.errors import Conflict, Forbidden, LedgerBusy
 from interlock.sessions import Act, Caller
 from interlock.tasks import answer
 from interlock.tasks.find import find
@@ -57,9 +57,7 @@ class LedgerDesk:
                 if asking is not None:
                     question = self._ask(act, state, asking)
                 self._store.save(act, state)
-        except (StateConflict, StaleRun, Forbidden) as error:
-            raise Superseded(error.message) from error
-        except Conflict as error:
+        except (Conflict, Forbidden) as error:
             raise Superseded(error.message) from error
         except BaseException:
             state.version = version

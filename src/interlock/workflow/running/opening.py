@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.errors import WorkflowNotFound
 from interlock.sessions import Caller
 from interlock.tasks.find import find
 from interlock.workflow.agents.pool import AgentPool, Limits
@@ -16,6 +15,7 @@ from interlock.workflow.definition import overlay
 from interlock.workflow.definition.files import Files
 from interlock.workflow.definition.package import Package
 from interlock.workflow.definition.workflow import Workflow
+from interlock.workflow.errors import WorkflowNotFound
 from interlock.workflow.running import starting
 from interlock.workflow.running.desk import LedgerDesk
 from interlock.workflow.state.document import FAILED, WorkflowState
