@@ -6,7 +6,7 @@ its session is resumed where the agent can do that (decision 36).
 
 from __future__ import annotations
 
-from interlock.workflow.control import documents, menus, prompts, reading, stepping
+from interlock.workflow.control import asking, documents, menus, prompts, reading, stepping
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.initializing import fresh, outputs
@@ -44,6 +44,7 @@ async def take_up(run: RunContext) -> None:
         return
     kept = await run.checkpoints.restore(state)
     state.transcript, state.menu_stack = [], []
+    run.replay = asking.answered(state, record)
     record.attempts += 1
     left = f"; not restored: {', '.join(kept[:5])}" if kept else ""
     run.decide(Decision("resume", str(record.id), f"the step was interrupted and begins again{left}"))
