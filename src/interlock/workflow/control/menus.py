@@ -60,7 +60,7 @@ def arrived(state: WorkflowState, record: StepRecord, menu: Menu, nested: str | 
     one of the step's."""
     frames = list(state.menu_stack)
     id = menu_id(record, menu)
-    if nested is None and not own and frames and all(one["menu_id"] != id for one in frames):
+    if nested is None and not own and menu.shape != "asked" and frames and all(one["menu_id"] != id for one in frames):
         nested = frames[-1].get("within")
     if nested is None and not _asks_about_nested(menu, frames):
         known = next((n for n, frame in enumerate(frames) if frame["menu_id"] == id), None)

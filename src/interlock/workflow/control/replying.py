@@ -18,6 +18,8 @@ from interlock.workflow.state import step_tracking
 from interlock.workflow.state.document import FAILED, INITIALIZING, RUNNING, WAITING_USER, Waiting
 
 STOPPED = "a human stopped it"
+KEPT = ("hash", "party", "kind", "reason", "issues")
+"""What is still known of a failure when a human has the step tried again."""
 
 
 async def wait(run: RunContext) -> Ending | None:
@@ -166,7 +168,8 @@ async def _escalation(run: RunContext, waiting: Waiting, text: str) -> None:
         failed_party = state.recovery.get("failed_party", [])
         advice = "" if meant == AGAIN else f"The user's advice on what went wrong:\n\n{prompts.quoted(text)}"
         state.recovery = {
-            **{name: state.recovery[name] for name in ("hash", "party", "kind") if name in state.recovery},
+            **{name: value for name, value in state.recovery.items() if name in KEPT},
+            "advice": None if meant == AGAIN else text[:1000],
             "attempts": 0, "tried": [], "failed_party": failed_party, "guidance": advice,
         }  # fmt: skip
         state.timeout_error = None
