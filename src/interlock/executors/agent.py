@@ -20,7 +20,7 @@ class AgentExecutor:
 
     def __init__(self, agent: Agent, variables: tuple[str, ...] = ()) -> None:
         self.variables = variables
-        self._agent = agent
+        self.agent = agent
 
     @property
     def agent(self) -> Agent:
@@ -29,7 +29,7 @@ class AgentExecutor:
 
     def start(self, job: Job) -> AgentExecution:
         """An execution of `job.prompt`, not yet running."""
-        return AgentExecution(self._agent, job)
+        return AgentExecution(self.agent, job)
 
 
 class AgentExecution:
