@@ -22,11 +22,6 @@ class AgentExecutor:
         self.variables = variables
         self.agent = agent
 
-    @property
-    def agent(self) -> Agent:
-        """The kind of agent program."""
-        return self._agent
-
     def start(self, job: Job) -> AgentExecution:
         """An execution of `job.prompt`, not yet running."""
         return AgentExecution(self.agent, job)

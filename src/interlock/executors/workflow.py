@@ -37,7 +37,6 @@ class WorkflowExecutor:
     """For members with an agent: workflows here, everything else by `others`."""
 
     def __init__(self, others: AgentExecutor, workspace_of: Callable[[str], Workspace]) -> None:
-        self.variables = others.variables
         self._others = others
         self._workspace_of = workspace_of
 

@@ -17,7 +17,8 @@ from interlock.workflow.definition.package import Package
 from interlock.workflow.definition.workflow import Workflow
 from interlock.workflow.errors import WorkflowNotFound
 from interlock.workflow.running import starting
-from interlock.workflow.running.desk import LedgerDesk
+from interlock.workflow.running.desk import LedgerDesk, ThreadedCheckpoints
+from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import FAILED, WorkflowState
 from interlock.workflow.state.store import Store
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
@@ -41,7 +42,7 @@ class Prepared:
         return RunContext(
             self.workflow, self.package, self.state, pool,
             LedgerDesk(workspace, caller, self.task_id, store_of(workspace)), self.limits,
-            thresholds=self._thresholds,
+            checkpoints=ThreadedCheckpoints(CheckpointKeeper(), workspace.clock), thresholds=self._thresholds,
         )  # fmt: skip
 
     def _thresholds(self) -> Mapping[str, Any]:
