@@ -6,7 +6,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from interlock.agents.profiles import Profile
     from interlock.client import Home
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from interlock.executor import Executor
     from interlock.model.team import Member
     from interlock.notifier import Notifier
+    from interlock.workspace import Workspace
 
 
 def home_path(path: str | None = None, environment: Mapping[str, str] | None = None) -> str:
@@ -53,11 +54,17 @@ def connect(
 
         notifier = SocketNotifier(home)
     ledgers = SqliteLedgers(settings, clock)
-    return LocalHome(home, settings, clock, ledgers, notifier, lambda member: executor_for(member, home))
+    opened = LocalHome(
+        home, settings, clock, ledgers, notifier, lambda member: executor_for(member, home, opened.workspace)
+    )
+    return opened
 
 
-def executor_for(member: Member, home: str | None = None) -> Executor:
-    """How a member's tasks are carried out; `home` is where the user's own agent profiles are.
+def executor_for(
+    member: Member, home: str | None = None, workspace_of: Callable[[str], Workspace] | None = None
+) -> Executor:
+    """How a member's tasks are carried out; `home` is where the user's own agent profiles are. Workflows are carried
+    out where `workspace_of` says how a team is opened.
 
     Raises:
         AgentError: its agent is unknown, or not installed here.
@@ -67,6 +74,15 @@ def executor_for(member: Member, home: str | None = None) -> Executor:
         from interlock.executors.shell import ShellExecutor
 
         return ShellExecutor()
+    found = _agent_executor(member, home)
+    if workspace_of is None:
+        return found
+    from interlock.executors.workflow import WorkflowExecutor
+
+    return WorkflowExecutor(found, workspace_of)
+
+
+def _agent_executor(member: Member, home: str | None) -> AgentExecutor:
     from interlock.executors.agent import AgentExecutor
 
     if member.command and member.agent == "acp":

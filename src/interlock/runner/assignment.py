@@ -96,6 +96,8 @@ def prepare(
         secrets=hidden,
         model=member.model,
         mcp=() if member.agent == "shell" else (our_server(workspace.name, member.name, terms.bin, own),),
+        kind=task.type,
+        data=task.metadata,
     )
     return Assignment(job, token, [message.n for message in mail])
 
