@@ -59,8 +59,15 @@ def since(seen: Seen, prompt: str) -> int:
     items: list[Any] = seen.body.get("messages") or seen.body.get("input") or []
     spoken = 0
     for item in items:
-        if item.get("role") == "user" and prompt in str(item.get("content")):
+        if item.get("role") == "user" and prompt in _texts(item.get("content")):
             spoken = 0
         elif item.get("role") == "assistant" or item.get("type") in ("function_call", "custom_tool_call"):
             spoken += 1
     return spoken
+
+
+def _texts(content: Any) -> str:
+    """What the user said, and not what a tool answered."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(one.get("text", "") for one in content or [] if one.get("type") in ("text", "input_text"))
