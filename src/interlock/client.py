@@ -203,6 +203,7 @@ class Home(Windows, Protocol):
         on_update: Callable[[str, str, Update], None] = ...,
         take_over: bool = False,
         endless: bool = False,
+        shared: bool = False,
     ) -> str:
         """Run the team's agents until nothing can proceed without a person; answers why it ended.
 
@@ -214,6 +215,7 @@ class Home(Windows, Protocol):
                 concerns the run as a whole. If it raises it is called no more, and `drive` raises that in the end.
             take_over: take the place of a runner on another machine, of which nobody here can tell whether it lives.
             endless: wait for new work until stopped; several processes may do so at once in one team.
+            shared: with `endless`: this process does more than that, and is not to be ended to stop the team.
 
         Raises:
             RunnerAlive: another living process drives this team.

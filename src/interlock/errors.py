@@ -23,6 +23,7 @@
     │   ├── WorkflowNotFound         workflow_not_found
     │   ├── QueueEntryNotFound       queue_entry_not_found
     │   ├── CheckpointNotFound       checkpoint_not_found
+    │   ├── ServerNotFound           server_not_found
     │   └── RecipientNotFound        recipient_not_found
     ├── Conflict
     │   ├── TeamExists               team_exists
@@ -36,9 +37,6 @@
     │   ├── StaleRun                 stale_run
     │   ├── NotAwaitingResponse      not_awaiting_response
     │   ├── MessageRefused           message_refused          (its own code is the reason of the refusal)
-    │   ├── StateConflict            state_conflict
-    │   ├── StateUnreadable          state_unreadable         (damaged: start anew; the message says what is lost)
-    │   ├── RollbackRefused          rollback_refused
     │   ├── MembersRunning           members_running
     │   ├── RunnerAlive              runner_alive
     │   └── ServerAlive              server_alive
@@ -218,6 +216,12 @@ class CheckpointNotFound(NotFound):
     code = "checkpoint_not_found"
 
 
+class ServerNotFound(NotFound):
+    """No `interlock up` serves this home."""
+
+    code = "server_not_found"
+
+
 class RecipientNotFound(NotFound):
     """A message addressed to nobody; `suggestion` holds the nearest name."""
 
@@ -298,24 +302,6 @@ class MessageRefused(Conflict):
     def __init__(self, reason: str, message: str, **details: Any) -> None:
         super().__init__(message, **details)
         self.code = reason
-
-
-class StateConflict(Conflict):
-    """Somebody else has written the state of that workflow since it was read; nothing was written."""
-
-    code = "state_conflict"
-
-
-class StateUnreadable(Conflict):
-    """The state of a workflow is damaged and cannot be resumed; `lost` says which steps were done."""
-
-    code = "state_unreadable"
-
-
-class RollbackRefused(Conflict):
-    """A rollback that cannot be done as asked; nothing was changed, and `alternatives` says what would work."""
-
-    code = "rollback_refused"
 
 
 class MembersRunning(Conflict):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from interlock.sessions import Act
 
 
-PROCESSLESS = ("cli", "http", "page")
+PROCESSLESS = ("cli", "http", "mcp-http", "page")
 """Faces whose process is not the one that acts."""
 
 

@@ -8,11 +8,12 @@ Guard ── Host, Origin, sizes; security headers
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 import anyio
 from fastapi import APIRouter, FastAPI
+from starlette.routing import Route
 
 from interlock.client import Home
 from interlock.surfaces.http import (
@@ -39,6 +40,7 @@ from interlock.surfaces.http.failures import LastResort
 from interlock.surfaces.http.feed import Feed
 from interlock.surfaces.http.guard import BODY_BYTES, Guard
 from interlock.surfaces.http.metrics import Meter, Metered
+from interlock.surfaces.http.tools import PATH, Tools
 from interlock.version import __version__
 
 ROUTERS: tuple[APIRouter, ...] = (
@@ -52,13 +54,15 @@ def create(
     home: Home,
     *,
     hosts: Collection[str] = (),
+    any_address: bool = False,
     body_bytes: int = BODY_BYTES,
-    pages: Sequence[APIRouter] = (),
+    pages: Collection[APIRouter] = (),
 ) -> FastAPI:
     """The application over one home.
 
     Args:
         hosts: names, beside those of loopback, that the server may be called by.
+        any_address: whether it may also be called by any bare IP address, as one on a network is.
         body_bytes: most bytes of a request's body.
         pages: routers of the web page; they get the same principals.
     """
@@ -67,6 +71,7 @@ def create(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with anyio.create_task_group() as group:
             group.start_soon(app.state.feed.run)
+            group.start_soon(tools.serve)
             yield
             close(app)
             group.cancel_scope.cancel()
@@ -80,11 +85,13 @@ def create(
     app.state.closing = Closing()
     app.state.feed = Feed(home)
     app.state.meter = Meter()
+    tools = Tools(home, app.state.closing)
+    app.router.routes.append(Route(PATH, tools))
     # The last one added is the outermost.
     app.add_middleware(LastResort)
     app.add_middleware(Metered, meter=app.state.meter)
     app.add_middleware(Door, access=app.state.access)
-    app.add_middleware(Guard, hosts=hosts, limit=body_bytes)
+    app.add_middleware(Guard, hosts=hosts, any_address=any_address, limit=body_bytes)
     failures.install(app)
     for router in (*ROUTERS, *pages):
         app.include_router(router)
