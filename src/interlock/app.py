@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from interlock.client import Home
     from interlock.clock import Clock
     from interlock.executor import Executor
+    from interlock.executors.agent import AgentExecutor
     from interlock.model.team import Member
     from interlock.notifier import Notifier
     from interlock.workspace import Workspace
@@ -79,7 +80,7 @@ def executor_for(
         return found
     from interlock.executors.workflow import WorkflowExecutor
 
-    return WorkflowExecutor(found, workspace_of)
+    return WorkflowExecutor(found.agent, found, workspace_of)
 
 
 def _agent_executor(member: Member, home: str | None) -> AgentExecutor:

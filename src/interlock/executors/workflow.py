@@ -40,6 +40,11 @@ class WorkflowExecutor:
         self._others = others
         self._workspace_of = workspace_of
 
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Those of its agent's."""
+        return self._others.variables
+
     def start(self, job: Job) -> Execution:
         """An execution of `job`, not yet running."""
         if job.kind == WORKFLOW:

@@ -104,7 +104,7 @@ class LocalHome(LocalProjects):
     def team(self, name: str) -> LocalTeam:
         from interlock.clients.local.team import LocalTeam
 
-        return LocalTeam(self._workspace(name), Caller(HUMAN))
+        return LocalTeam(self.workspace(name), Caller(HUMAN))
 
     def mailing(
         self, name: str, member: str, *, session: str | None = None, run: int | None = None, face: str = "python"
@@ -112,12 +112,12 @@ class LocalHome(LocalProjects):
         # Mail alone: a hook that pays for this at every turn loads nothing of tasks.
         from interlock.clients.local.mail import LocalMailing
 
-        return LocalMailing(self._workspace(name), calling(member, session, run, face))
+        return LocalMailing(self.workspace(name), calling(member, session, run, face))
 
     def window(self, team: str, *, program: str, session: str, name: str, process: str | None = None) -> LocalWindow:
         from interlock.clients.local.window import LocalWindow
 
-        return LocalWindow(self._workspace(team), program, session, name, process)
+        return LocalWindow(self.workspace(team), program, session, name, process)
 
     def joined(self) -> list[str]:
         from interlock.clients.local import projects
@@ -138,7 +138,7 @@ class LocalHome(LocalProjects):
         from interlock import seats
         from interlock.clients.local.window import lineage
 
-        with self._workspace(team).ledger.snapshot() as rows:
+        with self.workspace(team).ledger.snapshot() as rows:
             return seats.around(rows, lineage)
 
     def teams(self) -> list[str]:
@@ -154,7 +154,7 @@ class LocalHome(LocalProjects):
         from interlock.clients.local.copies import forgetting
         from interlock.clients.local.ending import ask_running, stop_runner
 
-        workspace = self._workspace(name)
+        workspace = self.workspace(name)
         if force:
             stop_runner(workspace, now=True)
         else:
@@ -196,7 +196,7 @@ class LocalHome(LocalProjects):
             if dry_run:
                 return staging.staged(found, changes)
             self.create_team(found.team, workdir=found.workdir)
-        workspace = self._workspace(found.team)
+        workspace = self.workspace(found.team)
         verb = staging.preview if dry_run else staging.stage
         try:
             return staging.staged(found, verb(workspace, found, redo=redo, new=new))
@@ -222,7 +222,7 @@ class LocalHome(LocalProjects):
         from interlock.runner.crew import Crew
 
         crew = Crew(
-            self._workspace(team), self._executor_for, home=self.path, parallel=parallel, until=until, stop=stop,
+            self.workspace(team), self._executor_for, home=self.path, parallel=parallel, until=until, stop=stop,
             on_update=on_update, take_over=take_over, endless=endless, shared=shared,
         )  # fmt: skip
         return anyio.run(crew.work)
@@ -230,14 +230,14 @@ class LocalHome(LocalProjects):
     def driven(self, team: str) -> bool:
         from interlock.runner.lifesigns import lives
 
-        with self._workspace(team).look() as rows:
+        with self.workspace(team).look() as rows:
             runner = rows.team.get().runner
         return runner is not None and lives(runner) is not False
 
     def stop(self, team: str, *, member: str | None = None, now: bool = False) -> dict[str, Any]:
         from interlock.clients.local import ending
 
-        workspace = self._workspace(team)
+        workspace = self.workspace(team)
         if member is not None:
             return ending.stop_member(workspace, member, now=now)
         return ending.stop_runner(workspace, now=now)
@@ -290,7 +290,7 @@ class LocalHome(LocalProjects):
         from interlock.doctor import examine_all
 
         return examine_all(
-            self.path, self.teams() if team is None else [team], self._workspace, self._ledgers.inspect,
+            self.path, self.teams() if team is None else [team], self.workspace, self._ledgers.inspect,
             lambda name, remove: self._notifier.leftovers(name, remove=remove),
             whole_home=team is None, repair=repair, adopt=adopt,
         )  # fmt: skip
@@ -317,7 +317,7 @@ class LocalHome(LocalProjects):
     def _is_team(self, name: str) -> bool:
         return os.path.exists(os.path.join(self._teams, name, "ledger.db"))
 
-    def _workspace(self, name: str) -> Workspace:
+    def workspace(self, name: str) -> Workspace:
         check_team_name(name)
         directory = os.path.join(self._teams, name)
         known = self._workspaces.get(name)

@@ -9,11 +9,12 @@ from typing import TypeVar
 import anyio.to_thread
 
 from interlock.clock import iso
-from interlock.errors import Conflict, Forbidden, LedgerBusy, StaleRun, StateConflict
+from interlock.errors import Conflict, Forbidden, LedgerBusy, StaleRun
 from interlock.sessions import Act, Caller
 from interlock.tasks import answer
 from interlock.tasks.find import find
 from interlock.workflow.control.ports import Asking, Events, Superseded
+from interlock.workflow.errors import StateConflict
 from interlock.workflow.state.document import WorkflowState
 from interlock.workflow.state.store import Store
 from interlock.workspace import Workspace
