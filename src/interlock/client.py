@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from interlock.agent import Update
 from interlock.client_verbs import Mail, Mailing, People, Speech, Tasks
 from interlock.client_views import Views
+from interlock.client_workflow import WorkflowQueue
 from interlock.joined import Windows
 from interlock.model.event import Event
 from interlock.model.task import Task
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Home", "Mail", "Mailing", "People", "Speech", "Tasks", "Team"]
 
 
-class Team(Tasks, Mailing, People, Speech, Views, Protocol):
+class Team(Tasks, Mailing, People, Speech, Views, WorkflowQueue, Protocol):
     """One team, seen by one caller."""
 
     @property
@@ -116,6 +117,31 @@ class Team(Tasks, Mailing, People, Speech, Views, Protocol):
 
         Raises:
             LedgerBusy: what was done stands; the next poll does the rest.
+        """
+
+    def diff(self, task: str, *, stat: bool = False, color: bool = False) -> dict[str, Any]:
+        """What a task that works in a worktree of its own has changed: `{"task_id", "branch", "base", "merged",
+        "diff"}`; with `stat` only the files."""
+
+    def merge(
+        self,
+        tasks: Sequence[str] = (),
+        *,
+        everything: bool = False,
+        into: str | None = None,
+        dry_run: bool = False,
+        by: str | None = None,
+    ) -> dict[str, Any]:
+        """Merge the work of these tasks, or all that is on the integration branch, into the branch that is checked out
+        in the team's directory, or into another one of the user's.
+
+        Returns:
+            `{"into", "before", "after", "merged", "commits", "tasks", "conflicts", "dirty", "stat"}`; with `dry_run`
+            what would be done, and what is in the way.
+
+        Raises:
+            Forbidden: the caller is no person, or runs inside a run.
+            WorktreeRefused: conflicts, changes of the user's in the way, or nothing there; nothing was changed.
         """
 
     def doctor(self, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:

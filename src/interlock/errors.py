@@ -21,6 +21,9 @@
     │   ├── RequestNotFound          request_not_found
     │   ├── TokenNotFound            token_not_found
     │   ├── ServerNotFound           server_not_found
+    │   ├── WorkflowNotFound         workflow_not_found
+    │   ├── QueueEntryNotFound       queue_entry_not_found
+    │   ├── CheckpointNotFound       checkpoint_not_found
     │   └── RecipientNotFound        recipient_not_found
     ├── Conflict
     │   ├── TeamExists               team_exists
@@ -34,6 +37,9 @@
     │   ├── StaleRun                 stale_run
     │   ├── NotAwaitingResponse      not_awaiting_response
     │   ├── MessageRefused           message_refused          (its own code is the reason of the refusal)
+    │   ├── StateConflict            state_conflict
+    │   ├── StateUnreadable          state_unreadable         (damaged: start anew; the message says what is lost)
+    │   ├── RollbackRefused          rollback_refused
     │   ├── MembersRunning           members_running
     │   ├── RunnerAlive              runner_alive
     │   └── ServerAlive              server_alive
@@ -49,6 +55,7 @@
     ├── LedgerUnusable               ledger_unusable          (damaged, too new, or on a network file system)
     ├── StorageError                 storage_error            (the file system refused; nothing was half-written)
     ├── AgentError                   agent_error              (an agent program could not be started or spoken to)
+    │   └── NoCapacity               no_capacity              (it could, but its provider gives it nothing now)
     ├── GitFailed                    git_failed               (git refused, is missing, or took too long)
     ├── NotAvailable                 not_available            (announced, but not in this version)
     └── InternalError                internal_error           (a defect of Interlock itself: please report it)
@@ -200,6 +207,24 @@ class ServerNotFound(NotFound):
     code = "server_not_found"
 
 
+class WorkflowNotFound(NotFound):
+    """No run of a workflow with that id, or no workflow of that name."""
+
+    code = "workflow_not_found"
+
+
+class QueueEntryNotFound(NotFound):
+    """That task does not wait in the queue of workflows."""
+
+    code = "queue_entry_not_found"
+
+
+class CheckpointNotFound(NotFound):
+    """The run has no such checkpoint; `nearest` names the one that comes closest, where there is one."""
+
+    code = "checkpoint_not_found"
+
+
 class RecipientNotFound(NotFound):
     """A message addressed to nobody; `suggestion` holds the nearest name."""
 
@@ -280,6 +305,24 @@ class MessageRefused(Conflict):
     def __init__(self, reason: str, message: str, **details: Any) -> None:
         super().__init__(message, **details)
         self.code = reason
+
+
+class StateConflict(Conflict):
+    """Somebody else has written the state of that workflow since it was read; nothing was written."""
+
+    code = "state_conflict"
+
+
+class StateUnreadable(Conflict):
+    """The state of a workflow is damaged and cannot be resumed; `lost` says which steps were done."""
+
+    code = "state_unreadable"
+
+
+class RollbackRefused(Conflict):
+    """A rollback that cannot be done as asked; nothing was changed, and `alternatives` says what would work."""
+
+    code = "rollback_refused"
 
 
 class MembersRunning(Conflict):
@@ -370,6 +413,12 @@ class AgentError(InterlockError):
     """An agent program could not be started or spoken to."""
 
     code = "agent_error"
+
+
+class NoCapacity(AgentError):
+    """An agent cannot work now: a usage limit, an overload, an expired login. `retry_at` says until when, or null."""
+
+    code = "no_capacity"
 
 
 class GitFailed(InterlockError):

@@ -137,6 +137,14 @@ SETTINGS: tuple[Setting, ...] = (
         "READ_INFO REPORT WORKFLOW none",
         "Types of tasks that may be blocked (`none`: without a type); others await a response instead.",
     ),
+    Setting("unattended", False, "Nobody is awake: defaults that may be taken are, after `question_timeout`."),
+    Setting(
+        "question_timeout",
+        900.0,
+        "Seconds until an unattended question takes its default, where whoever asked does not mind.",
+        minimum=0,
+    ),
+    Setting("question_reminder", 3600.0, "Seconds between two reminders of an open question; 0: none.", minimum=0),
     Setting(
         "held_grace",
         60.0,
@@ -146,6 +154,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("stop_grace", 5.0, "Seconds between asking a process to end (TERM) and ending it (KILL).", minimum=0),
     Setting("output_bytes", 1_048_576, "Output kept of one run or verify, in bytes; the middle is cut.", minimum=1024),
     Setting("shutdown_timeout", 300, "Seconds a shutdown request waits for its answers.", minimum=1),
+    Setting("workflow_parallel", 1, "Workflows of a team at work at once; the others wait in the queue.", minimum=1),
+    Setting("workflow_queue_limit", 100, "Entries of the queue of workflows; one more removes the oldest.", minimum=1),
     Setting("wait_timeout", 30.0, "Seconds a long-poll waits when the caller does not say.", team=False, minimum=0),
     Setting("busy_timeout", 10.0, "Seconds to wait for a locked ledger before `ledger_busy`.", team=False, minimum=0),
     Setting("wal_bytes", 16_777_216, "Size at which a ledger's write-ahead log is emptied.", team=False, minimum=65536),

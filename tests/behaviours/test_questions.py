@@ -13,6 +13,8 @@ import pytest
 import interlock
 from interlock.client import Home, Team
 from interlock.errors import Forbidden, InvalidRequest, NotAwaitingResponse, QuestionNotFound
+from interlock.runner.findings import Eyes
+from interlock.runner.scheduler import Scheduler
 
 
 @pytest.fixture
@@ -169,3 +171,48 @@ def test_two_replies_at_once_count_once(home: Home, team: Team, held: str) -> No
     finally:
         other.close()
     assert [one["answer"] for one in team.conversation(held)] == ["80"]
+
+
+def waiting(connect: Callable[..., Home], clock: Any, **question: Any) -> tuple[Team, str]:
+    from interlock.notifiers.inprocess import InProcessNotifier
+
+    team = connect(clock=clock, notifier=InProcessNotifier()).create_team("beta")
+    team.spawn("bob")
+    task = team.claim(team.create_task("Deploy").id, by="bob").id
+    team.ask(task, "Which port?", by="bob", **question)
+    return team, task
+
+
+def polled(team: Team) -> list[str]:
+    return [action["type"] for action in team.poll()["actions"]]
+
+
+def test_with_nobody_awake_a_default_is_taken_where_the_asker_does_not_mind(
+    connect: Callable[..., Home], clock: Any
+) -> None:
+    team, task = waiting(connect, clock, default="8080", reversible=True)
+    clock.advance(901)
+    assert polled(team) == [], "somebody is awake"
+    team.configure({"unattended": True})
+    assert polled(team) == ["take_default"]
+    assert team.task(task).state == "ready"
+    (exchange,) = team.conversation(task)
+    assert (exchange["answer"], exchange["answered_by"]) == ("8080", "interlock")
+    assert polled(team) == []
+
+
+def test_a_default_that_matters_is_never_taken(connect: Callable[..., Home], clock: Any) -> None:
+    team, task = waiting(connect, clock, default="8080")
+    team.configure({"unattended": True})
+    clock.advance(100_000)
+    assert polled(team) == [], "a single poll reminds nobody"
+    eyes = Eyes()
+    eyes.own = "a runner"
+    lasting = Scheduler(team._workspace, eyes=eyes)  # type: ignore[attr-defined]
+    assert [one["type"] for one in lasting.poll()["actions"]] == ["remind"]
+    assert lasting.poll()["actions"] == []
+    assert team.task(task).state == "awaiting-response"
+    clock.advance(3_601)
+    assert [one["type"] for one in lasting.poll()["actions"]] == ["remind"]
+    (reminded, again) = [event for event in team.events()[0] if event.type == "question.reminded"]
+    assert reminded.payload["id"] == again.payload["id"] == team.questions()[0].id

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from interlock.agent import Agent, Opening, Session, Turn, Update, ignore
-from interlock.errors import AgentError
+from interlock.errors import AgentError, NoCapacity
 from interlock.executor import Job, Result
 from interlock.processes import Identity
 
@@ -64,6 +64,9 @@ class AgentExecution:
             return Result("cancelled", "", None, None, 0.0)
         try:
             self._session = session = await self._agent.open(opening)
+        except NoCapacity as error:
+            retry_at = error.details.get("retry_at")
+            return Result("capacity", "", None, error.message, time.monotonic() - began, retry_at)
         except AgentError as error:
             return Result("failed", "", None, error.message, time.monotonic() - began)
         if self._stopped:  # while it was being opened

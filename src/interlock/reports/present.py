@@ -83,6 +83,11 @@ def _running(task: Task, reviewer: str | None, log_path: Callable[[str, int, str
     if task.verifying is not None:
         printed = last_words(log_path(task.id, task.run, "verify"))
         words = f"checking: {task.verify}" + (f" · {printed}" if printed else "")
+    elif task.merging is not None and task.merging["stage"] == "merging":
+        printed = last_words(log_path(task.id, task.run, "merge"))
+        words = "merging" + (f" · {printed}" if printed else "")
+    elif task.merging is not None:
+        words = "waits for its merge"
     member = reviewer or task.owner
     return {**_held(task), "member": member, "last_words": words or last_words(log_path(task.id, task.run, "output"))}
 

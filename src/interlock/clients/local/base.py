@@ -59,6 +59,10 @@ class LocalBase:
         """Run the task's verify, if this call (`mark`) is the one that has to; see `LocalTasks`."""
         raise NotImplementedError
 
+    def merge_now(self, task: Task) -> Task:
+        """Merge the task's branch, if it waits for that and no runner is there to do it; see `LocalTasks`."""
+        raise NotImplementedError
+
     @contextmanager
     def _act(self, by: str | None = None, *, acknowledge: bool = False) -> Iterator[Act]:
         with self._workspace.act(self._as(by), acknowledge=acknowledge) as act:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from interlock import settings as settings_module
 from interlock.clients.local.base import calling
-from interlock.clients.local.projects import LocalProjects
+from interlock.clients.local.project_verbs import LocalProjects
 from interlock.errors import MembersRunning, StorageError, TeamExists, TeamLimit, TeamNotFound
 from interlock.model.names import HUMAN, LEAD, check_session_key, check_team_name, sanitized
 from interlock.sessions import Caller
@@ -119,6 +119,21 @@ class LocalHome(LocalProjects):
 
         return LocalWindow(self._workspace(team), program, session, name, process)
 
+    def joined(self) -> list[str]:
+        from interlock.clients.local import projects
+
+        return projects.listed(self.path)
+
+    def note_joined(self, project: str) -> None:
+        from interlock.clients.local import projects
+
+        projects.note(self.path, project)
+
+    def note_left(self, project: str) -> None:
+        from interlock.clients.local import projects
+
+        projects.forget(self.path, project)
+
     def seated(self, team: str) -> tuple[str, str] | None:
         from interlock import seats
         from interlock.clients.local.window import lineage
@@ -163,12 +178,15 @@ class LocalHome(LocalProjects):
         from interlock.plan.comparing import compare
         from interlock.plan.reading import load
         from interlock.runner import staging
+        from interlock.worktrees.team import check
 
         found = load(plan)
         # Everything that can be refused is refused before anything is made.
         for planned in found.members.values():
             self._executor_for(staging.as_member(planned))
         staging.check_limits(found)
+        if found.isolation == "worktree":
+            check(found.workdir, found.copy, timeout=float(self._settings.get("git_timeout")))
         fresh = found.team not in self.teams()
         if fresh:
             changes = compare(found, {}, redo)

@@ -6,6 +6,7 @@ from interlock.clients.local.base import calling
 from interlock.clients.local.mail import LocalMailing
 from interlock.clients.local.tasks import LocalTasks
 from interlock.clients.local.views import LocalViews
+from interlock.clients.local.workflow_queue import LocalWorkflowQueue
 from interlock.processes import inside_run
 
 TYPE_CHECKING = False
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 FOLLOW_AT_ONCE = 1000
 
 
-class LocalTeam(LocalTasks, LocalMailing, LocalViews):
+class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue):
     """See `client.Team`."""
 
     def looks(self) -> AbstractContextManager[Rows]:
@@ -153,7 +154,7 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews):
             at_hand = face == "page" or (face in ("cli", "python") and not inside_run())
             answer.reply(act, found, text, question, at_hand=at_hand)
             whole(act, found)
-        return warned(act, found)
+        return self.merge_now(warned(act, found))
 
     def ask(
         self,
@@ -225,6 +226,26 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews):
         from interlock.clock import iso
 
         return iso(self._workspace.clock.now())
+
+    def diff(self, task: str, *, stat: bool = False, color: bool = False) -> dict[str, Any]:
+        from interlock.clients.local import copies
+
+        return copies.diff(self._workspace, task, stat=stat, color=color)
+
+    def merge(
+        self,
+        tasks: Sequence[str] = (),
+        *,
+        everything: bool = False,
+        into: str | None = None,
+        dry_run: bool = False,
+        by: str | None = None,
+    ) -> dict[str, Any]:
+        from interlock.clients.local import copies
+
+        return copies.merge(
+            self._workspace, self._as(by), list(tasks), everything=everything, into=into, dry_run=dry_run
+        )
 
     def doctor(self, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
         from interlock.doctor import examine

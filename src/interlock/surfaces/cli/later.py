@@ -33,6 +33,5 @@ def instead(path: str) -> str:
 
 INSTEAD = {
     "agents": "`interlock member spawn NAME --agent A` names the agent of a member.",
-    "join": "Let the agent's hook call `interlock inject --as MEMBER`, and its MCP entry `interlock mcp --as MEMBER`.",
     "plan": "Write the plan by hand: `interlock init` makes a first one, `interlock plan --schema` shows every key.",
 }

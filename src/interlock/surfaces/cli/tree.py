@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from interlock import __version__
 from interlock.surfaces.cli.command import LATER, Branch
+from interlock.version import __version__
 
 TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Everyday": (
@@ -23,8 +23,8 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("question list", "question:list_", "what waits for a human"),
         ("question reply", "question:reply", "answer a question about a task"),
         ("question ask", "question:ask", "ask a human about a task"),
-        ("merge", LATER, "merge the work of finished tasks (not yet)"),
-        ("diff", LATER, "show what a task changed (not yet)"),
+        ("merge", "copies:merge", "merge finished work into a branch of yours"),
+        ("diff", "copies:diff", "what a task changed"),
         ("pause", "pause:pause", "start nothing new, in the team or of one member"),
         ("resume", "pause:resume", "go on after a pause, or after a member was stopped"),
         ("stop", "stop:stop", "stop a team's runner, or one member"),
@@ -73,8 +73,9 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("shutdown reject", "shutdown:reject", "refuse a shutdown"),
     ),
     "Plumbing": (
-        ("join", LATER, "give this project's agent our hooks and MCP entry (not yet)"),
-        ("leave", LATER, "take them back out (not yet)"),
+        ("join", "join:join", "let the agent program of this directory take part in a team"),
+        ("leave", "join:leave", "take its hooks and MCP entry out again"),
+        ("hook", "message:hook", "what an agent program's hooks call, once it has joined"),
         ("inject", "message:inject", "my new messages as XML, marked delivered (for hooks)"),
         ("mcp", "mcp:mcp", "MCP over stdio for one member"),
         ("work", "work:work", "workers only: wait for tasks and do them"),

@@ -15,7 +15,6 @@ import anyio
 from fastapi import APIRouter, FastAPI
 from starlette.routing import Route
 
-from interlock import __version__
 from interlock.client import Home
 from interlock.surfaces.http import (
     events,
@@ -42,6 +41,7 @@ from interlock.surfaces.http.feed import Feed
 from interlock.surfaces.http.guard import BODY_BYTES, Guard
 from interlock.surfaces.http.metrics import Meter, Metered
 from interlock.surfaces.http.tools import PATH, Tools
+from interlock.version import __version__
 
 ROUTERS: tuple[APIRouter, ...] = (
     health.router, metrics.router, sessions.router, projects.router, task_groups.router, tasks.router,

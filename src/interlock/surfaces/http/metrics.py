@@ -13,12 +13,12 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from interlock import __version__
 from interlock.client import Home
 from interlock.errors import InterlockError
 from interlock.model.task import STATES
 from interlock.surfaces.http.feed import Feed
 from interlock.surfaces.http.visitor import Reader
+from interlock.version import __version__
 
 router = APIRouter(tags=["health"])
 

@@ -129,8 +129,8 @@ class Face:
     def _answer(self, tool: Tool, call: Call) -> CallToolResult:
         """In a thread: run the verb, and look whether there is news."""
         connection = self._connection
-        connection.settle()
         try:
+            connection.settle()
             self._handovers.settle()
             connection.acted |= tool.hands_over
             value, failed = camel(tool.run(call)), False
