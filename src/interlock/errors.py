@@ -20,10 +20,10 @@
     │   ├── GroupNotFound            group_not_found
     │   ├── RequestNotFound          request_not_found
     │   ├── TokenNotFound            token_not_found
-    │   ├── ServerNotFound           server_not_found
     │   ├── WorkflowNotFound         workflow_not_found
     │   ├── QueueEntryNotFound       queue_entry_not_found
     │   ├── CheckpointNotFound       checkpoint_not_found
+    │   ├── ServerNotFound           server_not_found
     │   └── RecipientNotFound        recipient_not_found
     ├── Conflict
     │   ├── TeamExists               team_exists
@@ -37,9 +37,6 @@
     │   ├── StaleRun                 stale_run
     │   ├── NotAwaitingResponse      not_awaiting_response
     │   ├── MessageRefused           message_refused          (its own code is the reason of the refusal)
-    │   ├── StateConflict            state_conflict
-    │   ├── StateUnreadable          state_unreadable         (damaged: start anew; the message says what is lost)
-    │   ├── RollbackRefused          rollback_refused
     │   ├── MembersRunning           members_running
     │   ├── RunnerAlive              runner_alive
     │   └── ServerAlive              server_alive
@@ -201,12 +198,6 @@ class TokenNotFound(NotFound):
     code = "token_not_found"
 
 
-class ServerNotFound(NotFound):
-    """No `interlock up` serves this home."""
-
-    code = "server_not_found"
-
-
 class WorkflowNotFound(NotFound):
     """No run of a workflow with that id, or no workflow of that name."""
 
@@ -223,6 +214,12 @@ class CheckpointNotFound(NotFound):
     """The run has no such checkpoint; `nearest` names the one that comes closest, where there is one."""
 
     code = "checkpoint_not_found"
+
+
+class ServerNotFound(NotFound):
+    """No `interlock up` serves this home."""
+
+    code = "server_not_found"
 
 
 class RecipientNotFound(NotFound):
@@ -305,24 +302,6 @@ class MessageRefused(Conflict):
     def __init__(self, reason: str, message: str, **details: Any) -> None:
         super().__init__(message, **details)
         self.code = reason
-
-
-class StateConflict(Conflict):
-    """Somebody else has written the state of that workflow since it was read; nothing was written."""
-
-    code = "state_conflict"
-
-
-class StateUnreadable(Conflict):
-    """The state of a workflow is damaged and cannot be resumed; `lost` says which steps were done."""
-
-    code = "state_unreadable"
-
-
-class RollbackRefused(Conflict):
-    """A rollback that cannot be done as asked; nothing was changed, and `alternatives` says what would work."""
-
-    code = "rollback_refused"
 
 
 class MembersRunning(Conflict):

@@ -155,6 +155,23 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("output_bytes", 1_048_576, "Output kept of one run or verify, in bytes; the middle is cut.", minimum=1024),
     Setting("shutdown_timeout", 300, "Seconds a shutdown request waits for its answers.", minimum=1),
     Setting("workflow_parallel", 1, "Workflows of a team at work at once; the others wait in the queue.", minimum=1),
+    Setting(
+        "workflow_silence",
+        60,
+        "Seconds an agent of a workflow may be silent (no text, no running tool) before it is ended; 0: for ever.",
+        minimum=0,
+    ),
+    Setting(
+        "workflow_nested",
+        300,
+        "Seconds without progress after which Party Mode or elicitation in a workflow is ended; 0: none.",
+        minimum=0,
+    ),
+    Setting("workflow_timeout", 1800, "Seconds without progress after which a workflow fails; 0: none.", minimum=0),
+    Setting(
+        "workflow_ceiling", 86_400, "Seconds one turn of a workflow's agent may take, whatever it does.", minimum=1
+    ),
+    Setting("workflow_selection", 300, "Seconds an agent's session is kept waiting for a human's answer.", minimum=0),
     Setting("workflow_queue_limit", 100, "Entries of the queue of workflows; one more removes the oldest.", minimum=1),
     Setting("wait_timeout", 30.0, "Seconds a long-poll waits when the caller does not say.", team=False, minimum=0),
     Setting("busy_timeout", 10.0, "Seconds to wait for a locked ledger before `ledger_busy`.", team=False, minimum=0),

@@ -55,7 +55,8 @@ class Manner:
     `argv` is the program and its arguments, `{model}` in them is filled in; an argument list of `model_arguments` is
     added only where a model is asked for. `model_variable` is set to it. Without either, the model is chosen through
     the session's own option. `variables` are set unless the environment sets them. `mode` is the session mode to
-    choose. `install` and `login` say what a person has to do.
+    choose. `path` is a directory, beside PATH, that its own programs are in. `install` and `login` say what a person
+    has to do.
     """
 
     argv: tuple[str, ...]
@@ -64,6 +65,7 @@ class Manner:
     model_variable: str | None = None
     mode: str | None = None
     limits: tuple[Limit, ...] = ()
+    path: str | None = None
     install: str = "Install it, or check its spelling and PATH."
     login: str = "Log in with the program itself, then try again."
 
@@ -113,6 +115,8 @@ class AcpAgent:
         elif model is not None and manner.model_variable:
             environment[manner.model_variable] = model
             model = None
+        if manner.path is not None:
+            environment["PATH"] = os.pathsep.join([environment.get("PATH", os.defpath), manner.path])
         if not os.path.isdir(opening.workdir):
             raise AgentError(
                 f"The working directory {opening.workdir} does not exist: make it, or correct `workdir`.",

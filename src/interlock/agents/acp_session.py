@@ -20,11 +20,12 @@ import anyio
 import anyio.lowlevel
 from acp import text_block
 from acp.exceptions import RequestError
-from acp.schema import AllowedOutcome, DeniedOutcome, PermissionOption, RequestPermissionResponse, ToolCallUpdate
+from acp.schema import PermissionOption, RequestPermissionResponse, ToolCallUpdate
 from pydantic import ValidationError
 
-from interlock.agent import Choice, Opening, Permission, Turn, Update
-from interlock.agents.acp_speech import TITLE_CHARS, Speech, paths
+from interlock.agent import Opening, Turn, Update
+from interlock.agents.acp_permission import permission_answer, read_permission
+from interlock.agents.acp_speech import Speech
 from interlock.agents.acp_wire import Wire
 from interlock.agents.capacity import Limit, Shortage, recognise
 from interlock.child import Child
@@ -150,8 +151,9 @@ class AcpSession:
         answer: list[str | None] = [None]
         stop = self._stop
         if stop is None or stop.is_set():
-            return _answer(None)
-        permission = self._permission(tool_call, options)
+            return permission_answer(None)
+        self._asked += 1
+        permission = read_permission(self._asked, tool_call, options, self._opening)
 
         async def ask(group: anyio.abc.TaskGroup) -> None:
             try:
@@ -167,7 +169,7 @@ class AcpSession:
                 group.start_soon(_then_cancel, stop, group)
                 group.start_soon(_then_cancel, self._wire.over, group)
         known = {choice.id for choice in permission.choices}
-        return _answer(answer[0] if answer[0] in known and not stop.is_set() else None)
+        return permission_answer(answer[0] if answer[0] in known and not stop.is_set() else None)
 
     @contextmanager
     def _clock_stopped(self) -> Iterator[None]:
@@ -183,20 +185,6 @@ class AcpSession:
             self._waiting -= 1
             if patience is not None and not self._waiting:
                 patience.deadline = anyio.current_time() + self._time_left
-
-    def _permission(self, call: ToolCallUpdate, options: list[PermissionOption]) -> Permission:
-        self._asked += 1
-        secrets = self._opening.secrets
-        places = [{"path": one.path} for one in call.locations or []]
-        data = call.model_dump(mode="json", by_alias=True, exclude_none=True, include={"raw_input", "content"})
-        return Permission(
-            id=f"{self._asked}:{call.tool_call_id}",
-            title=blanked(call.title or call.kind or "something", secrets)[:TITLE_CHARS],
-            kind=call.kind or "other",
-            choices=tuple(Choice(one.option_id, one.name, one.kind) for one in options),
-            paths=paths(places, self._opening),
-            data=_blanked(data, secrets),
-        )
 
     async def _turn(self, text: str, speech: Speech) -> Turn:
         """The turn without its output."""
@@ -352,12 +340,6 @@ async def _then_cancel(event: anyio.Event, group: anyio.abc.TaskGroup) -> None:
     group.cancel_scope.cancel()
 
 
-def _answer(choice: str | None) -> RequestPermissionResponse:
-    if choice is None:
-        return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
-    return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=choice))
-
-
 def _reason(error: RequestError | ValidationError) -> str:
     if isinstance(error, ValidationError):
         return f"its answer was not understood: {str(error)[:300]}"
@@ -372,13 +354,3 @@ def _spent(usage: Any) -> dict[str, int]:
         return {"turns": 1}
     cached = (usage.cached_read_tokens or 0) + (usage.cached_write_tokens or 0)
     return {"turns": 1, "input_tokens": usage.input_tokens + cached, "output_tokens": usage.output_tokens}
-
-
-def _blanked(value: Any, secrets: tuple[str, ...]) -> Any:
-    if isinstance(value, str):
-        return blanked(value, secrets)[:10_000]
-    if isinstance(value, list):
-        return [_blanked(one, secrets) for one in value[:100]]
-    if isinstance(value, dict):
-        return {str(key): _blanked(one, secrets) for key, one in list(value.items())[:100]}
-    return value

@@ -9,7 +9,8 @@
     review, the process that verified it gone ──> verify
             its branch waits for its merge, or the process that merged it is gone ──> merge
     a shutdown request past its time ──> expire_request
-    a question open past its time ──> remind (a scheduler that goes on), or, with nobody awake, take_default where the asker does not mind
+    a question open past its time ──> remind, where a scheduler goes on; with nobody awake, take_default, where
+                                      whoever asked does not mind
 
 Everything else waits for something that will come by itself or by a person, and is left alone: a human (`blocked`,
 `awaiting-response`, `review`), a dependency (`backlog`), capacity or its next attempt (`ready`, `not_before`).

@@ -97,6 +97,10 @@ class Trees:
         moved = self._move([(HEADS + self.integration, user, here or NONE), (self._marker, user, None)])
         return (user, True) if moved else self.begin()
 
+    def end(self) -> None:
+        """The team is gone: its integration branch is nobody's now."""
+        self._git("update-ref", "-d", self._marker, ok=(0, 1, 128))
+
     def make(self, task_id: str, known: dict[str, object] | None) -> dict[str, object]:
         """A fresh worktree for a task: {path, directory, branch, base}. `known`: the one it had, which is gone."""
         path = self.path(task_id)

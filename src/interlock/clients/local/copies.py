@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import anyio
 
-from interlock.errors import Forbidden, InvalidRequest, WorktreeRefused
+from interlock.errors import Forbidden, InterlockError, InvalidRequest, WorktreeRefused
 from interlock.model.task import Task
 from interlock.processes import inside_run
 from interlock.runner import merging, office
@@ -17,6 +20,7 @@ from interlock.tasks.find import find
 from interlock.workspace import Workspace
 from interlock.worktrees import delivery
 from interlock.worktrees.team import look, trees
+from interlock.worktrees.trees import DIRECTORY
 
 
 def diff(workspace: Workspace, reference: str, *, stat: bool, color: bool) -> dict[str, Any]:
@@ -105,6 +109,27 @@ def merge_now(workspace: Workspace) -> bool:
         if not anyio.run(merging.take_up, workspace, one.task, eyes.merges, lambda update: None):
             break
     return bool(seen)
+
+
+def forgetting(workspace: Workspace) -> Callable[[], None]:
+    """What makes git forget the worktrees of a team, once their directories are gone. The branches stay: what is on
+    them is work."""
+    how = look(workspace)
+    if not how.on and not os.path.isdir(os.path.join(workspace.directory, DIRECTORY)):
+        return lambda: None
+    try:
+        found = trees(workspace, how)
+        paths = found.all()
+    except InterlockError:
+        return lambda: None  # It never had any, or its repository is gone.
+
+    def forget() -> None:
+        with suppress(InterlockError):
+            for path in paths:
+                found.remove(path)
+            found.end()
+
+    return forget
 
 
 def _brings(git: Any, plan: delivery.Delivery, task: Task) -> bool:

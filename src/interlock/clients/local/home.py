@@ -151,6 +151,7 @@ class LocalHome(LocalProjects):
         return sorted(name for name in names if not name.startswith(".") and self._is_team(name))
 
     def delete_team(self, name: str, *, force: bool = False) -> None:
+        from interlock.clients.local.copies import forgetting
         from interlock.clients.local.ending import ask_running, stop_runner
 
         workspace = self._workspace(name)
@@ -165,12 +166,14 @@ class LocalHome(LocalProjects):
                     members=running,
                 )
         doomed = os.path.join(self._teams, f"{DELETING}{name}-{self._clock.new_id()}")
+        forget = forgetting(workspace)
         try:
             with in_use(workspace.directory):
                 self._move_away(workspace, doomed)
                 self._workspaces.pop(name, None)
                 self._ledgers.forget(workspace.directory)
                 _remove_tree(doomed)
+                forget()
         except FileNotFoundError:
             raise self._not_found(name) from None  # Somebody else deleted it at the same time.
 

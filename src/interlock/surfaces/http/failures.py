@@ -40,8 +40,9 @@ MESSAGE_REFUSED: Mapping[str, int] = {"unauthorized_agent": 403, "task_not_found
 """Statuses of refused AOF/1 messages, whose code is the reason; the others are conflicts."""
 
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Interlock: {title}</title>
-<meta name="viewport" content="width=device-width"><h1>{title}</h1><p>{message}</p></html>"""
-"""What a browser shows where there is no page."""
+<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/static/tokens.css">
+<link rel="stylesheet" href="/static/parts.css"><main class="told"><h1>{title}</h1><p>{message}</p></main></html>"""
+"""What a browser shows where there is no page. Its looks are for those who are in; it reads well without."""
 
 AGAIN = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Interlock</title>
 <meta http-equiv="refresh" content="0"><p>One moment …</p></html>"""

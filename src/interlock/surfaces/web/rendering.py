@@ -20,6 +20,8 @@ from markupsafe import Markup
 
 from interlock import words
 from interlock.errors import NotFound
+from interlock.model.question import Question
+from interlock.model.task import Task
 from interlock.surfaces.web import sentences
 from interlock.surfaces.web.prose import gist, prose, verbatim
 from interlock.surfaces.web.visit import Visit
@@ -71,9 +73,9 @@ def show(request: Request, visit: Visit, page: Page, nav: Region) -> Response:
     return HTMLResponse(html)
 
 
-def told(visit: Visit | None, title: str, message: str, status: int, typed: str = "") -> Response:
+def told(title: str, message: str, status: int, typed: str = "", back: str = "/") -> Response:
     """A page that says why something was not done; `typed` is what the person had written, so that it is not lost."""
-    html = _environment().get_template("told.html").render(visit=visit, title=title, message=message, typed=typed)
+    html = _environment().get_template("told.html").render(title=title, message=message, typed=typed, back=back)
     return HTMLResponse(html, status)
 
 
@@ -98,8 +100,8 @@ def _region(region: Region, visit: Visit, page: Page) -> Markup:
     template = _environment().get_template(f"regions/{region.name}.html")
     inside = template.render(visit=visit, page=page, **region.build(visit))
     return Markup(
-        '<section class="region region-{0}" id="region-{0}" data-region="{0}" data-topics="{1}" data-poll="{2}" '
-        'data-src="{3}">{4}</section>'
+        '<div class="region region-{0}" id="region-{0}" data-region="{0}" data-topics="{1}" data-poll="{2}" '
+        'data-src="{3}">{4}</div>'
     ).format(region.name, region.topics, region.poll, visit.address(region=region.name), Markup(inside))
 
 
@@ -133,7 +135,8 @@ def _environment() -> Environment:
     )
     environment.filters.update(
         prose=prose, verbatim=verbatim, gist=gist, ago=ago, span=words.span, short=short, state=state_words,
-        line=sentences.line, actor=sentences.actor,
+        before_question=before_question,
+        entries=sentences.entries, actor=sentences.actor,
     )  # fmt: skip
     environment.globals.update(count=words.count)
     return environment
@@ -150,6 +153,12 @@ def ago(at: str | None) -> Markup:
 def short(id: str) -> str:
     """The part of a task's id that people say."""
     return id.rpartition("-")[2]
+
+
+def before_question(task: Task, question: Question) -> str:
+    """What the task's output says before its question: why it is blocked, say."""
+    said = (task.output or "").strip()
+    return said[: -len(question.text)].strip() if said.endswith(question.text) else ""
 
 
 STATE_WORDS = {

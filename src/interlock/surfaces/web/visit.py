@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from fastapi import Request
@@ -13,6 +13,7 @@ from interlock.client import Home, Team
 from interlock.errors import InterlockError
 
 OPERATORS = ("operator", "admin")
+T = TypeVar("T")
 
 
 class Visit:
@@ -20,6 +21,7 @@ class Visit:
 
     def __init__(self, request: Request, visitor: Any) -> None:
         self._visitor = visitor
+        self._read: dict[str, Any] = {}
         self.path = request.url.path
         self.params: Mapping[str, str] = request.path_params
         self.query: Mapping[str, str] = request.query_params
@@ -55,6 +57,12 @@ class Visit:
         """The project of the address, as a team. Raises TeamNotFound."""
         return self.named(self.project or "")
 
+    @cached_property
+    def acting(self) -> Team:
+        """The same, for a verb that changes something. Raises TeamNotFound, Forbidden."""
+        found: Team = self._visitor.acting(self.project or "")
+        return found
+
     def named(self, name: str) -> Team:
         """A project by name, as a team. Raises TeamNotFound."""
         found: Team = self._visitor.team(name)
@@ -69,6 +77,13 @@ class Visit:
     def status(self) -> dict[str, Any]:
         """`Team.status` of the address's project."""
         return self.team.status()
+
+    def once(self, name: str, read: Callable[[], T]) -> T:
+        """What `read` answers, read once for all regions of the page."""
+        if name not in self._read:
+            self._read[name] = read()
+        found: T = self._read[name]
+        return found
 
     def number(self, name: str) -> int | None:
         """A number in the query; null where there is none."""

@@ -75,12 +75,18 @@ def arrived(state: WorkflowState, record: StepRecord, menu: Menu, nested: str | 
 
 def chosen(state: WorkflowState, record: StepRecord, menu: Menu, option: Option) -> None:
     """An option was taken: a nested mode opens, or has had one more round."""
-    opened = nesting.opens(option.label) if nesting.belongs_to(menu) is None else None
-    if opened:
-        state.menu_stack = [*state.menu_stack, _frame(record, "", opened)]
+    if nesting.belongs_to(menu) is None and nesting.opens(option.label):
+        opened(state, record, option)
     elif state.menu_stack and state.menu_stack[-1].get("within"):
         top = {**state.menu_stack[-1], "rounds": int(state.menu_stack[-1].get("rounds", 0)) + 1}
         state.menu_stack = [*state.menu_stack[:-1], top]
+
+
+def opened(state: WorkflowState, record: StepRecord, option: Option) -> None:
+    """Where the option starts Party Mode or Advanced Elicitation, that is open now."""
+    within = nesting.opens(option.label)
+    if within:
+        state.menu_stack = [*state.menu_stack, _frame(record, "", within)]
 
 
 def situation(

@@ -9,16 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from interlock.errors import InterlockError
 from interlock.workflow.state.document import StepId, WorkflowState
 
 Events = Sequence[tuple[str, Mapping[str, Any]]]
 
 
-class Superseded(InterlockError):
+class Superseded(Exception):
     """Somebody else has taken this run over, or ended it: whatever we were about to do is not ours any more."""
-
-    code = "workflow_superseded"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from interlock.workflow.control import reading as readings
 from interlock.workflow.definition.next_step import chain
 from interlock.workflow.definition.step import Step
 from interlock.workflow.definition.workflow import Workflow
+from interlock.workflow.state import step_tracking
 from interlock.workflow.state.document import DONE, StepId, StepRecord, WorkflowState, step_key
 
 START = 0
@@ -60,6 +61,11 @@ def record_of(state: WorkflowState, step: Step) -> StepRecord:
     """The record of a step, made where it is met for the first time."""
     id = identify(state, step)
     return state.steps.setdefault(step_key(id), StepRecord(id, step.title, step.path, step.line))
+
+
+def take_over(state: WorkflowState, step: Step, at: str) -> StepRecord:
+    """A step that the agent has begun by itself: the run is now at it."""
+    return step_tracking.begin(state, record_of(state, step).id, step.title, at)
 
 
 def find(workflow: Workflow, record: StepRecord) -> Step | None:

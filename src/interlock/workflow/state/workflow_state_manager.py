@@ -16,11 +16,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from interlock.clock import iso
-from interlock.errors import InvalidRequest, StateConflict, StateUnreadable, StorageError, WorkflowNotFound
+from interlock.errors import InvalidRequest, StorageError
 from interlock.ledger import Ledger, Rows
 from interlock.model.names import SYSTEM
 from interlock.model.workflow import WorkflowRow
 from interlock.sessions import Act
+from interlock.workflow.errors import StateConflict, StateUnreadable, WorkflowNotFound
 from interlock.workflow.state import files
 from interlock.workflow.state.document import WorkflowState
 

@@ -10,9 +10,14 @@ from interlock.surfaces.web.tracks import picture
 from interlock.surfaces.web.views.now import progress
 from interlock.surfaces.web.visit import Visit
 
-ORDER = (
-    "awaiting-response", "blocked", "deadletter", "review", "in-progress", "ready", "backlog", "done", "cancelled",
-)  # fmt: skip
+COLUMNS = (
+    ("awaiting-response", "blocked", "deadletter", "review"),
+    ("in-progress",),
+    ("ready",),
+    ("backlog",),
+    ("done", "cancelled"),
+)
+"""What waits for people first, then the way of the work."""
 ALWAYS = ("in-progress", "ready", "done")
 """Columns that stand also when they are empty: a board that changes its shape is hard to read."""
 PER_COLUMN = 30
@@ -23,14 +28,18 @@ def board(visit: Visit) -> dict[str, Any]:
     """Columns of cards, what waits for people first."""
     found = visit.team.board(limit=PER_COLUMN)
     columns = [
-        {
-            "state": state,
-            "count": found["counts"][state],
-            "cards": [_card(task, visit.me) for task in found["tasks"][state]],
-        }
-        for state in ORDER
-        if found["counts"][state] or state in ALWAYS
+        [
+            {
+                "state": state,
+                "count": found["counts"][state],
+                "cards": [_card(task, visit.me) for task in found["tasks"][state]],
+            }
+            for state in states
+            if found["counts"][state] or state in ALWAYS
+        ]
+        for states in COLUMNS
     ]
+    columns = [column for column in columns if column]
     return {"columns": columns, "members": _members(visit), **progress(found["counts"])}
 
 

@@ -20,12 +20,7 @@ TAIL_BYTES = 24_000
 
 def story(visit: Visit) -> dict[str, Any]:
     """`Team.story` of the address's task; read once for all regions of the page."""
-    known = getattr(visit, "_story", None)
-    if known is None:
-        known = visit.team.story(visit.params["task"])
-        visit._story = known  # type: ignore[attr-defined]
-    found: dict[str, Any] = known
-    return found
+    return visit.once("story", lambda: visit.team.story(visit.params["task"]))
 
 
 def title(visit: Visit) -> str:
@@ -91,23 +86,28 @@ def work(visit: Visit) -> dict[str, Any]:
 
 
 def facts(visit: Visit) -> dict[str, Any]:
-    """What was decided about it, and its place in the graph."""
+    """What was decided about it, what it waits for and what waits for it."""
+    found = story(visit)
+    task: Task = found["task"]
+    return {
+        "task": task,
+        "blockers": found["blockers"],
+        "dependents": found["dependents"],
+        "metadata": {key: gist(str(value), 200) for key, value in task.metadata.items()},
+    }
+
+
+def near(visit: Visit) -> dict[str, Any]:
+    """Its place in the graph, as a picture of what is near."""
     found = story(visit)
     task: Task = found["task"]
     drawn = None
     if found["blockers"] or found["dependents"]:
         tasks, edges = visit.team.graph()
-        near = around(task.id, edges)
-        drawn = picture([one for one in tasks if one.id in near],
-                        [edge for edge in edges if edge[0] in near and edge[1] in near], focus=task.id)  # fmt: skip
-    return {
-        "task": task,
-        "blockers": found["blockers"],
-        "dependents": found["dependents"],
-        "picture": drawn,
-        "here": task.id,
-        "metadata": {key: gist(str(value), 200) for key, value in task.metadata.items()},
-    }
+        close = around(task.id, edges)
+        kept = [edge for edge in edges if edge[0] in close and edge[1] in close]
+        drawn = picture([one for one in tasks if one.id in close], kept, focus=task.id, across=700)
+    return {"picture": drawn, "here": task.id}
 
 
 def history(visit: Visit) -> dict[str, Any]:
