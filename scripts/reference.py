@@ -41,6 +41,7 @@ def look_up(module: str, name: str) -> Any:
 
 def errors() -> str:
     """The error codes."""
+    import interlock.workflow.errors  # noqa: F401  (its classes are among the subclasses then)
     from interlock.errors import error_codes
 
     return page(

@@ -11,11 +11,12 @@ with a session of its own may not do. Tasks are named by id, by a unique suffix 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from interlock.agent import Update
 from interlock.client_verbs import Mail, Mailing, People, Speech, Tasks
 from interlock.client_views import Views
+from interlock.client_workflow import WorkflowQueue
 from interlock.joined import Windows
 from interlock.model.event import Event
 from interlock.model.task import Task
@@ -23,10 +24,13 @@ from interlock.model.team import Member
 from interlock.runner.staging import Staged
 from interlock.runner.stop import Stop
 
+if TYPE_CHECKING:
+    from interlock.notifier import Waiter
+
 __all__ = ["Home", "Mail", "Mailing", "People", "Speech", "Tasks", "Team"]
 
 
-class Team(Tasks, Mailing, People, Speech, Views, Protocol):
+class Team(Tasks, Mailing, People, Speech, Views, WorkflowQueue, Protocol):
     """One team, seen by one caller."""
 
     @property
@@ -83,6 +87,12 @@ class Team(Tasks, Mailing, People, Speech, Views, Protocol):
 
     def events(self, since: int = 0, *, limit: int | None = None) -> tuple[list[Event], int]:
         """Events after `since`, and the sequence number to go on from."""
+
+    def head(self) -> int:
+        """The number of the newest event."""
+
+    def waiter(self) -> Waiter:
+        """Register for every change of the team, for servers; see `notifier.woken`. The caller closes it."""
 
     def follow(self, since: int = 0) -> Iterator[Event]:
         """Events after `since`, as they come, for ever."""
@@ -193,6 +203,7 @@ class Home(Windows, Protocol):
         on_update: Callable[[str, str, Update], None] = ...,
         take_over: bool = False,
         endless: bool = False,
+        shared: bool = False,
     ) -> str:
         """Run the team's agents until nothing can proceed without a person; answers why it ended.
 
@@ -204,6 +215,7 @@ class Home(Windows, Protocol):
                 concerns the run as a whole. If it raises it is called no more, and `drive` raises that in the end.
             take_over: take the place of a runner on another machine, of which nobody here can tell whether it lives.
             endless: wait for new work until stopped; several processes may do so at once in one team.
+            shared: with `endless`: this process does more than that, and is not to be ended to stop the team.
 
         Raises:
             RunnerAlive: another living process drives this team.

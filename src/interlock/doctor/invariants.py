@@ -145,6 +145,8 @@ def _runs(rows: Rows) -> Iterator[Fault]:
     for task_id, runs in opened.items():
         task = rows.tasks.get(task_id)
         for run in runs:
+            if task is not None and task.state in ("ready", "backlog") and task.reserved == run.member:
+                continue  # answered, and kept for the session that asked
             if task is None or task.state not in HELD or run.number != task.run:
                 state = f"is {task.state} in run {task.run}" if task else "does not exist"
                 yield Fault(f"Run {run.id} is open, but its task {state}.", _close(run))

@@ -52,7 +52,8 @@ class Crew:
 
     `executor_for` makes the executor of a member, or raises `AgentError` when its agent cannot be used here. `until` is
     in seconds since the epoch. `take_over`: also from a runner of another machine. `endless`: wait
-    for new work where there is none; several such crews may be in one team, beside one that drives its plan.
+    for new work where there is none; several such crews may be in one team, beside one that drives its plan. `shared`:
+    its process is a server, which stopping one team must not end.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Crew:
         on_update: Callable[[str, str, Update], None] = lambda member, task, update: None,
         take_over: bool = False,
         endless: bool = False,
+        shared: bool = False,
     ) -> None:
         self._workspace = workspace
         self._executor_for = executor_for
@@ -77,6 +79,7 @@ class Crew:
         self._on_update = on_update
         self._take_over = take_over
         self._endless = endless
+        self._shared = shared
         self._dismissed: set[str] = set()
         self._workers: dict[str, Worker] = {}
         self._busy: dict[str, Task] = {}
@@ -117,7 +120,7 @@ class Crew:
 
     def _sign_on(self) -> Callable[[str], None]:
         if self._endless:
-            return partial(office.leave, self._workspace, office.join(self._workspace))
+            return partial(office.leave, self._workspace, office.join(self._workspace, shared=self._shared))
         office.sign_on(self._workspace, take_over=self._take_over)
         return partial(office.sign_off, self._workspace)
 
@@ -363,7 +366,8 @@ class Crew:
     def _nothing_left(self) -> bool:
         crew = [worker.member for worker in self._workers.values()]
         with self._workspace.look() as rows:
-            return nothing_left(rows, crew)
+            unattended = bool(self._workspace.settings(rows).get("unattended"))
+            return nothing_left(rows, crew, unattended=unattended)
 
     def _patience(self) -> float:
         now = self._workspace.clock.now()

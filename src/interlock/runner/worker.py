@@ -152,8 +152,10 @@ class Worker:
             self._execution = self._hearing = None
 
     async def _rounds(self, task: Task, caller: Caller) -> None:
-        terms = await self._placed(task, caller)
-        assignment = await self._in_thread(partial(prepare, self._workspace, self.member, task, caller, terms))
+        terms, needed = await self._placed(task, caller), self._executor.variables
+        assignment = await self._in_thread(
+            partial(prepare, self._workspace, self.member, task, caller, terms, needed)
+        )
         mark = verifier()
         self._hearing = Hearing(
             self._workspace, task, caller, mark, self._in_thread, partial(self._say, task, "notice")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from interlock.sessions import Act
 
 
-PROCESSLESS = ("cli", "http", "page")
+PROCESSLESS = ("cli", "http", "mcp-http", "page")
 """Faces whose process is not the one that acts."""
 
 
@@ -84,7 +84,7 @@ def calling(name: str, session: str | None, run: int | None, face: str, person: 
         from interlock import processes
 
         process = processes.current().as_text()
-    return Caller(name, session, run, face, process, person)
+    return Caller(name, session, run, face, process, person=person)
 
 
 def plain(metadata: Any) -> Any:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from interlock import settings as settings_module
 from interlock.clients.local.base import calling
-from interlock.clients.local.projects import LocalProjects
+from interlock.clients.local.project_verbs import LocalProjects
 from interlock.errors import MembersRunning, StorageError, TeamExists, TeamLimit, TeamNotFound
 from interlock.model.names import HUMAN, LEAD, check_session_key, check_team_name, sanitized
 from interlock.sessions import Caller
@@ -119,6 +119,21 @@ class LocalHome(LocalProjects):
 
         return LocalWindow(self._workspace(team), program, session, name, process)
 
+    def joined(self) -> list[str]:
+        from interlock.clients.local import projects
+
+        return projects.listed(self.path)
+
+    def note_joined(self, project: str) -> None:
+        from interlock.clients.local import projects
+
+        projects.note(self.path, project)
+
+    def note_left(self, project: str) -> None:
+        from interlock.clients.local import projects
+
+        projects.forget(self.path, project)
+
     def seated(self, team: str) -> tuple[str, str] | None:
         from interlock import seats
         from interlock.clients.local.window import lineage
@@ -200,6 +215,7 @@ class LocalHome(LocalProjects):
         on_update: Callable[[str, str, Update], None] = lambda member, task, update: None,
         take_over: bool = False,
         endless: bool = False,
+        shared: bool = False,
     ) -> str:
         import anyio
 
@@ -207,7 +223,7 @@ class LocalHome(LocalProjects):
 
         crew = Crew(
             self._workspace(team), self._executor_for, home=self.path, parallel=parallel, until=until, stop=stop,
-            on_update=on_update, take_over=take_over, endless=endless,
+            on_update=on_update, take_over=take_over, endless=endless, shared=shared,
         )  # fmt: skip
         return anyio.run(crew.work)
 

@@ -6,6 +6,7 @@ from interlock.clients.local.base import calling
 from interlock.clients.local.mail import LocalMailing
 from interlock.clients.local.tasks import LocalTasks
 from interlock.clients.local.views import LocalViews
+from interlock.clients.local.workflow_queue import LocalWorkflowQueue
 from interlock.processes import inside_run
 
 TYPE_CHECKING = False
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
     from interlock.model.question import Question
     from interlock.model.task import Task
     from interlock.model.team import Member
+    from interlock.notifier import Waiter
     from interlock.sessions import Act
 
 FOLLOW_AT_ONCE = 1000
 
 
-class LocalTeam(LocalTasks, LocalMailing, LocalViews):
+class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue):
     """See `client.Team`."""
 
     def looks(self) -> AbstractContextManager[Rows]:
@@ -187,11 +189,18 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews):
             found = rows.events.since(since, limit)
             return found, found[-1].seq if found else max(since, 0)
 
-    def follow(self, since: int = 0) -> Iterator[Event]:
+    def head(self) -> int:
+        with self._workspace.ledger.snapshot() as rows:
+            return rows.events.head()
+
+    def waiter(self) -> Waiter:
         workspace = self._workspace
-        with workspace.notifier.waiter(workspace.name, [], workspace.ledger.watch()) as waiter:
+        return workspace.notifier.waiter(workspace.name, [], workspace.ledger.watch())
+
+    def follow(self, since: int = 0) -> Iterator[Event]:
+        with self.waiter() as waiter:
             while True:
-                with workspace.ledger.snapshot() as rows:
+                with self._workspace.ledger.snapshot() as rows:
                     found = rows.events.since(since, FOLLOW_AT_ONCE)
                 for event in found:
                     since = event.seq

@@ -33,7 +33,7 @@ LEFT = "no longer watching"
 
 @verb("run", example="interlock run plan.yaml\ninterlock run plan.yaml --unattended --until 07:00")
 @click.argument("plan", metavar="PLAN.yaml")
-@click.option("--unattended", is_flag=True, help="Ask nothing; what needs a person waits for one.")
+@click.option("--unattended", is_flag=True, help="Nobody is awake: what needs a person waits for one.")
 @click.option("--until", metavar="HH:MM", help="Start nothing new from then on (local time).")
 @click.option("--dry-run", is_flag=True, help="Show what would be created and changed; change nothing.")
 @click.option("--redo", metavar="KEY", multiple=True, help="Do this finished task again; may be repeated.")
@@ -72,6 +72,8 @@ def run(
     if attended and staged.changes.to_ask and not click.confirm("Go on and leave those as they are?", default=True):
         return 1
     team = call.home.team(staged.team)
+    if team.setting("unattended")[0] != unattended:
+        team.configure({"unattended": True if unattended else None})
     limit = staged.time_limit
     if limit is not None:
         ends = min(time.time() + limit, ends or float("inf"))

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from interlock import __version__
 from interlock.surfaces.cli.command import LATER, Branch
+from interlock.version import __version__
 
 TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Everyday": (
@@ -15,8 +15,8 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("init", "init:init", "find agents, git and the tests; write interlock.toml and a plan"),
         ("plan", "plan:plan", 'a plan for "GOAL" by an agent (not yet); --schema: its keys'),
         ("run", "run:run", "run a plan with a team of agents: live board, report"),
-        ("up", LATER, "scheduler, workers, HTTP API, web page, MCP over HTTP (not yet)"),
-        ("open", LATER, "a fresh link to the web page (not yet)"),
+        ("up", "up:up", "scheduler, workers, HTTP API, web page, MCP over HTTP"),
+        ("open", "up:open_", "a fresh link to the web page"),
         ("status", "status:status", "what needs me, what is running, what is next"),
         ("report", "report:report", "what is done with its evidence, what failed and why"),
         ("logs", "logs:logs", "the output of a task's or member's run"),
@@ -73,8 +73,9 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("shutdown reject", "shutdown:reject", "refuse a shutdown"),
     ),
     "Plumbing": (
-        ("join", LATER, "give this project's agent our hooks and MCP entry (not yet)"),
-        ("leave", LATER, "take them back out (not yet)"),
+        ("join", "join:join", "let the agent program of this directory take part in a team"),
+        ("leave", "join:leave", "take its hooks and MCP entry out again"),
+        ("hook", "message:hook", "what an agent program's hooks call, once it has joined"),
         ("inject", "message:inject", "my new messages as XML, marked delivered (for hooks)"),
         ("mcp", "mcp:mcp", "MCP over stdio for one member"),
         ("work", "work:work", "workers only: wait for tasks and do them"),
@@ -83,7 +84,9 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("session-end", "protocol:session_end", "apply the results of my tasks in progress"),
         ("scheduler poll", "scheduler:poll", "take up what nobody works on any more, once"),
         ("events", "events:events", "the team's history, and what is being added to it"),
-        ("token", LATER, "tokens for members and people (not yet)"),
+        ("token create", "token:create", "a token for a member or a person, for HTTP"),
+        ("token list", "token:list_", "whose tokens there are, and what they allow"),
+        ("token revoke", "token:revoke", "take a token back"),
         ("analyze menu", "analyze:menu", "the menu that a text ends in"),
         ("analyze validation", "analyze_workflow:validation", "by what a workflow says that it has succeeded"),
         ("analyze preflight", "analyze_workflow:preflight", "what a workflow needs, and what of it is missing"),
@@ -127,6 +130,10 @@ BRANCHES: dict[str, tuple[str, str]] = {
         "what the workflow engine sees in a text or project",
         "What the workflow engine sees in a text or project. The result is always one JSON document on stdout; it may "
         "be an `error`, and the exit code is 0 all the same. Nothing is changed.",
+    ),
+    "token": (
+        "create, list, revoke: who may come in over HTTP",
+        "Who may come in over HTTP. The home's own token is in its file `token`, readable by you only, and may do all.",
     ),
     "protocol": ("send, schema: AOF/1", "AOF/1, the messages in which agents report, hand over and answer."),
     "shutdown": (

@@ -50,8 +50,11 @@ class Picture:
     left_out: int
 
 
-def picture(tasks: Sequence[Task], edges: Sequence[tuple[str, str]], *, focus: str | None = None) -> Picture:
-    """Lay out the tasks that `edges` (blocker, blocked) touch. `focus`: a task that is drawn even if alone."""
+def picture(
+    tasks: Sequence[Task], edges: Sequence[tuple[str, str]], *, focus: str | None = None, across: float = 1060
+) -> Picture:
+    """Lay out the tasks that `edges` (blocker, blocked) touch. `focus`: a task that is drawn even if alone; `across`:
+    pixels there are from side to side; where the picture can fill them, it does."""
     by_id = {task.id: task for task in tasks}
     known = [(a, b) for a, b in dict.fromkeys(edges) if a in by_id and b in by_id and a != b]
     touched = {id for edge in known for id in edge} | ({focus} if focus in by_id else set())
@@ -65,7 +68,7 @@ def picture(tasks: Sequence[Task], edges: Sequence[tuple[str, str]], *, focus: s
     columns = _columns(chosen, known)
     _order(columns, known)
     roomy = len(chosen) <= ROOMY
-    stations = _place(columns, by_id, 220.0 if roomy else 130.0, 46.0 if roomy else 30.0)
+    stations = _place(columns, by_id, _wide(len(columns), across) if roomy else 150.0, 46.0 if roomy else 30.0)
     return Picture(
         stations=list(stations.values()),
         tracks=[_track(stations[a], stations[b]) for a, b in known],
@@ -130,6 +133,11 @@ def _order(columns: list[list[str]], edges: Sequence[tuple[str, str]]) -> None:
 
 def _mean(places: list[float], own: float) -> float:
     return sum(places) / len(places) if places else own
+
+
+def _wide(columns: int, across: float) -> float:
+    """Pixels from one column to the next."""
+    return min(230.0, max(138.0, (across - 20) / max(1, columns)))
 
 
 def _place(columns: list[list[str]], by_id: dict[str, Task], wide: float, high: float) -> dict[str, Station]:
