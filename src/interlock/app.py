@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from interlock.executor import Executor
     from interlock.model.team import Member
     from interlock.notifier import Notifier
+    from interlock.workspace import Workspace
 
 
 def home_path(path: str | None = None, environment: Mapping[str, str] | None = None) -> str:

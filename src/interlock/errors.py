@@ -214,6 +214,8 @@ class CheckpointNotFound(NotFound):
     """The run has no such checkpoint; `nearest` names the one that comes closest, where there is one."""
 
     code = "checkpoint_not_found"
+
+
 class ServerNotFound(NotFound):
     """No `interlock up` serves this home."""
 

@@ -30,7 +30,9 @@ SKILL = "/bmad:bmm:workflows:make-plan"
 START = 1_795_000_000.0
 
 
-def project(root: Path, steps: int = 3, *, module: str = "bmm", front: str = "", workflow: str = "", body: str = "") -> Path:
+def project(
+    root: Path, steps: int = 3, *, module: str = "bmm", front: str = "", workflow: str = "", body: str = ""
+) -> Path:
     """A project with one workflow of `steps` step files, each with the usual menu. `front` is added to the frontmatter
     of each step, `workflow` to that of the workflow."""
     config = root / "_bmad" / "_config"
@@ -39,15 +41,19 @@ def project(root: Path, steps: int = 3, *, module: str = "bmm", front: str = "",
     (folder / "steps").mkdir(parents=True)
     path = f"_bmad/{module}/workflows/make-plan/workflow.md"
     (config / "manifest.yaml").write_text(f"installation:\n  version: 6.0.0\nmodules:\n  - core\n  - {module}\n")
-    (config / "workflow-manifest.csv").write_text(f'name,description,module,path\n"make-plan","x","{module}","{path}"\n')
-    (root / "_bmad" / module / "config.yaml").write_text('output_folder: "{project-root}/_bmad-output"\nuser_name: Ada\n')
+    (config / "workflow-manifest.csv").write_text(
+        f'name,description,module,path\n"make-plan","x","{module}","{path}"\n'
+    )
+    (root / "_bmad" / module / "config.yaml").write_text(
+        'output_folder: "{project-root}/_bmad-output"\nuser_name: Ada\n'
+    )
     (folder / "workflow.md").write_text(
         f"---\nname: make-plan\n{workflow}---\n# Plan\n\nLoad, read and execute `steps/step-01-part.md`.\n"
     )
     for number in range(1, steps + 1):
         onward = f"nextStepFile: './step-{number + 1:02d}-part.md'\n" if number < steps else ""
-        last = "This is the final step." if number == steps else f"- IF C: save, then load {{nextStepFile}}"
-        menu = f"Display: \"{APC}\"\n\n" if number < steps else ""
+        last = "This is the final step." if number == steps else "- IF C: save, then load {nextStepFile}"
+        menu = f'Display: "{APC}"\n\n' if number < steps else ""
         (folder / "steps" / f"step-{number:02d}-part.md").write_text(
             f"---\nname: 'step-{number:02d}-part'\noutputFile: '{{output_folder}}/plan.md'\n{onward}{front}---\n"
             f"# Step {number}: Part {number}\n\nWrite part {number}.\n{body}\n\n{menu}{last}\n"

@@ -59,7 +59,9 @@ TURN = st.one_of(
     st.tuples(st.just("permission"), st.sampled_from([1.0, 3000.0])),
     st.tuples(st.just("goes on"), st.integers(1, 3)),
 )
-REPLIES = st.sampled_from(["C", "yes", "confirm", "retry", "skip", "stop", "details", "because", "1", "continue", "P", "reject"])
+REPLIES = st.sampled_from(
+    ["C", "yes", "confirm", "retry", "skip", "stop", "details", "because", "1", "continue", "P", "reject"]
+)
 
 
 def chaos(root: Path, turns: list[tuple[str, Any]]) -> Player:

@@ -153,9 +153,7 @@ class Worker:
 
     async def _rounds(self, task: Task, caller: Caller) -> None:
         terms, needed = await self._placed(task, caller), self._executor.variables
-        assignment = await self._in_thread(
-            partial(prepare, self._workspace, self.member, task, caller, terms, needed)
-        )
+        assignment = await self._in_thread(partial(prepare, self._workspace, self.member, task, caller, terms, needed))
         mark = verifier()
         self._hearing = Hearing(
             self._workspace, task, caller, mark, self._in_thread, partial(self._say, task, "notice")

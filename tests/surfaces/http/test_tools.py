@@ -54,17 +54,16 @@ def test_a_member_works_over_http_with_its_own_token_and_sees_its_own_tools(serv
 
 def test_mail_counts_as_delivered_once_its_answer_was_written(server: Server, team: str, admin: Client) -> None:
     async def work() -> None:
-        async with agent(server, secret_of(server, "bob", team)) as bob:
-            async with anyio.create_task_group() as group:
+        async with agent(server, secret_of(server, "bob", team)) as bob, anyio.create_task_group() as group:
 
-                async def write() -> None:
-                    await anyio.to_thread.run_sync(
-                        lambda: admin.post(f"/api/teams/{team}/messages", {"to": "bob", "content": "hello"})
-                    )
+            async def write() -> None:
+                await anyio.to_thread.run_sync(
+                    lambda: admin.post(f"/api/teams/{team}/messages", {"to": "bob", "content": "hello"})
+                )
 
-                group.start_soon(write)
-                found = await bob.ask("poll_inbox", timeout_ms=30_000)
-                assert [message["content"] for message in found["messages"]] == ["hello"]
+            group.start_soon(write)
+            found = await bob.ask("poll_inbox", timeout_ms=30_000)
+            assert [message["content"] for message in found["messages"]] == ["hello"]
 
     anyio.run(work)
     kinds = [event["type"] for event in admin.get(f"/api/teams/{team}/events")["events"]]

@@ -35,9 +35,6 @@ class SqliteRows:
     groups: GroupRows
     workflows: WorkflowRows
     queue: QueueRows
-    workflows: WorkflowRows
-    queue: QueueRows
-    groups: GroupRows
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection

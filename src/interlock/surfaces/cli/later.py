@@ -33,7 +33,5 @@ def instead(path: str) -> str:
 
 INSTEAD = {
     "agents": "`interlock member spawn NAME --agent A` names the agent of a member.",
-    "token": "Local commands need no token.",
-    "join": "Let the agent's hook call `interlock inject --as MEMBER`, and its MCP entry `interlock mcp --as MEMBER`.",
     "plan": "Write the plan by hand: `interlock init` makes a first one, `interlock plan --schema` shows every key.",
 }

@@ -40,8 +40,8 @@ from interlock.surfaces.http.failures import LastResort
 from interlock.surfaces.http.feed import Feed
 from interlock.surfaces.http.guard import BODY_BYTES, Guard
 from interlock.surfaces.http.metrics import Meter, Metered
-from interlock.version import __version__
 from interlock.surfaces.http.tools import PATH, Tools
+from interlock.version import __version__
 
 ROUTERS: tuple[APIRouter, ...] = (
     health.router, metrics.router, sessions.router, projects.router, task_groups.router, tasks.router,
