@@ -20,6 +20,10 @@
     │   ├── GroupNotFound            group_not_found
     │   ├── RequestNotFound          request_not_found
     │   ├── TokenNotFound            token_not_found
+    │   ├── WorkflowNotFound         workflow_not_found
+    │   ├── QueueEntryNotFound       queue_entry_not_found
+    │   ├── CheckpointNotFound       checkpoint_not_found
+    │   ├── ServerNotFound           server_not_found
     │   └── RecipientNotFound        recipient_not_found
     ├── Conflict
     │   ├── TeamExists               team_exists
@@ -192,6 +196,30 @@ class TokenNotFound(NotFound):
     """No token with that id."""
 
     code = "token_not_found"
+
+
+class WorkflowNotFound(NotFound):
+    """No run of a workflow with that id, or no workflow of that name."""
+
+    code = "workflow_not_found"
+
+
+class QueueEntryNotFound(NotFound):
+    """That task does not wait in the queue of workflows."""
+
+    code = "queue_entry_not_found"
+
+
+class CheckpointNotFound(NotFound):
+    """The run has no such checkpoint; `nearest` names the one that comes closest, where there is one."""
+
+    code = "checkpoint_not_found"
+
+
+class ServerNotFound(NotFound):
+    """No `interlock up` serves this home."""
+
+    code = "server_not_found"
 
 
 class RecipientNotFound(NotFound):

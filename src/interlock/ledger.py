@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from interlock.ledger_work import GraphRows, RunRows, TaskRows
+from interlock.ledger_workflow import QueueRows, WorkflowRows
 from interlock.model.event import Event
 from interlock.model.group import Group
 from interlock.model.handoff import Handoff
@@ -304,6 +305,14 @@ class Rows(Protocol):
     @property
     def handoffs(self) -> HandoffRows:
         """What was handed over."""
+
+    @property
+    def workflows(self) -> WorkflowRows:
+        """The states of workflow runs."""
+
+    @property
+    def queue(self) -> QueueRows:
+        """Workflows that wait for their turn."""
 
 
 class Ledger(Protocol):

@@ -45,7 +45,7 @@ class TaskRows(Protocol):
 
     def next_ready(self, member: str, *, shell: bool | None, now: str) -> Task | None:
         """The ready task that `member` should take: most urgent, then oldest. `shell`: only tasks with (or without)
-        a command of their own."""
+        a command of their own. One that waits in the queue of workflows is passed over."""
 
     def ready(self, limit: int) -> list[Task]:
         """The ready queue in its order."""

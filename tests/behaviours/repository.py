@@ -6,6 +6,10 @@ import hashlib
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
+
+from interlock.model.task import Task
+from tests.behaviours.driving import Place
 
 
 class Repository:
@@ -80,3 +84,21 @@ class Repository:
 
 def _content(file: Path) -> bytes:
     return os.readlink(file).encode() if file.is_symlink() else file.read_bytes()
+
+
+def stage(place: Place, tasks: dict[str, Any], members: dict[str, Any] | None = None, **more: Any) -> None:
+    """Stage a plan whose tasks work in worktrees."""
+    place.stage(tasks, members, **{"isolation": "worktree", **more})
+
+
+def kept_path(task: Task) -> Path:
+    """Where the worktree of a task lies, or lay."""
+    assert task.worktree is not None
+    return Path(str(task.worktree["path"]))
+
+
+def checkout(path: Path) -> Repository:
+    """Another checkout of it, as its user."""
+    found = Repository.__new__(Repository)
+    found.path = path
+    return found

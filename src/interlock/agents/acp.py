@@ -34,13 +34,13 @@ from acp.schema import (
 )
 from pydantic import ValidationError
 
-from interlock import __version__
 from interlock.agent import McpServer, Opening
-from interlock.agents.acp_session import AcpSession
+from interlock.agents.acp_session import AcpSession, reason_of
 from interlock.agents.capacity import Limit
 from interlock.child import Child
 from interlock.errors import AgentError, InvalidRequest, NoCapacity, StorageError
 from interlock.output import Output
+from interlock.version import __version__
 
 START_SECONDS = 90.0
 """How long a program may take until its session is open; `npx` may have to fetch it first."""
@@ -55,7 +55,8 @@ class Manner:
     `argv` is the program and its arguments, `{model}` in them is filled in; an argument list of `model_arguments` is
     added only where a model is asked for. `model_variable` is set to it. Without either, the model is chosen through
     the session's own option. `variables` are set unless the environment sets them. `mode` is the session mode to
-    choose. `install` and `login` say what a person has to do.
+    choose. `path` is a directory, beside PATH, that its own programs are in. `install` and `login` say what a person
+    has to do.
     """
 
     argv: tuple[str, ...]
@@ -64,6 +65,7 @@ class Manner:
     model_variable: str | None = None
     mode: str | None = None
     limits: tuple[Limit, ...] = ()
+    path: str | None = None
     install: str = "Install it, or check its spelling and PATH."
     login: str = "Log in with the program itself, then try again."
 
@@ -115,6 +117,8 @@ class AcpAgent:
         elif model is not None and manner.model_variable:
             environment[manner.model_variable] = model
             model = None
+        if manner.path is not None:
+            environment["PATH"] = os.pathsep.join([environment.get("PATH", os.defpath), manner.path])
         if not os.path.isdir(opening.workdir):
             raise AgentError(
                 f"The working directory {opening.workdir} does not exist: make it, or correct `workdir`.",
@@ -255,7 +259,7 @@ class AcpAgent:
                     f"{self.name} cannot work now: {short.reason}.{advice}", agent=self.name, retry_at=short.retry_at,
                     login=short.login,
                 )  # fmt: skip
-            what = f"refused a session: {error}" if isinstance(error, RequestError) else f"answered strangely: {error}"
+            what = f"opened no session: {' '.join(reason_of(error).split())}"
         elif isinstance(error, TimeoutError):
             what = f"opened no session within {START_SECONDS:g} seconds"
         else:

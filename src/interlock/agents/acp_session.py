@@ -20,11 +20,12 @@ import anyio
 import anyio.lowlevel
 from acp import text_block
 from acp.exceptions import RequestError
-from acp.schema import AllowedOutcome, DeniedOutcome, PermissionOption, RequestPermissionResponse, ToolCallUpdate
+from acp.schema import PermissionOption, RequestPermissionResponse, ToolCallUpdate
 from pydantic import ValidationError
 
-from interlock.agent import Choice, Opening, Permission, Turn, Update
-from interlock.agents.acp_speech import TITLE_CHARS, Speech, paths
+from interlock.agent import Opening, Turn, Update
+from interlock.agents.acp_permission import permission_answer, read_permission
+from interlock.agents.acp_speech import Speech
 from interlock.agents.acp_wire import Wire
 from interlock.agents.capacity import Limit, Shortage, recognise
 from interlock.child import Child
@@ -45,6 +46,7 @@ _STOPS = {
     "max_tokens": "it stopped at its model's limit of tokens",
     "max_turn_requests": "it stopped at its limit of requests for one turn",
     "refusal": "the agent refused to go on",
+    "cancelled": "it ended its turn by itself, as some agents do when a permission is refused",
 }
 
 
@@ -78,6 +80,7 @@ class AcpSession:
         self._resets_at: float | None = None
         self._closed = False
         self._asked = 0
+        self._withdrawn = False
         self._tasks = [asyncio.create_task(self._watch()), asyncio.create_task(self._listen_to_errors())]
 
     @property
@@ -109,7 +112,7 @@ class AcpSession:
             self._speech = speech = Speech(self._opening, on_update, self._cost, log)
         except StorageError as error:
             return Turn("failed", detail=error.message)
-        self._idle, self._stop, self._failure = anyio.Event(), anyio.Event(), None
+        self._idle, self._stop, self._failure, self._withdrawn = anyio.Event(), anyio.Event(), None, False
         try:
             turn = await self._turn(text, speech)
             speech.finish()
@@ -151,8 +154,9 @@ class AcpSession:
         answer: list[str | None] = [None]
         stop = self._stop
         if stop is None or stop.is_set():
-            return _answer(None)
-        permission = self._permission(tool_call, options)
+            return permission_answer(None)
+        self._asked += 1
+        permission = read_permission(self._asked, tool_call, options, self._opening)
 
         async def ask(group: anyio.abc.TaskGroup) -> None:
             try:
@@ -168,7 +172,9 @@ class AcpSession:
                 group.start_soon(_then_cancel, stop, group)
                 group.start_soon(_then_cancel, self._wire.over, group)
         known = {choice.id for choice in permission.choices}
-        return _answer(answer[0] if answer[0] in known and not stop.is_set() else None)
+        chosen = answer[0] if answer[0] in known and not stop.is_set() else None
+        self._withdrawn = self._withdrawn or chosen is None
+        return permission_answer(chosen)
 
     @contextmanager
     def _clock_stopped(self) -> Iterator[None]:
@@ -184,20 +190,6 @@ class AcpSession:
             self._waiting -= 1
             if patience is not None and not self._waiting:
                 patience.deadline = anyio.current_time() + self._time_left
-
-    def _permission(self, call: ToolCallUpdate, options: list[PermissionOption]) -> Permission:
-        self._asked += 1
-        secrets = self._opening.secrets
-        places = [{"path": one.path} for one in call.locations or []]
-        data = call.model_dump(mode="json", by_alias=True, exclude_none=True, include={"raw_input", "content"})
-        return Permission(
-            id=f"{self._asked}:{call.tool_call_id}",
-            title=blanked(call.title or call.kind or "something", secrets)[:TITLE_CHARS],
-            kind=call.kind or "other",
-            choices=tuple(Choice(one.option_id, one.name, one.kind) for one in options),
-            paths=paths(places, self._opening),
-            data=_blanked(data, secrets),
-        )
 
     async def _turn(self, text: str, speech: Speech) -> Turn:
         """The turn without its output."""
@@ -220,17 +212,16 @@ class AcpSession:
         speech.finish()  # so that its last line is known
         if response is not None:
             speech.spent(_spent(response.usage))
-        reason = "" if error is None else _reason(error)
+        reason = "" if error is None else reason_of(error)
         short = self._shortage(reason, speech.last_line, getattr(error, "code", None))
         if short is not None:
             return Turn("capacity", detail=short.reason, retry_at=short.retry_at, login=short.login)
         if error is not None:
-            return Turn("failed", detail=blanked(reason, self._opening.secrets)[:1000])
+            return Turn("failed", detail=blanked(reason, self._opening.secrets).partition("\n")[0][:1000])
         stop = response.stop_reason
-        kind: Literal["cancelled", "failed", "end"] = (
-            "cancelled" if stop == "cancelled" else "failed" if stop == "refusal" else "end"
-        )
-        return Turn(kind, detail=_STOPS.get(stop))
+        if stop == "cancelled" and self._withdrawn:
+            return Turn("cancelled")
+        return Turn("failed" if stop == "refusal" else "end", detail=_STOPS.get(stop))
 
     async def _enforce(self) -> None:
         """Wait for the time limit or a wish to stop; ask politely, then see to it."""
@@ -280,7 +271,7 @@ class AcpSession:
 
     def shortage(self, error: RequestError | ValidationError) -> Shortage | None:
         """Whether a refusal is one for want of capacity."""
-        return self._shortage(_reason(error), "", getattr(error, "code", None))
+        return self._shortage(reason_of(error), "", getattr(error, "code", None))
 
     def _on_update(self, params: Mapping[str, Any]) -> None:
         update = params.get("update")
@@ -342,6 +333,7 @@ class AcpSession:
 
 
 _TIME_IS_UP = "its time was up"
+_INTERNAL = "Internal error"
 
 
 def _nobody(line: str) -> None:
@@ -353,19 +345,14 @@ async def _then_cancel(event: anyio.Event, group: anyio.abc.TaskGroup) -> None:
     group.cancel_scope.cancel()
 
 
-def _answer(choice: str | None) -> RequestPermissionResponse:
-    if choice is None:
-        return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
-    return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=choice))
-
-
-def _reason(error: RequestError | ValidationError) -> str:
+def reason_of(error: RequestError | ValidationError) -> str:
+    """What went wrong in the agent's words; in lines of their own what it says for programs."""
     if isinstance(error, ValidationError):
         return f"its answer was not understood: {str(error)[:300]}"
     data = error.data
-    more = data.get("details") or data.get("errorKind") or data.get("message") if isinstance(data, dict) else data
-    said = str(error).removeprefix("Internal error: ")
-    return f"{said}: {more}" if more and str(more) not in said else said
+    more = data.get("details") or data.get("message") or data.get("errorKind") if isinstance(data, dict) else data
+    said = str(error).removeprefix(_INTERNAL).lstrip(": ")
+    return "\n".join(str(one) for one in (said, more) if one) or _INTERNAL
 
 
 def _spent(usage: Any) -> dict[str, int]:
@@ -373,13 +360,3 @@ def _spent(usage: Any) -> dict[str, int]:
         return {"turns": 1}
     cached = (usage.cached_read_tokens or 0) + (usage.cached_write_tokens or 0)
     return {"turns": 1, "input_tokens": usage.input_tokens + cached, "output_tokens": usage.output_tokens}
-
-
-def _blanked(value: Any, secrets: tuple[str, ...]) -> Any:
-    if isinstance(value, str):
-        return blanked(value, secrets)[:10_000]
-    if isinstance(value, list):
-        return [_blanked(one, secrets) for one in value[:100]]
-    if isinstance(value, dict):
-        return {str(key): _blanked(one, secrets) for key, one in list(value.items())[:100]}
-    return value

@@ -25,7 +25,7 @@ _UPDATE = "session/update"
 
 
 class Wire:
-    """Takes over both descriptors. `over` is set once nothing more can be heard; `broken` says why, if that is a fault."""
+    """Takes both descriptors. `over` is set when nothing more can be heard; `broken` says why, if that is a fault."""
 
     def __init__(
         self,

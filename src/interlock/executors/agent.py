@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from interlock.agent import Agent, Opening, Session, Turn, Update, ignore
+from interlock.agent import Agent, Opening, Session, Turn, Update, allowing, ignore
 from interlock.errors import AgentError, NoCapacity
 from interlock.executor import Job, Result, begun
 from interlock.processes import Identity
@@ -18,17 +18,17 @@ from interlock.processes import Identity
 class AgentExecutor:
     """For members with an agent."""
 
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
+    def __init__(self, agent: Agent, variables: tuple[str, ...] = ()) -> None:
+        self.variables = variables
+        self.agent = agent
 
     def start(self, job: Job) -> AgentExecution:
         """An execution of `job.prompt`, not yet running."""
-        return AgentExecution(self._agent, job)
+        return AgentExecution(self.agent, job)
 
-    @property
-    def lasting(self) -> bool:
-        """As the agent's sessions are."""
-        return self._agent.lasting
+    def lasts(self, kind: str | None = None) -> bool:
+        """As the agent's sessions do."""
+        return self.agent.lasting
 
 
 class AgentExecution:
@@ -70,7 +70,7 @@ class AgentExecution:
             output_bytes=job.output_bytes,
             secrets=job.secrets,
             on_start=on_start,
-            permit=job.permit,
+            permit=allowing([server.name for server in job.mcp], job.permit),
             model=job.model,
             mcp=job.mcp,
             resume=job.resume,

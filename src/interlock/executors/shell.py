@@ -15,7 +15,11 @@ from interlock.programs import Ending, Program
 class ShellExecutor:
     """For members whose agent is `shell`."""
 
-    lasting = False
+    variables: tuple[str, ...] = ()
+
+    def lasts(self, kind: str | None = None) -> bool:
+        """No command does."""
+        return False
 
     def start(self, job: Job) -> ShellExecution:
         """An execution of `job.command`, not yet running."""

@@ -25,8 +25,8 @@ class Limits:
 class PlanMember:
     """Somebody who takes part.
 
-    `agent` is `shell`, `scripted`, `command` (then `command` holds the program and its arguments) or the name of an
-    agent profile. `env` names the variables that this member sees beside the plan's own.
+    `agent` is `shell`, `scripted`, `command` or `acp` (then `command` holds the program and its arguments) or the name
+    of an agent profile. `env` names the variables that this member sees beside the plan's own.
     """
 
     name: str

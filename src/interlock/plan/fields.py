@@ -13,7 +13,7 @@ Kind = Literal[
     "number",
     "duration",  # 90, 30s, 10m, 1h, 1h30m
     "texts",  # a list of texts
-    "agent",  # a name, or {command: [program, argument, ...]}
+    "agent",  # a name, or {command: [program, argument, ...]}, or {acp: [program, argument, ...]}
     "mapping",  # the fields named in `fields`
     "named",  # any number of names, each with the fields named in `fields`
 ]
@@ -30,7 +30,12 @@ DURATION = r"(?=.)([0-9]+(\.[0-9]+)?h)?([0-9]+(\.[0-9]+)?m)?([0-9]+(\.[0-9]+)?s)
 RESERVED = ("human", "lead")
 LONGEST_DURATION = 30 * 24 * 3600.0
 
-AGENT_RULE = "`shell`, the name of an agent such as claude, or {command: [program, argument, ...]}"
+#: How a program that is no agent by name takes part.
+PROGRAM_FORMS = ("command", "acp")
+AGENT_RULE = (
+    "`shell`, the name of an agent such as claude, {command: [program, argument, ...]}, or {acp: [...]} for a program "
+    "that speaks ACP"
+)
 NAME_RULE = "1 to 50 alphanumeric characters, - or _, in lower case, starting with a letter or digit"
 KEY_RULE = (
     "1 to 50 letters, digits, - _ or ., starting with a letter or digit, with at least one letter, and no TASK-..."

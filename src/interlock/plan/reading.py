@@ -142,10 +142,10 @@ def _check_isolation(top: Entry, faults: Faults) -> None:
 
 def _member(name: str, entry: Entry) -> PlanMember:
     agent = entry.get("agent")
-    command = agent if isinstance(agent, tuple) else None
+    form, command = agent if isinstance(agent, tuple) else (agent, None)
     return PlanMember(
         name=name,
-        agent="command" if command else agent,
+        agent=form,
         command=command,
         model=entry.get("model"),
         permissions=entry.get("permissions"),

@@ -44,7 +44,6 @@ class Asking:
         caller: Caller,
         workdir: str,
         *,
-        unattended: bool,
         say: Callable[[str], None],
         waits: Callable[[bool], None],
     ) -> None:
@@ -54,7 +53,6 @@ class Asking:
         self._task = task
         self._caller = caller
         self._workdir = workdir
-        self._unattended = unattended
         self._say = say
         self._waits = waits
         self._always: set[str] = set()
@@ -91,7 +89,7 @@ class Asking:
             policy = (member.permissions if member is not None else None) or str(act.settings.get("permissions"))
             commands = str(act.settings.get("allowed_commands")).splitlines()
             found = judge(policy, permission, self._workdir, commands)
-            if found.verdict == "ask" and self._unattended:
+            if found.verdict == "ask" and act.settings.get("unattended"):
                 found = Judgement("refuse", "nobody is awake to be asked")
             task = find(act.rows, self._task.id)
             if found.verdict == "ask":

@@ -35,8 +35,7 @@ class Terms:
     """What holds for every run of one runner.
 
     `home` is passed to agents so that they find the same ledger, `bin` is where they find our command. `heartbeat` is
-    the time between two signs of life, `stop_grace` that between TERM and KILL, in seconds. `unattended`: nobody is
-    awake to be asked.
+    the time between two signs of life, `stop_grace` that between TERM and KILL, in seconds.
     """
 
     home: str
@@ -46,7 +45,6 @@ class Terms:
     runner: str
     heartbeat: float
     stop_grace: float
-    unattended: bool = False
 
 
 @dataclass(slots=True)
@@ -68,12 +66,13 @@ def prepare(
     task: Task,
     caller: Caller,
     terms: Terms,
+    needed: tuple[str, ...] = (),
     *,
     talks: bool = False,
     permit: Permit = refuse,
 ) -> Assignment:
-    """Everything for the run of `task` that `caller` has just claimed. `talks`: to an agent whose sessions last; it
-    has no variables of the one run, since it may see others.
+    """Everything for the run of `task` that `caller` has just claimed; `needed` are the executor's `variables`.
+    `talks`: to an agent whose sessions last; it has no variables of the one run, since it may see others.
 
     Raises:
         InvalidRequest: a variable that the plan names is Interlock's own.
@@ -82,7 +81,7 @@ def prepare(
     token = session_token(session) or os.urandom(16).hex()
     with workspace.ledger.snapshot() as rows:
         settings = workspace.settings(rows)
-        names = variables(rows, task, member.name)
+        names = [*variables(rows, task, member.name), *needed]
         asked = [one for one in rows.questions.of_task(task.id) if one.state == "answered" and one.kind in TOLD]
         resume = _to_resume(rows, task, member) if talks else None
     own = ours(workspace.name, member.name, session, token, terms.home)
@@ -112,11 +111,21 @@ def prepare(
         mcp=() if member.agent == "shell" else (our_server(workspace.name, member.name, terms.bin, own),),
         permit=permit,
         resume=resume,
+        kind=task.type,
+        data=task.metadata,
     )
     return Assignment(job, token, [message.n for message in mail], {question.id for question in asked})
 
 
-def for_mail(workspace: Workspace, member: Member, caller: Caller, terms: Terms, prompt: str, permit: Permit) -> Job:
+def for_mail(
+    workspace: Workspace,
+    member: Member,
+    caller: Caller,
+    terms: Terms,
+    prompt: str,
+    permit: Permit,
+    needed: tuple[str, ...],
+) -> Job:
     """The job of a session that is opened for nothing but mail: it goes on with the member's last one, where it can.
 
     Raises:
@@ -128,7 +137,7 @@ def for_mail(workspace: Workspace, member: Member, caller: Caller, terms: Terms,
         settings = workspace.settings(rows)
         resume = rows.runs.last_agent_session(member.name) if settings.get("isolation") == "none" else None
     own = ours(workspace.name, member.name, session, token, terms.home)
-    environment, hidden = allowed_environment(os.environ, names=tuple(member.env or ()), extra=own)
+    environment, hidden = allowed_environment(os.environ, names=(*(member.env or ()), *needed), extra=own)
     environment["PATH"] = os.pathsep.join([terms.bin, environment.get("PATH", os.defpath)])
     return Job(
         team=workspace.name,

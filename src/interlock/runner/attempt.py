@@ -149,18 +149,19 @@ class Attempt:
     async def _rounds(self) -> None:
         workspace, caller = self._workspace, self._caller
         terms = await self._placed()
-        talks = self._life.talks
+        talks, needed = self._life.executor.lasts(self._task.type), self._life.executor.variables
         assignment = await in_thread(
-            partial(prepare, workspace, self._member, self._task, caller, terms, talks=talks, permit=self._permit)
+            partial(
+                prepare, workspace, self._member, self._task, caller, terms, needed, talks=talks, permit=self._permit
+            )
         )
         mark, self._place = verifier(), terms.workdir
         note = partial(self._say, "notice")
         self._hearing = Hearing(workspace, self._task, caller, mark, in_thread, note)
+        waits = self._waits
+        if self._member.agent != "shell":
+            self.asking = Asking(workspace, self._task, caller, terms.workdir, say=note, waits=waits)
         if talks:
-            unattended, waits = terms.unattended, self._waits
-            self.asking = Asking(
-                workspace, self._task, caller, terms.workdir, unattended=unattended, say=note, waits=waits
-            )
             self._talk = Conversation(
                 workspace, self._task, caller, terms, self._meter, assignment.told, say=note, waits=waits
             )

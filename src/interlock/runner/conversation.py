@@ -239,10 +239,9 @@ class Conversation:
             group.cancel_scope.cancel()
 
     def _hold_time(self) -> float:
-        if self._terms.unattended:
-            return 0.0
         with self._workspace.ledger.snapshot() as rows:
-            return float(self._workspace.settings(rows).get("hold_time"))
+            settings = self._workspace.settings(rows)
+            return 0.0 if settings.get("unattended") else float(settings.get("hold_time"))
 
     def _look(self) -> Step:
         with self._workspace.ledger.snapshot() as rows:

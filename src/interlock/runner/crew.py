@@ -52,9 +52,10 @@ class Crew:
 
     `executor_for` makes the executor of a member, or raises `AgentError` when its agent cannot be used here. `until` is
     in seconds since the epoch. `take_over`: also from a runner of another machine. `endless`: wait
-    for new work where there is none; several such crews may be in one team, beside one that drives its plan.
-    `unattended`: nobody is awake to be asked. `limits`: what this run may use (`spending.MEASURES` but for time) before
-    nothing new starts. `hold`: see above, in seconds; the setting `hold_time` by default.
+    for new work where there is none; several such crews may be in one team, beside one that drives its plan. `shared`:
+    its process is a server, which stopping one team must not end. `limits`: what this run may use
+    (`spending.MEASURES` but for time) before nothing new starts. `hold`: see above, in seconds; by default sessions
+    wait until `hold_time` is over.
     """
 
     def __init__(
@@ -69,9 +70,9 @@ class Crew:
         on_update: Callable[[str, str, Update], None] = lambda member, task, update: None,
         take_over: bool = False,
         endless: bool = False,
-        unattended: bool = False,
         limits: Mapping[str, float] | None = None,
         hold: float | None = None,
+        shared: bool = False,
     ) -> None:
         self._workspace = workspace
         self._home = home
@@ -81,11 +82,11 @@ class Crew:
         self._on_update = on_update
         self._take_over = take_over
         self._endless = endless
-        self._unattended = unattended
         self._limits = dict(limits or {})
         self._hold = hold
         self._began = iso(workspace.clock.now())
         self._quiet_since: float | None = None
+        self._shared = shared
         self._dismissed: set[str] = set()
         self._busy: dict[str, Task] = {}
         self._roster = Roster(workspace, executor_for, self.stop, self._hear, self._roused, self._busy)
@@ -126,7 +127,7 @@ class Crew:
 
     def _sign_on(self) -> Callable[[str], None]:
         if self._endless:
-            return partial(office.leave, self._workspace, office.join(self._workspace))
+            return partial(office.leave, self._workspace, office.join(self._workspace, shared=self._shared))
         office.sign_on(self._workspace, take_over=self._take_over)
         return partial(office.sign_off, self._workspace)
 
@@ -143,7 +144,6 @@ class Crew:
             runner=self._own,
             heartbeat=float(settings.get("heartbeat_ttl")) / 3,
             stop_grace=float(settings.get("stop_grace")),
-            unattended=self._unattended,
         )
 
     async def _until_quiet(self, terms: Terms) -> str:
@@ -337,7 +337,8 @@ class Crew:
     def _nothing_left(self) -> bool:
         crew = [worker.member for worker in self._workers.values()]
         with self._workspace.look() as rows:
-            return nothing_left(rows, crew)
+            unattended = bool(self._workspace.settings(rows).get("unattended"))
+            return nothing_left(rows, crew, unattended=unattended)
 
     def _patience(self) -> float:
         now = self._workspace.clock.now()

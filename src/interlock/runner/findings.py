@@ -10,6 +10,8 @@
             its branch waits for its merge, or the process that merged it is gone ──> merge
     nothing at work, but a session of a runner that is gone ──> close_session: its program waited for more
     a shutdown request past its time ──> expire_request
+    a question open past its time ──> remind, where a scheduler goes on; with nobody awake, take_default, where
+                                      whoever asked does not mind
 
 Everything else waits for something that will come by itself or by a person, and is left alone: a human (`blocked`,
 `awaiting-response`, `review`), a dependency (`backlog`), capacity or its next attempt (`ready`, `not_before`).
@@ -107,6 +109,7 @@ class Look:
         self._awake = awake
         self._heartbeat_ttl = float(settings.get("heartbeat_ttl"))
         self._claim_ttl = float(settings.get("claim_ttl"))
+        self._settings = settings
         self._verify_timeout = float(settings.get("verify_timeout"))
         self._setup_timeout = float(settings.get("setup_timeout"))
 
@@ -114,8 +117,14 @@ class Look:
         """All there is to act on, but for `verify`, each run once."""
         found: dict[str, Finding] = {}
         others = []
-        parts = (*self._runners(), *self._leases(), *self._sessions(), *self._left_behind(), *self._requests())
-        for finding in parts:
+        for finding in (
+            *self._runners(),
+            *self._leases(),
+            *self._sessions(),
+            *self._left_behind(),
+            *self._requests(),
+            *self._questions(),
+        ):
             if finding.run is None:
                 others.append(finding)
             else:
@@ -236,6 +245,22 @@ class Look:
         late = [one for one in self._rows.requests.open() if one["expires_at"] <= iso(self._now)]
         for one in late:
             yield Finding("expire_request", None, f"nobody answered the shutdown request {one['id']} in time")
+
+    def _questions(self) -> Iterator[Finding]:
+        unattended = self._settings.get("unattended")
+        timeout, reminder = self._settings.get("question_timeout"), self._settings.get("question_reminder")
+        for one in self._rows.questions.open():
+            known = {"question": one.id, "asked_at": one.asked_at}
+            if unattended and one.reversible and one.default is not None:
+                if seconds(one.asked_at) + timeout <= self._now:
+                    reason = f"nobody is awake to answer {one.id}; its default is taken"
+                    yield Finding("take_default", one.task_id, reason, evidence=known)
+            elif (
+                self._eyes.own is not None
+                and reminder
+                and seconds(one.reminded_at or one.asked_at) + reminder <= self._now
+            ):
+                yield Finding("remind", one.task_id, f"{one.id} still waits for an answer", evidence=known)
 
     def _each(self, judge: Callable[[Run, Task], Finding | None], runs: list[Run]) -> Iterator[Finding]:
         for run in runs:

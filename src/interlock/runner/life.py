@@ -35,15 +35,10 @@ class Life:
         self.process: str | None = None
         """Its program, as it is written down."""
         self._workspace = workspace
-        self._executor = executor
+        self.executor = executor
         self._execution: Execution | None = None
         self._job: Job | None = None
         self._halted = False
-
-    @property
-    def talks(self) -> bool:
-        """Whether its agent is one that takes more than one prompt."""
-        return self._executor.lasting
 
     @property
     def lasting(self) -> bool:
@@ -67,16 +62,16 @@ class Life:
     ) -> Result:
         """Put `job.prompt` to the session, or to a new program where it takes no more or was started for other
         surroundings. `begun` is called in a worker thread once the prompt has begun."""
-        self.healthy = False
+        self.healthy, talks = False, self.executor.lasts(job.kind)
         if self._execution is not None and self._job is not None:
-            if self.lasting and same_surroundings(job, self._job):
+            if self.lasting and talks and same_surroundings(job, self._job):
                 again = partial(self._execution.again, job.prompt, on_update, log=job.log)
-                result = await self._turn(caller, mail, group, begun, lambda begins: again(on_prompt=begins))
+                result = await self._turn(caller, mail, group, begun, talks, lambda begins: again(on_prompt=begins))
                 if result is not None:
                     return result
             await self._execution.close()
         self._job = job
-        self._execution = execution = self._executor.start(job)
+        self._execution = execution = self.executor.start(job)
         if self._halted:
             await execution.cancel()
         started = False
@@ -87,7 +82,7 @@ class Life:
             on_start(identity)
 
         result = await self._turn(
-            caller, mail, group, begun, lambda begins: execution.run(on_update, starts, begins), lambda: started
+            caller, mail, group, begun, talks, lambda begins: execution.run(on_update, starts, begins), lambda: started
         )
         assert result is not None
         return result
@@ -115,11 +110,11 @@ class Life:
         mail: Sequence[int],
         group: TaskGroup,
         begun: Callable[[], None],
+        talks: bool,
         call: Callable[[Callable[[], None]], Awaitable[Result | None]],
         started: Callable[[], bool] = lambda: False,
     ) -> Result | None:
         """One turn, with the stages of the mail in it; null where the session did not take it."""
-        talks = self._executor.lasting
         result: Result | None = None
         refused = False
 
@@ -135,7 +130,7 @@ class Life:
                 self.healthy = result is not None and result.status == "ended"
                 kept = self.healthy or (not talks and started())
                 with anyio.CancelScope(shield=True), suppress(InterlockError):  # Else it is offered again, marked so.
-                    await anyio.to_thread.run_sync(partial(self._ended, caller, mail, kept))
+                    await anyio.to_thread.run_sync(partial(self._ended, caller, mail, kept, talks))
         return result
 
     async def _begun(self, caller: Caller, mail: Sequence[int], begun: Callable[[], None]) -> None:
@@ -148,8 +143,8 @@ class Life:
         with suppress(InterlockError):  # It is done when the turn ends.
             await anyio.to_thread.run_sync(deliver)
 
-    def _ended(self, caller: Caller, mail: Sequence[int], kept: bool) -> None:
-        if not mail and not (self.healthy and self._executor.lasting):
+    def _ended(self, caller: Caller, mail: Sequence[int], kept: bool, talks: bool) -> None:
+        if not mail and not (self.healthy and talks):
             return
         with self._workspace.act(caller, acknowledge=False) as act:
             if kept:

@@ -5,9 +5,9 @@
     read-only   reading there is allowed, changing and running anything is refused; the rest is asked
     unattended  as workspace, but what goes beyond is refused: nobody is awake to be asked
 
-Our own tools are always allowed, and with `workspace` and `unattended` the commands of the setting
-`allowed_commands`. Where a path really leads counts, not how it is written. "Inside" leaves out `.git`: what is
-written there is run by the next git command.
+The tools of our own MCP server need nobody's permission (`agent.allowing`); nor, with `workspace` and `unattended`, do
+the commands of the setting `allowed_commands`. Where a path really leads counts, not how it is written. "Inside" leaves
+out `.git`: what is written there is run by the next git command.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from interlock.agent import Choice, Permission
 ASK, WORKSPACE, READ_ONLY, UNATTENDED = POLICIES = ("ask", "workspace", "read-only", "unattended")
 READING = frozenset({"read", "search", "think"})
 CHANGING = frozenset({"edit", "delete", "move"})
-_OURS = re.compile(r"mcp__interlock__[a-z_]{1,60}")
 _OPERATORS = re.compile(r"[;&|<>$`\\\n(){}*?~!#]")
 
 Verdict = Literal["allow", "refuse", "ask"]
@@ -40,8 +39,6 @@ class Judgement:
 
 def judge(policy: str, permission: Permission, workdir: str, commands: Sequence[str] = ()) -> Judgement:
     """What the policy says to a request of an agent at work in `workdir`."""
-    if permission.kind not in CHANGING | {"execute", "fetch"} and _OURS.fullmatch(permission.title.strip()):
-        return Judgement("allow", "one of Interlock's own tools")
     if policy == ASK or policy not in POLICIES:
         return Judgement("ask", "its policy is to ask")
     inside = bool(permission.paths) and all(is_inside(path, workdir) for path in permission.paths)

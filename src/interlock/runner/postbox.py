@@ -39,11 +39,14 @@ LONGEST_PAUSE = 3600.0
 class Postbox:
     """Of one member. `permit` is what its sessions are opened with."""
 
-    def __init__(self, workspace: Workspace, member: Member, terms: Terms, permit: Permit) -> None:
+    def __init__(
+        self, workspace: Workspace, member: Member, terms: Terms, permit: Permit, needed: tuple[str, ...] = ()
+    ) -> None:
         self._workspace = workspace
         self._member = member
         self._terms = terms
         self._permit = permit
+        self._needed = needed
         self._in_a_row = 0
         self._failed = 0
         self._not_before = 0.0
@@ -85,7 +88,7 @@ class Postbox:
 
         prompt = mail_prompt(mail, None)
         self._job = await anyio.to_thread.run_sync(
-            partial(for_mail, self._workspace, self._member, caller, self._terms, prompt, self._permit)
+            partial(for_mail, self._workspace, self._member, caller, self._terms, prompt, self._permit, self._needed)
         )
         async with anyio.create_task_group() as group:
             result = await life.prompt(self._job, caller, numbers, group, heard, started)

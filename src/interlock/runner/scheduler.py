@@ -37,7 +37,7 @@ from interlock.tasks import answer, change, finish, review
 from interlock.tasks.transition import end_run
 from interlock.workspace import Workspace
 
-UNCOUNTED = frozenset({"stale_heartbeat"})
+UNCOUNTED = frozenset({"stale_heartbeat", "remind"})
 """Actions that are carried out, but are no dispatching (AOF-61.13)."""
 TAKEN_UP = ("requeue", "close_run", "close_session")
 LAPSED = {"stale_heartbeat": "stale_heartbeat", "expire_lease": "lease_expired"}
@@ -205,6 +205,8 @@ class Scheduler:
                     return finding if shutdown.expire(act) else None
                 if finding.type == "close_session":
                     return _close_session(act, look, finding)
+                if finding.type in ("take_default", "remind"):
+                    return finding if _waited_long(act, finding) else None
                 if finding.session is not None:
                     lost = look.lost_session(*finding.session)
                     if lost is not None:
@@ -258,6 +260,21 @@ def take_up(workspace: Workspace, eyes: Eyes | None = None) -> list[str]:
 
 class _Undone(Exception):
     """Rolls a transaction back that was only for looking."""
+
+
+def _waited_long(act: Act, finding: Finding) -> bool:
+    """Remind of the question, or take its default; false where it has been answered meanwhile."""
+    question = act.rows.questions.get(str(finding.evidence["question"]))
+    task = act.rows.tasks.get(str(finding.task_id))
+    if question is None or task is None or question.state != "open":
+        return False
+    if finding.type == "take_default":
+        answer.take_default(act, task, question)
+        return True
+    act.rows.questions.update(question, reminded_at=act.at)
+    act.event("question.reminded", task.id, id=question.id, kind=question.kind, asked_at=question.asked_at)
+    act.topics.add("questions")
+    return True
 
 
 def _recover(act: Act, finding: Finding, gone: bool, missing: str | None) -> None:

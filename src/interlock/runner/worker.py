@@ -58,12 +58,12 @@ class Worker:
         self._attempt: Attempt | None = None
         self._halted = False
         self._waiting = 0
-        self.postbox = Postbox(workspace, member, terms, self._permit)
+        self.postbox = Postbox(workspace, member, terms, self._permit, executor.variables)
 
     @property
     def lasting(self) -> bool:
         """Whether its agent takes more than one prompt."""
-        return self._executor.lasting
+        return self._executor.lasts()
 
     @property
     def waiting(self) -> bool:

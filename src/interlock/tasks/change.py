@@ -214,6 +214,9 @@ def _edit(act: Act, task: Task, fields: dict[str, Any]) -> None:
         )
     checked = check_fields(act, **{name: value for name, value in fields.items() if name != "plan_digest"})
     act.rows.tasks.update(task, updated_at=act.at, **{**fields, **checked})
+    queued = act.rows.queue.get(task.id) if task.type == "WORKFLOW" and "priority" in fields else None
+    if queued is not None:
+        act.rows.queue.update(queued, priority=task.priority)
     act.event("task.updated", task.id, fields=sorted(fields))
     act.topics.add("tasks")
     if task.state == "blocked" and not may_be_blocked(act, task.type):

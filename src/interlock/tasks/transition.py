@@ -17,6 +17,7 @@ from interlock.errors import InvalidTransition
 from interlock.model.guard import explicit, one_question, options_of
 from interlock.model.task import BROKEN, FINAL, HELD, MOVES, WAITING, Task
 from interlock.sessions import Act
+from interlock.tasks import turns
 
 VERBS = {
     "backlog": "Finish its blockers first (`task show` lists them), or claim it with --force.",
@@ -87,6 +88,8 @@ def move(
         _unblock_dependents(act, task)
     elif end in BROKEN:
         _warn_dependents(act, task)
+    if task.type == turns.WORKFLOW:
+        turns.moved(act, task)
 
 
 def illegal(task: Task, problem: str) -> InvalidTransition:

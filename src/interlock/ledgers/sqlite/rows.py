@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         TeamRows,
     )
     from interlock.ledger_work import GraphRows, RunRows, TaskRows
+    from interlock.ledger_workflow import QueueRows, WorkflowRows
     from interlock.model.team import Team
 
 
@@ -32,6 +33,8 @@ class SqliteRows:
     events: EventRows
     handoffs: HandoffRows
     groups: GroupRows
+    workflows: WorkflowRows
+    queue: QueueRows
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -67,6 +70,10 @@ class SqliteRows:
             from interlock.ledgers.sqlite import questions
 
             made = (questions.SqliteQuestions if name == "questions" else questions.SqliteRequests)(self.connection)
+        elif name in ("workflows", "queue"):
+            from interlock.ledgers.sqlite import workflows
+
+            made = (workflows.SqliteWorkflows if name == "workflows" else workflows.SqliteQueue)(self.connection)
         else:
             raise AttributeError(name)
         setattr(self, name, made)

@@ -93,7 +93,9 @@ class SqliteTasks(Table):
             for without in (0, 1) if shell is None else (0 if shell else 1,):
                 task = self._one(
                     f"state='ready' AND coalesce(reserved, assignee) {reserved} AND (command IS NULL) = {without} "
-                    "AND (not_before IS NULL OR not_before<=?) ORDER BY priority, n LIMIT 1",
+                    "AND (not_before IS NULL OR not_before<=?) "
+                    "AND NOT (type IS 'WORKFLOW' AND id IN (SELECT task_id FROM workflow_queue)) "
+                    "ORDER BY priority, n LIMIT 1",
                     (*values, now),
                 )
                 if task is not None and (best is None or _urgency(task) < _urgency(best)):

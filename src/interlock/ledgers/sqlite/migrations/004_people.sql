@@ -7,6 +7,7 @@ ALTER TABLE questions ADD COLUMN session TEXT;
 ALTER TABLE questions ADD COLUMN run INTEGER;
 ALTER TABLE questions ADD COLUMN data TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(data));
 ALTER TABLE questions ADD COLUMN answered_face TEXT;
+ALTER TABLE questions ADD COLUMN reminded_at TEXT;
 ALTER TABLE questions ADD COLUMN answered_session TEXT;
 CREATE INDEX questions_task ON questions (task_id, asked_at);
 CREATE UNIQUE INDEX questions_key ON questions (task_id, key) WHERE key IS NOT NULL;
@@ -65,6 +66,7 @@ CREATE TABLE workflows (
     updated_at TEXT NOT NULL
 );
 CREATE INDEX workflows_task ON workflows (task_id);
+CREATE INDEX tasks_workflow ON tasks (state) WHERE type = 'WORKFLOW';
 CREATE TABLE workflow_queue (
     n INTEGER PRIMARY KEY,
     task_id TEXT NOT NULL UNIQUE,

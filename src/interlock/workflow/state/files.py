@@ -1,0 +1,162 @@
+"""Files that the engine keeps inside a project: written whole or not at all, readable after power loss, never through
+a symbolic link that leads out of the project, with the modes any program's files have.
+
+The mirror of the ledger has its own (`mirror.files`): those are private to the user and need not be synced.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+
+from interlock.errors import InvalidRequest, StorageError
+
+STATE_FOLDER = ".workflow-state"
+ARCHIVE_FOLDER = ".rollback-archive"
+MEMORY_FOLDER = ".memory-queue"
+OURS = (STATE_FOLDER, ARCHIVE_FOLDER, MEMORY_FOLDER)
+DEFAULT_OUTPUT = "_bmad-output"
+
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+
+
+def output_folder(project: str, configured: str) -> str:
+    """The absolute path of a project's output folder.
+
+    Raises:
+        InvalidRequest: it lies outside the project.
+    """
+    root = os.path.realpath(project)
+    found = os.path.normpath(os.path.join(root, configured or DEFAULT_OUTPUT))
+    if not _within(os.path.realpath(found), root):
+        raise InvalidRequest(
+            f"The output folder {configured!r} lies outside the project {root}; nothing is written there. Mend "
+            "output_folder in the project's config.",
+            field="output_folder",
+        )
+    return found
+
+
+def inside(project: str, path: str) -> str:
+    """The absolute path of a file of the project, whose directory may be a link only to within the project.
+
+    Raises:
+        InvalidRequest: it leads out of the project.
+    """
+    root = os.path.realpath(project)
+    whole = os.path.normpath(os.path.join(root, path))
+    parent = os.path.realpath(os.path.dirname(whole))
+    if whole == root or not (_within(whole, root) and _within(parent, root)):
+        raise InvalidRequest(f"{path} lies outside the project {root}; it is left alone.", field="path", path=path)
+    return os.path.join(parent, os.path.basename(whole))
+
+
+def relative(project: str, path: str) -> str:
+    """`path`, absolute or from the project's root, as the slash-separated path from that root."""
+    root = os.path.realpath(project)
+    whole = os.path.normpath(os.path.join(root, path))
+    if not _within(whole, root) and _within(os.path.realpath(whole), root):
+        whole = os.path.realpath(whole)
+    return os.path.relpath(whole, root).replace(os.sep, "/")
+
+
+def put(path: str, data: bytes, mode: int | None = None) -> None:
+    """Put `data` at `path` in one step, on disk when this returns; directories on the way are made.
+
+    What another name (a hard link) also shows is left as it is there: `path` becomes a file of its own.
+
+    Raises:
+        StorageError: the file system refused; what was there still is.
+    """
+    parent, name = os.path.split(path)
+    temporary = os.path.join(parent, f".{name[:100]}.{os.getpid()}.tmp")
+    try:
+        os.makedirs(parent, exist_ok=True)
+        descriptor = _create(temporary)
+        try:
+            _write(descriptor, data)
+            if mode is not None:
+                os.fchmod(descriptor, mode)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.rename(temporary, path)
+        sync_directory(parent)
+    except OSError as error:
+        _forget(temporary)
+        raise StorageError(f"{path} could not be written: {error.strerror or error}.", path=path) from error
+
+
+def get(path: str) -> bytes | None:
+    """The content of a regular file; null where there is none, or something else.
+
+    Raises:
+        StorageError: it cannot be read.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | _NOFOLLOW)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        if os.path.islink(path):
+            return None
+        raise StorageError(f"{path} cannot be read: {error.strerror or error}.", path=path) from error
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read() if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
+
+
+def drop(path: str) -> None:
+    """Remove a file that may be gone already.
+
+    Raises:
+        StorageError: the file system refused.
+    """
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StorageError(f"{path} could not be removed: {error.strerror or error}.", path=path) from error
+
+
+def sha(data: bytes) -> str:
+    """What a content is known by."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def sync_directory(path: str) -> None:
+    """Make the names in a directory lasting, where the file system can."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        return  # Some file systems cannot sync a directory, and then need not.
+    finally:
+        os.close(descriptor)
+
+
+def _within(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
+
+
+def _create(path: str) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW
+    try:
+        return os.open(path, flags, 0o666)
+    except FileExistsError:
+        os.unlink(path)  # Left behind by a killed process that had our number.
+        return os.open(path, flags, 0o666)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _forget(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return

@@ -1,0 +1,198 @@
+"""Where the state documents of workflow runs are kept: implements `store.Store` (BMAD-3.1, FR26, NFR7, decision 36).
+
+The row is the truth. `save` writes it in the caller's transaction, so it commits together with the question or the
+completion that it is about; `mirror` afterwards writes `<output_folder>/.workflow-state/<id>.json` from the row as it
+is then, under a lock, so a late writer cannot bring back the past. Whatever becomes of the file (deleted, edited,
+half of it lost), the next `mirror` or `rebuild` puts it right.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from interlock.clock import iso
+from interlock.errors import InvalidRequest, StorageError
+from interlock.ledger import Ledger, Rows
+from interlock.model.names import SYSTEM
+from interlock.model.workflow import WorkflowRow
+from interlock.sessions import Act
+from interlock.workflow.errors import StateConflict, StateUnreadable, WorkflowNotFound
+from interlock.workflow.state import files
+from interlock.workflow.state.document import WorkflowState
+
+TRIES = 3
+FIRST_PAUSE = 0.1
+"""Seconds before the second try; doubled for the third."""
+
+
+class WorkflowStateManager:
+    """See `store.Store`. `clock` pauses between tries to write a file."""
+
+    def __init__(self, ledger: Ledger, clock: Any) -> None:
+        self._ledger = ledger
+        self._clock = clock
+
+    def load(self, rows: Rows, workflow_id: str) -> WorkflowState:
+        """See `store.Store.load`."""
+        return read_row(_row(rows, workflow_id))
+
+    def save(self, act: Act, state: WorkflowState) -> None:
+        """See `store.Store.save`."""
+        before, updated = state.version, state.updated_at
+        state.version, state.updated_at = before + 1, act.at
+        state.created_at = state.created_at or act.at
+        row = WorkflowRow(
+            state.workflow_id, state.task_id, state.skill, state.state, state.outcome, state.version, state.as_dict(),
+            state.created_at, act.at,
+        )  # fmt: skip
+        written = act.rows.workflows.replace(row, before) if before else act.rows.workflows.insert(row)
+        if not written:
+            state.version, state.updated_at = before, updated
+            raise _conflict(act.rows, state)
+        act.topics.add("workflows")
+
+    def list(
+        self, rows: Rows, *, skill: str | None = None, task_id: str | None = None, open_only: bool = False
+    ) -> Sequence[WorkflowState]:
+        """See `store.Store.list`."""
+        found = []
+        for row in rows.workflows.select(skill=skill, task_id=task_id, open_only=open_only):
+            try:
+                found.append(read_row(row))
+            except StateUnreadable:
+                continue
+        return found
+
+    def mirror(self, state: WorkflowState) -> Sequence[str]:
+        """See `store.Store.mirror`. The file shows the newest row, which may be newer than `state`."""
+        pause = FIRST_PAUSE
+        for attempt in range(1, TRIES + 1):
+            try:
+                self._write(state)
+                return []
+            except (OSError, StorageError, InvalidRequest) as error:
+                if attempt == TRIES or isinstance(error, InvalidRequest):
+                    return [
+                        f"The state of {state.workflow_id} is safe in the ledger, but its file could not be written "
+                        f"after {attempt} tries: {error} The next save tries again."
+                    ]
+            self._clock.sleep(pause)
+            pause *= 2
+        return []
+
+    def rebuild(self, state: WorkflowState) -> str | None:
+        """Write the state's file anew where it is missing, damaged or not what the row says; why, or null.
+
+        Raises:
+            StorageError: it cannot be written.
+            InvalidRequest: the output folder lies outside the project.
+        """
+        path = state_path(state)
+        found = files.get(path)
+        if found == self._written(state):
+            return None
+        reason = "missing" if found is None else "damaged" if _parsed(found) is None else "outdated"
+        self._write(state)
+        with self._ledger.transaction() as rows:
+            said = {"workflow_id": state.workflow_id, "reason": reason, "path": path}
+            rows.events.append("workflow.state_rebuilt", SYSTEM, state.task_id, iso(self._clock.now()), said)
+        return reason
+
+    def _write(self, state: WorkflowState) -> None:
+        path = state_path(state)
+        with _locked(os.path.dirname(path)):
+            data = self._written(state)
+            # The same step again writes nothing (BMAD-E3.8).
+            if data is not None and files.get(path) != data:
+                files.put(path, data)
+
+    def _written(self, state: WorkflowState) -> bytes | None:
+        with self._ledger.snapshot() as rows:
+            row = rows.workflows.get(state.workflow_id)
+        return None if row is None else as_file(row.document)
+
+
+def state_path(state: WorkflowState) -> str:
+    """Where the state's file lies.
+
+    Raises:
+        InvalidRequest: outside the project, or the run's id is no file name.
+    """
+    name = state.workflow_id
+    if not name or name.startswith(".") or "/" in name or "\0" in name:
+        raise InvalidRequest(f"{name!r} is no id of a workflow run.", field="workflow_id")
+    folder = files.output_folder(state.plan.project, state.plan.output_folder)
+    return files.inside(state.plan.project, os.path.join(folder, files.STATE_FOLDER, f"{name}.json"))
+
+
+def as_file(document: dict[str, Any]) -> bytes:
+    """A document as its file holds it."""
+    return (json.dumps(document, ensure_ascii=False, indent=2) + "\n").encode("utf-8", "replace")
+
+
+def read_row(row: WorkflowRow) -> WorkflowState:
+    """The state a row holds.
+
+    Raises:
+        StateUnreadable: the document is damaged.
+    """
+    try:
+        state = WorkflowState.from_dict(row.document)
+        if (state.workflow_id, state.version) != (row.id, row.version):
+            raise ValueError("it is the document of another run or version")
+    except ValueError as error:
+        done = row.document.get("completed_steps") if isinstance(row.document, dict) else None
+        lost = [str(one) for one in done] if isinstance(done, list) else []
+        listed = f"steps {', '.join(lost)} were done" if lost else "what was done is not known"
+        raise StateUnreadable(
+            f"The state of {row.id} is damaged and cannot be resumed ({error}). Start afresh with "
+            f"`interlock workflow run {row.skill}`; its progress is lost to the engine ({listed}), the documents that "
+            "it wrote are not.",
+            workflow_id=row.id,
+            skill=row.skill,
+            lost=lost,
+        ) from error
+    return state
+
+
+def _row(rows: Rows, workflow_id: str) -> WorkflowRow:
+    row = rows.workflows.get(workflow_id)
+    if row is None:
+        raise WorkflowNotFound(
+            f"No run {workflow_id!r}. `interlock workflow status` lists the runs.", workflow_id=workflow_id
+        )
+    return row
+
+
+def _conflict(rows: Rows, state: WorkflowState) -> StateConflict:
+    row = rows.workflows.get(state.workflow_id)
+    now = "is gone" if row is None else f"has version {row.version}"
+    return StateConflict(
+        f"Somebody else wrote the state of {state.workflow_id}: it {now}, this write was based on {state.version}. "
+        "Read it again and repeat; nothing was written.",
+        workflow_id=state.workflow_id,
+        version=None if row is None else row.version,
+    )
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:
+        return None
+
+
+@contextmanager
+def _locked(directory: str) -> Iterator[None]:
+    os.makedirs(directory, exist_ok=True)
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
