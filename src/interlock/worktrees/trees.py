@@ -19,7 +19,8 @@ from interlock.worktrees.git import Git
 from interlock.worktrees.repository import HEADS, NONE, Repository, source_of
 
 DIRECTORY = "worktrees"
-MERGING, REVIEWING = "merge-", "review-"
+MERGING, REVIEWING, DELIVERING = "merge-", "review-", "deliver-"
+"""How the names of worktrees begin that belong to a merge, to a review, or to a process that merges for a person."""
 _MARKER = re.compile(rb"^(<{7} |>{7} )", re.MULTILINE)
 LOCKS = ("index.lock", "HEAD.lock")
 
