@@ -26,6 +26,9 @@ from interlock.workspace import Workspace
 from interlock.worktrees.team import Isolation, look, trees
 from interlock.worktrees.trees import DELIVERING, DIRECTORY, MERGING, REVIEWING, Sealed, Trees
 
+SAID_CHARS = 4000
+"""How much of what an author says of its work stands in the message of a commit."""
+
 Hear = Callable[[str], None]
 
 
@@ -144,7 +147,7 @@ def put_away(workspace: Workspace, task: Task) -> None:
 
 def message_of(task: Task) -> str:
     """The message of our commits: what was to be done, what the author says of it, and which task it was."""
-    said = (task.output or "").strip()
+    said = (task.output or "").strip()[:SAID_CHARS].strip()
     body = f"\n\n{said}" if said else ""
     return f"{task.subject}{body}\n\nInterlock-Task: {task.id}\n"
 

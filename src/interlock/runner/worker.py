@@ -152,9 +152,13 @@ class Worker:
             self._execution = self._hearing = None
 
     async def _rounds(self, task: Task, caller: Caller) -> None:
-        terms, needed = await self._placed(task, caller), self._executor.variables
+        mark, needed = verifier(), self._executor.variables
+        terms = await self._placed(task, caller)
+        if terms is None:
+            stopped = Result("cancelled", "", None, None, 0.0)
+            await self._in_thread(partial(settling.settle, self._workspace, task, caller, stopped, verifier=mark))
+            return
         assignment = await self._in_thread(partial(prepare, self._workspace, self.member, task, caller, terms, needed))
-        mark = verifier()
         self._hearing = Hearing(
             self._workspace, task, caller, mark, self._in_thread, partial(self._say, task, "notice")
         )
@@ -175,20 +179,21 @@ class Worker:
             self._say(current, "notice", f"its check failed, round {current.rounds}")
             result = await self._while_alive(current, caller, partial(self._again, current, assignment))
 
-    async def _placed(self, task: Task, caller: Caller) -> Terms:
-        """What holds for this run: where the task has a worktree of its own, that is where it works."""
+    async def _placed(self, task: Task, caller: Caller) -> Terms | None:
+        """What holds for this run: where the task has a worktree of its own, that is where it works. Null where we were
+        stopped before anything could begin."""
 
         async def place(group: TaskGroup) -> Terms:
             token = session_token(str(caller.session))
             directory = await placing.place(self._workspace, task, token, partial(self._checked, task))
             return replace(self._terms, workdir=directory) if directory is not None else self._terms
 
-        terms = self._terms
+        terms = None
         with anyio.CancelScope() as scope:
             self._checking = scope
             terms = await self._while_alive(task, caller, place)
         self._checking = None
-        return terms  # Where we were stopped, nothing of it is begun.
+        return terms
 
     async def _first(self, task: Task, assignment: Assignment, group: TaskGroup) -> Result:
         assert self._execution is not None

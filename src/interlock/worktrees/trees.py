@@ -255,7 +255,7 @@ class Trees:
     def all(self) -> list[str]:
         """Every worktree of the repository below our root, also where its directory is gone."""
         found = []
-        for line in self._git("worktree", "list", "--porcelain", "-z").out.split("\0"):
+        for line in self._git("worktree", "list", "--porcelain").out.split("\n"):
             if line.startswith("worktree "):
                 path = line.removeprefix("worktree ")
                 if os.path.dirname(os.path.realpath(path)) == os.path.realpath(self.root):
