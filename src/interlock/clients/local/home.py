@@ -115,18 +115,6 @@ class LocalHome(LocalProjects, LocalWindows):
 
         return LocalMailing(self.workspace(name), calling(member, session, run, face))
 
-    def window(self, team: str, *, program: str, session: str, name: str, process: str | None = None) -> LocalWindow:
-        from interlock.clients.local.window import LocalWindow
-
-        return LocalWindow(self.workspace(team), program, session, name, process)
-
-    def seated(self, team: str) -> tuple[str, str] | None:
-        from interlock import seats
-        from interlock.clients.local.window import lineage
-
-        with self.workspace(team).ledger.snapshot() as rows:
-            return seats.around(rows, lineage)
-
     def teams(self) -> list[str]:
         try:
             names = os.listdir(self._teams)

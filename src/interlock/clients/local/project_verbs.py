@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 class LocalProjects:
     """A part of `LocalHome`."""
 
-    path: str
-
     @property
     def _front_door(self) -> LocalFrontDoor:
         from interlock.clients.local.frontdoor import LocalFrontDoor
@@ -50,18 +48,3 @@ class LocalProjects:
 
     def locate(self, task: str, *, project: str | None = None) -> LocalTeam:
         return self._front_door.locate(task, project)
-
-    def joined(self) -> list[str]:
-        from interlock.clients.local import projects
-
-        return projects.listed(self.path)
-
-    def note_joined(self, project: str) -> None:
-        from interlock.clients.local import projects
-
-        projects.note(self.path, project)
-
-    def note_left(self, project: str) -> None:
-        from interlock.clients.local import projects
-
-        projects.forget(self.path, project)

@@ -80,12 +80,8 @@ def run(
     with _told(call, team.name):
         while True:
             reason = drive(call, team, parallel=parallel or staged.parallel, until=ends, take_over=take_over)
-            if reason != "finished" or not attended or not _answer_questions(call, team):
+            if reason != "finished" or not attended or not answer_questions(call, team):
                 break
-    while True:
-        reason = drive(call, team, parallel=parallel or staged.parallel, until=ends, take_over=take_over)
-        if reason != "finished" or not attended or not answer_questions(call, team):
-            break
     return finish(call, team, reason)
 
 
