@@ -309,6 +309,7 @@ class LocalHome(LocalProjects, LocalWindows):
         return os.path.exists(os.path.join(self._teams, name, "ledger.db"))
 
     def workspace(self, name: str) -> Workspace:
+        """The team of that name, open for work. Raises InvalidTeamName, TeamNotFound."""
         check_team_name(name)
         directory = os.path.join(self._teams, name)
         known = self._workspaces.get(name)

@@ -88,7 +88,7 @@ def run(
     with _told(call, team.name):
         while True:
             reason = drive(call, team, parallel=parallel or staged.parallel, until=ends, take_over=take_over)
-            if reason != "finished" or not attended or not _answer_questions(call, team):
+            if reason != "finished" or not attended or not answer_questions(call, team):
                 break
     return finish(call, team, reason)
 
@@ -241,7 +241,7 @@ def _watch(call: Call, team: Team) -> str:
     return LEFT
 
 
-def _answer_questions(call: Call, team: Team) -> bool:
+def answer_questions(call: Call, team: Team) -> bool:
     """Offer the open questions; whether any was answered, so that the run can go on."""
     answered = False
     for question in team.questions():
