@@ -232,6 +232,19 @@ class Home(Windows, Protocol):
         """What tells people, by `notify.command` and `notify.webhook`, that something in the team, or in any, needs
         them; `link` answers where the page is served. The caller starts and stops it."""
 
+    def propose(
+        self, goal: str, *, agent: str, command: Sequence[str] = (), directory: str, path: str,
+        on_update: Callable[[Update], None] = ...,
+    ) -> str:  # fmt: skip
+        """Ask an agent for a plan that reaches `goal`, to stand at `path`; answers its text, which can be run. Nothing
+        is written, nothing is created. `agent` and `command` are as in a plan's member.
+
+        Raises:
+            AgentError: the agent is unknown, not installed, or did not answer.
+            PlanError: what it proposed cannot be used, also after it was told why.
+            InvalidRequest: the goal is empty or too long.
+        """
+
     def driven(self, team: str) -> bool:
         """Whether a living process drives the team."""
 

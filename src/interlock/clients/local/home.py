@@ -16,7 +16,7 @@ from interlock.workspace import Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any
 
     from interlock.agent import Update
@@ -203,16 +203,17 @@ class LocalHome(LocalProjects, LocalWindows):
         return anyio.run(crew.work)
 
     def notices(self, team: str | None = None, *, link: Callable[[], str | None] = lambda: None) -> Notices:
-        from interlock.runner.notices import Notices
-        from interlock.runner.sending import Way, ways
+        from interlock.clients.local.telling import notices
 
-        def set_now() -> tuple[list[Way], float]:
-            settings = self._settings.for_home(settings_module.read_file(os.path.join(self.path, SETTINGS_FILE)))
-            found = ways(str(settings.get("notify.command")), str(settings.get("notify.webhook")))
-            return found, float(settings.get("notify.interval"))
+        return notices(self, self._settings, self._clock, team, link)
 
-        names = self.teams if team is None else lambda: [team]
-        return Notices(self.path, names, self.workspace, set_now, self._clock, link)
+    def propose(
+        self, goal: str, *, agent: str, command: Sequence[str] = (), directory: str, path: str,
+        on_update: Callable[[Update], None] = lambda update: None,
+    ) -> str:  # fmt: skip
+        from interlock.clients.local.proposals import propose
+
+        return propose(self._executor_for, self._settings, goal, agent, tuple(command), directory, path, on_update)
 
     def driven(self, team: str) -> bool:
         from interlock.runner.lifesigns import lives
