@@ -38,11 +38,7 @@ CREATING = ".creating-"
 DELETING = ".deleting-"
 
 
-<<<<<<< HEAD
-class LocalHome(LocalProjects, LocalAgents):
-=======
-class LocalHome(LocalProjects, LocalWindows):
->>>>>>> main
+class LocalHome(LocalProjects, LocalWindows, LocalAgents):
     """See `client.Home`."""
 
     def __init__(
