@@ -265,6 +265,24 @@ class Home(Windows, Protocol):
             InvalidTeamName, TeamNotFound.
         """
 
+    def agents(self) -> list[dict[str, Any]]:
+        """Every kind of agent: `{"name", "title", "installed", "how", "path", "version", "install", "own", "tested",
+        "guarantees", "checked"}`; `tested` is `checked` (here, see `check_agent`), `proven` (by Interlock's own tests)
+        or `untested`.
+
+        Raises:
+            ConfigParseError: `agents.toml` cannot be read.
+        """
+
+    def check_agent(self, name: str, *, model: str | None = None) -> dict[str, Any]:
+        """Try an agent with one small task, which costs a few requests of its model. As in `agents`, with `checked`:
+        `{"abilities", "details", "seconds", …}`, and `works`, whether it can take part.
+
+        Raises:
+            AgentError: it is unknown, or not installed.
+            ConfigParseError: `agents.toml` cannot be read.
+        """
+
     def close(self) -> None:
         """Give files and connections back."""
 

@@ -6,6 +6,7 @@ import os
 from contextlib import contextmanager
 
 from interlock import settings as settings_module
+from interlock.clients.local.agents import LocalAgents
 from interlock.clients.local.base import calling
 from interlock.clients.local.project_verbs import LocalProjects
 from interlock.clients.local.windows import LocalWindows
@@ -37,7 +38,7 @@ CREATING = ".creating-"
 DELETING = ".deleting-"
 
 
-class LocalHome(LocalProjects, LocalWindows):
+class LocalHome(LocalProjects, LocalWindows, LocalAgents):
     """See `client.Home`."""
 
     def __init__(

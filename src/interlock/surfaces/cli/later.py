@@ -33,4 +33,5 @@ def instead(path: str) -> str:
 
 INSTEAD = {
     "agents": "`interlock member spawn NAME --agent A` names the agent of a member.",
+    "plan": "Write the plan by hand: `interlock init` makes a first one, `interlock plan --schema` shows every key.",
 }

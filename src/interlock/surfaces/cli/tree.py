@@ -40,7 +40,8 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("config list", "config:list_", "every setting, its value and where it comes from"),
         ("config get", "config:get", "one setting"),
         ("config set", "config:set_", "set or unset a setting of the home, or with --team of a team"),
-        ("agents", LATER, "list and check agent programs (not yet)"),
+        ("agents list", "agents:list_", "which agent programs there are, and what is known to work"),
+        ("agents check", "agents:check", "try an agent program with one small task"),
     ),
     "Team": (
         ("team create", "team:create", "create a team"),
@@ -127,6 +128,11 @@ BRANCHES: dict[str, tuple[str, str]] = {
     "task": (
         "create, list, show, claim, complete, and everything else on tasks",
         "Tasks. Name one by its id, by the last part of it (003), or by its key in a plan.",
+    ),
+    "agents": (
+        "list, check: agent programs on this machine",
+        "Agent programs: which are installed, how they are driven, and what each is known to do. A file agents.toml in "
+        "the home adds others.",
     ),
     "message": (
         "send, broadcast, read, wait, history",
