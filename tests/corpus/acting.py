@@ -14,7 +14,6 @@ from tests.workflow.stage import Part
 
 DONE = '{"step": "completed"}'
 WAITING = '{"step": "waiting"}'
-WAY_ON = ("c", "y", "1")
 
 QUESTIONS = {
     ("create-prd", "1"): "I found no other documents. Do you want to provide anything else?",
@@ -58,7 +57,7 @@ class Model:
             return f"{question}\n{WAITING}"
         if self.name == "code-review" and self.step == "4" and part.step:
             return CODE_REVIEW
-        if part.step or part.answer.lower() not in WAY_ON:
+        if part.step:
             return self.finish(f"Drafted step {self.step}.")
         return self.save()
 

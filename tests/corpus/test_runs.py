@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.workflow.definition import package as packages
 from interlock.workflow.state.document import Plan
 from scripts import fetch_bmad_corpus as fetcher
 from tests.corpus.acting import Model, changed_sources
@@ -98,3 +99,17 @@ def test_the_loop_of_dev_story_is_no_infinite_one(corpus: Corpus, tmp_path: Path
     outcome, _ = run(root, "/bmad:bmm:workflows:dev-story", "dev-story")
     assert outcome.state.outcome == "COMPLETED"
     assert outcome.state.steps["step_5"].visit == 2 and outcome.state.steps["step_9"].visit == 1
+
+
+@pytest.mark.req("BMAD-FR18", "BMAD-E3.2")
+@pytest.mark.parametrize("version", list(fetcher.HASHES))
+def test_every_installed_workflow_runs_to_its_end(corpus: Corpus, tmp_path: Path, version: str) -> None:
+    root = installed(corpus, version, tmp_path)
+    before = sources(root)
+    ended = {}
+    for skill in packages.load(str(root)).of_type("workflows"):
+        model = Model(root, skill.name, f"_bmad-output/{skill.module}-{skill.name}.md")
+        plan = Plan(project=str(root), tier=1, yolo=True)
+        ended[skill.invocation] = play(root, Player(model), skill=skill.invocation, plan=plan).state.outcome
+    assert len(ended) >= 25 and {name for name, outcome in ended.items() if outcome != "COMPLETED"} == set()
+    assert sources(root) == before
