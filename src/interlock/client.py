@@ -21,6 +21,7 @@ from interlock.joined import Windows
 from interlock.model.event import Event
 from interlock.model.task import Task
 from interlock.model.team import Member
+from interlock.runner.notices import Notices
 from interlock.runner.staging import Staged
 from interlock.runner.stop import Stop
 
@@ -221,6 +222,10 @@ class Home(Windows, Protocol):
             RunnerAlive: another living process drives this team.
             AgentError: no member has an agent, or one has an agent that this version cannot run.
         """
+
+    def notices(self, team: str | None = None, *, link: Callable[[], str | None] = ...) -> Notices:
+        """What tells people, by `notify.command` and `notify.webhook`, that something in the team, or in any, needs
+        them; `link` answers where the page is served. The caller starts and stops it."""
 
     def driven(self, team: str) -> bool:
         """Whether a living process drives the team."""

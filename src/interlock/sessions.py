@@ -37,8 +37,8 @@ class Caller:
         run: int | None = None,
         face: str = "python",
         process: str | None = None,
-        person: bool = False,
         program: str | None = None,
+        person: bool = False,
     ) -> None:
         self.person = person
         self.name = name

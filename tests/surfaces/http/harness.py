@@ -6,10 +6,12 @@ import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,6 +86,7 @@ class Stream:
         self._connection = http.client.HTTPConnection(client.host, client.port, timeout=PATIENCE)
         headers = {**client.headers, **({} if last is None else {"last-event-id": last})}
         self._connection.request("GET", "/api/events" + ("" if after is None else f"?after={after}"), headers=headers)
+        self._socket = self._connection.sock
         self._answer = self._connection.getresponse()
         assert self._answer.status == 200, self._answer.read()
         assert self._answer.headers["content-type"].startswith("text/event-stream")
@@ -99,7 +102,11 @@ class Stream:
         self.until(lambda: any(e["type"] == type and team in (None, e["team"]) for e in list(self.events)))
 
     def close(self) -> None:
-        self._connection.close()
+        """Leave. The thread that reads notices it by the end of the line."""
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+        assert self.ended.wait(PATIENCE)
 
     def _read(self) -> None:
         try:
@@ -124,6 +131,8 @@ class Stream:
         except (OSError, ValueError, http.client.HTTPException, AttributeError):
             pass
         finally:
+            self._answer.close()
+            self._connection.close()
             self.ended.set()
             with self._changed:
                 self._changed.notify_all()
@@ -198,8 +207,3 @@ def children(pid: int) -> list[int]:
         found += below
         parents = below
     return found
-
-
-def lines(stream: Any) -> Iterator[str]:
-    for line in stream:
-        yield line.rstrip("\n")

@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import Match, Route
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from interlock import errors
@@ -46,6 +46,8 @@ PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Interlock:
 
 AGAIN = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Interlock</title>
 <meta http-equiv="refresh" content="0"><p>One moment …</p></html>"""
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 log = logging.getLogger("interlock.http")
 
@@ -160,11 +162,9 @@ def _http(error: HTTPException, request: Request) -> InterlockError:
 
 def _methods(request: Request) -> list[str]:
     """What the address of a request knows; Starlette names the methods of the first route only."""
-    found: set[str] = set()
-    for route in request.app.routes:
-        if isinstance(route, Route) and route.matches({**request.scope, "method": ""})[0] is not Match.NONE:
-            found |= route.methods or set()
-    return sorted(found)
+    asked = [{**request.scope, "method": method} for method in METHODS]
+    routes = request.app.routes
+    return [scope["method"] for scope in asked if any(route.matches(scope)[0] is Match.FULL for route in routes)]
 
 
 def _is_browser(scope: Scope) -> bool:

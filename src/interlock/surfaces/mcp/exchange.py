@@ -15,10 +15,10 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
 from starlette.types import Receive, Scope, Send
 
-from interlock import __version__
 from interlock.surfaces.mcp.connection import Connection
 from interlock.surfaces.mcp.handover import Handovers
 from interlock.surfaces.mcp.server import Context, Face
+from interlock.version import __version__
 
 IDLE_SECONDS = 1800.0
 MOST_SESSIONS = 1000
