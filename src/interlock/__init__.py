@@ -12,12 +12,14 @@ team.complete(first.id, by="researcher")
 
 from __future__ import annotations
 
+from interlock.version import __version__
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from interlock.app import connect
     from interlock.errors import InterlockError
 
-__version__ = "0.1.0"
+
 __all__ = ["InterlockError", "__version__", "connect"]
 
 

@@ -16,7 +16,7 @@ Promises every implementation keeps:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -66,7 +66,8 @@ class Choice:
 @dataclass(frozen=True, slots=True)
 class Permission:
     """An agent asks whether it may do something. `kind` is the tool's: read, edit, delete, move, search, execute,
-    fetch, think or other; `paths` are the files it names, absolute."""
+    fetch, think or other; `paths` are the files it names, absolute. `server` is the MCP server where it is about a tool
+    of one, null otherwise."""
 
     id: str
     title: str
@@ -74,6 +75,7 @@ class Permission:
     choices: tuple[Choice, ...]
     paths: tuple[str, ...] = ()
     data: Mapping[str, object] = field(default_factory=dict)
+    server: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,24 @@ class McpServer:
 async def refuse(permission: Permission) -> str | None:
     """Nobody is there to allow anything: the first choice that rejects, null (the turn is cancelled) without one."""
     return next((choice.id for choice in permission.choices if choice.kind.startswith("reject")), None)
+
+
+def allowing(
+    servers: Collection[str], permit: Callable[[Permission], Awaitable[str | None]]
+) -> Callable[[Permission], Awaitable[str | None]]:
+    """A `permit` that lets the tools of `servers` be called, each time once, and puts everything else to `permit`.
+
+    For the servers that we ourselves give to a session: what a member may do there is decided there.
+    """
+
+    async def decide(permission: Permission) -> str | None:
+        if permission.server is not None and permission.server in servers:
+            once = next((choice.id for choice in permission.choices if choice.kind == "allow_once"), None)
+            if once is not None:
+                return once
+        return await permit(permission)
+
+    return decide
 
 
 def ignore(identity: Identity) -> None:

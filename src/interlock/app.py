@@ -6,13 +6,16 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from interlock.agents.profiles import Profile
     from interlock.client import Home
     from interlock.clock import Clock
     from interlock.executor import Executor
+    from interlock.executors.agent import AgentExecutor
     from interlock.model.team import Member
     from interlock.notifier import Notifier
+    from interlock.workspace import Workspace
 
 
 def home_path(path: str | None = None, environment: Mapping[str, str] | None = None) -> str:
@@ -51,29 +54,67 @@ def connect(
         from interlock.notifiers.socket import SocketNotifier
 
         notifier = SocketNotifier(home)
-    return LocalHome(home, settings, clock, SqliteLedgers(settings, clock), notifier, executor_for)
+    ledgers = SqliteLedgers(settings, clock)
+    opened = LocalHome(
+        home, settings, clock, ledgers, notifier, lambda member: executor_for(member, home, opened.workspace)
+    )
+    return opened
 
 
-def executor_for(member: Member) -> Executor:
-    """How a member's tasks are carried out.
+def executor_for(
+    member: Member, home: str | None = None, workspace_of: Callable[[str], Workspace] | None = None
+) -> Executor:
+    """How a member's tasks are carried out; `home` is where the user's own agent profiles are. Workflows are carried
+    out where `workspace_of` says how a team is opened.
 
     Raises:
-        AgentError: its agent is not one this version can run.
+        AgentError: its agent is unknown, or not installed here.
+        ConfigParseError: the user's profiles cannot be read.
     """
-    from interlock.errors import AgentError
-
     if member.agent == "shell":
         from interlock.executors.shell import ShellExecutor
 
         return ShellExecutor()
+    found = _agent_executor(member, home)
+    if workspace_of is None:
+        return found
+    from interlock.executors.workflow import WorkflowExecutor
+
+    return WorkflowExecutor(found, workspace_of)
+
+
+def _agent_executor(member: Member, home: str | None) -> AgentExecutor:
+    from interlock.executors.agent import AgentExecutor
+
+    if member.command and member.agent == "acp":
+        from interlock.agents.acp import AcpAgent, Manner
+
+        return AgentExecutor(AcpAgent(member.name, Manner(tuple(member.command))))
     if member.command:
         from interlock.agents.command import CommandAgent
-        from interlock.executors.agent import AgentExecutor
 
         return AgentExecutor(CommandAgent(member.name, member.command))
+    profile = _profile(member, home)
+    from interlock.agents.hiring import agent_of
+
+    return AgentExecutor(agent_of(profile, member.permissions, os.environ), profile.environment)
+
+
+def _profile(member: Member, home: str | None) -> Profile:
+    from interlock.agents.profiles import FILE, load
+    from interlock.errors import AgentError
+
+    profiles = load(home)
+    if member.agent in profiles:
+        return profiles[member.agent]
+    from difflib import get_close_matches
+
+    near = get_close_matches(str(member.agent), profiles, n=1)
     raise AgentError(
-        f"{member.name} is a {member.agent!r} agent, which this version cannot run yet. Use `agent: shell`, or any "
-        "program: `agent: {command: [PROGRAM, ARGUMENT, …]}`.",
+        f"{member.name} is a {member.agent!r} agent, which nobody knows here."
+        f"{f' Did you mean {near[0]!r}?' if near else ''} There are shell, {', '.join(profiles)}, any program "
+        f"(`agent: {{command: [PROGRAM, ARGUMENT, …]}}`, `agent: {{acp: [PROGRAM, …]}}`), and what {FILE} in the home "
+        "directory of Interlock adds.",
         member=member.name,
         agent=member.agent,
     )

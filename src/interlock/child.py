@@ -24,6 +24,8 @@ from interlock import processes
 from interlock.errors import AgentError
 from interlock.processes import RUN_TOKEN, Identity
 
+_REAPING = 5.0
+
 
 class Child:
     """One process and everything it starts.
@@ -96,8 +98,6 @@ class Child:
             async with self._ending:
                 if not self._ended:
                     self._ended, self.left = await anyio.to_thread.run_sync(self._end_all)
-            if self._process.returncode is None:
-                self._process.poll()
 
     def _end_all(self) -> tuple[bool, tuple[int, ...]]:
         leader = self.identity
@@ -108,6 +108,11 @@ class Child:
             gone = processes.end_marked(self.token, self._stop_grace) and gone
         else:
             gone = processes.end_group(leader, grace=self._stop_grace, token=self.token)
+        try:
+            # Its threads may outlive its first one for an instant, and it can be waited for only after them.
+            self._process.wait(_REAPING if gone else 0)
+        except subprocess.TimeoutExpired:
+            pass
         return gone, () if gone else tuple(processes.group_members(leader, token=self.token))
 
 

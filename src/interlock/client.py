@@ -11,23 +11,27 @@ with a session of its own may not do. Tasks are named by id, by a unique suffix 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from interlock.agent import Update
 from interlock.client_verbs import Mail, Mailing, People, Speech, Tasks
 from interlock.client_views import Views
-from interlock.client_workflow import WorkflowQueue
+from interlock.client_workflow import WorkflowQueue, WorkflowRuns
 from interlock.joined import Windows
 from interlock.model.event import Event
 from interlock.model.task import Task
 from interlock.model.team import Member
+from interlock.runner.notices import Notices
 from interlock.runner.staging import Staged
 from interlock.runner.stop import Stop
+
+if TYPE_CHECKING:
+    from interlock.notifier import Waiter
 
 __all__ = ["Home", "Mail", "Mailing", "People", "Speech", "Tasks", "Team"]
 
 
-class Team(Tasks, Mailing, People, Speech, Views, WorkflowQueue, Protocol):
+class Team(Tasks, Mailing, People, Speech, Views, WorkflowQueue, WorkflowRuns, Protocol):
     """One team, seen by one caller."""
 
     @property
@@ -85,6 +89,12 @@ class Team(Tasks, Mailing, People, Speech, Views, WorkflowQueue, Protocol):
     def events(self, since: int = 0, *, limit: int | None = None) -> tuple[list[Event], int]:
         """Events after `since`, and the sequence number to go on from."""
 
+    def head(self) -> int:
+        """The number of the newest event."""
+
+    def waiter(self) -> Waiter:
+        """Register for every change of the team, for servers; see `notifier.woken`. The caller closes it."""
+
     def follow(self, since: int = 0) -> Iterator[Event]:
         """Events after `since`, as they come, for ever."""
 
@@ -108,6 +118,31 @@ class Team(Tasks, Mailing, People, Speech, Views, WorkflowQueue, Protocol):
 
         Raises:
             LedgerBusy: what was done stands; the next poll does the rest.
+        """
+
+    def diff(self, task: str, *, stat: bool = False, color: bool = False) -> dict[str, Any]:
+        """What a task that works in a worktree of its own has changed: `{"task_id", "branch", "base", "merged",
+        "diff"}`; with `stat` only the files."""
+
+    def merge(
+        self,
+        tasks: Sequence[str] = (),
+        *,
+        everything: bool = False,
+        into: str | None = None,
+        dry_run: bool = False,
+        by: str | None = None,
+    ) -> dict[str, Any]:
+        """Merge the work of these tasks, or all that is on the integration branch, into the branch that is checked out
+        in the team's directory, or into another one of the user's.
+
+        Returns:
+            `{"into", "before", "after", "merged", "commits", "tasks", "conflicts", "dirty", "stat"}`; with `dry_run`
+            what would be done, and what is in the way.
+
+        Raises:
+            Forbidden: the caller is no person, or runs inside a run.
+            WorktreeRefused: conflicts, changes of the user's in the way, or nothing there; nothing was changed.
         """
 
     def doctor(self, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
@@ -169,6 +204,7 @@ class Home(Windows, Protocol):
         on_update: Callable[[str, str, Update], None] = ...,
         take_over: bool = False,
         endless: bool = False,
+        shared: bool = False,
     ) -> str:
         """Run the team's agents until nothing can proceed without a person; answers why it ended.
 
@@ -180,11 +216,16 @@ class Home(Windows, Protocol):
                 concerns the run as a whole. If it raises it is called no more, and `drive` raises that in the end.
             take_over: take the place of a runner on another machine, of which nobody here can tell whether it lives.
             endless: wait for new work until stopped; several processes may do so at once in one team.
+            shared: with `endless`: this process does more than that, and is not to be ended to stop the team.
 
         Raises:
             RunnerAlive: another living process drives this team.
             AgentError: no member has an agent, or one has an agent that this version cannot run.
         """
+
+    def notices(self, team: str | None = None, *, link: Callable[[], str | None] = ...) -> Notices:
+        """What tells people, by `notify.command` and `notify.webhook`, that something in the team, or in any, needs
+        them; `link` answers where the page is served. The caller starts and stops it."""
 
     def driven(self, team: str) -> bool:
         """Whether a living process drives the team."""

@@ -23,7 +23,7 @@ class Views(Protocol):
         """
 
     def in_state(self, state: str, *, after: int = 0, limit: int = 100) -> list[Task]:
-        """The tasks in one state, `limit` at a time, in the order of `board`.
+        """The tasks in one state, `limit` at a time, in order of creation, finished ones the newest first.
 
         Args:
             after: the `n` of the last task that was shown; 0 begins.

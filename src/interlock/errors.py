@@ -20,6 +20,10 @@
     │   ├── GroupNotFound            group_not_found
     │   ├── RequestNotFound          request_not_found
     │   ├── TokenNotFound            token_not_found
+    │   ├── WorkflowNotFound         workflow_not_found
+    │   ├── QueueEntryNotFound       queue_entry_not_found
+    │   ├── CheckpointNotFound       checkpoint_not_found
+    │   ├── ServerNotFound           server_not_found
     │   └── RecipientNotFound        recipient_not_found
     ├── Conflict
     │   ├── TeamExists               team_exists
@@ -48,6 +52,7 @@
     ├── LedgerUnusable               ledger_unusable          (damaged, too new, or on a network file system)
     ├── StorageError                 storage_error            (the file system refused; nothing was half-written)
     ├── AgentError                   agent_error              (an agent program could not be started or spoken to)
+    │   └── NoCapacity               no_capacity              (it could, but its provider gives it nothing now)
     ├── GitFailed                    git_failed               (git refused, is missing, or took too long)
     ├── NotAvailable                 not_available            (announced, but not in this version)
     └── InternalError                internal_error           (a defect of Interlock itself: please report it)
@@ -191,6 +196,30 @@ class TokenNotFound(NotFound):
     """No token with that id."""
 
     code = "token_not_found"
+
+
+class WorkflowNotFound(NotFound):
+    """No run of a workflow with that id, or no workflow of that name."""
+
+    code = "workflow_not_found"
+
+
+class QueueEntryNotFound(NotFound):
+    """That task does not wait in the queue of workflows."""
+
+    code = "queue_entry_not_found"
+
+
+class CheckpointNotFound(NotFound):
+    """The run has no such checkpoint; `nearest` names the one that comes closest, where there is one."""
+
+    code = "checkpoint_not_found"
+
+
+class ServerNotFound(NotFound):
+    """No `interlock up` serves this home."""
+
+    code = "server_not_found"
 
 
 class RecipientNotFound(NotFound):
@@ -363,6 +392,12 @@ class AgentError(InterlockError):
     """An agent program could not be started or spoken to."""
 
     code = "agent_error"
+
+
+class NoCapacity(AgentError):
+    """An agent cannot work now: a usage limit, an overload, an expired login. `retry_at` says until when, or null."""
+
+    code = "no_capacity"
 
 
 class GitFailed(InterlockError):

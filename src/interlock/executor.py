@@ -1,14 +1,15 @@
 """PORT: how one run of a task is carried out.
 
 The worker claims a task, hands a `Job` to the executor that fits it, and turns the `Result` into ledger verbs. An
-executor never touches the ledger. Implementations live in `executors/`: `shell` (the task's own `run` command),
-`agent` (a session of an agent program with the task's text as prompt), `workflow` later.
+executor leaves the task to the worker; only that of workflows writes its run's own state, and asks. Implementations
+live in `executors/`: `shell` (the task's own `run` command), `agent` (a session of an agent program with the task's
+text as prompt), `workflow` (every step of a workflow).
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from interlock.agent import McpServer, Permission, Update, ignore, refuse
@@ -22,7 +23,8 @@ class Job:
     `prompt` is the text an agent gets (subject, body, findings of an earlier round, how to report); `command` is the
     task's `run`, for `shell`. `environment` is complete; with an `INTERLOCK_RUN_TOKEN` of this run's own in it, what
     the run starts can be ended by another process, after a crash of this one. `model`, `mcp`, `permit` and `resume`
-    are for agents, as in `agent.Opening`. Times are seconds, sizes bytes.
+    are for agents, as in `agent.Opening`. `kind` is the task's type, `data` its metadata. Times are seconds, sizes
+    bytes.
     """
 
     team: str
@@ -43,6 +45,8 @@ class Job:
     mcp: tuple[McpServer, ...] = ()
     permit: Callable[[Permission], Awaitable[str | None]] = refuse
     resume: str | None = None
+    kind: str | None = None
+    data: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,10 @@ class Execution(Protocol):
 
 class Executor(Protocol):
     """One way to carry jobs out."""
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names of variables of the user's environment that its programs need, to log in above all."""
 
     def start(self, job: Job) -> Execution:
         """An execution of `job`, not yet running."""

@@ -64,6 +64,15 @@ class Windows(Protocol):
             InvalidTeamName, TeamNotFound.
         """
 
+    def joined(self) -> list[str]:
+        """The projects whose programs joined a team of this home, sorted."""
+
+    def note_joined(self, project: str) -> None:
+        """Remember that a program of that directory joined. Raises StorageError."""
+
+    def note_left(self, project: str) -> None:
+        """Forget it again. Raises StorageError."""
+
     def seated(self, team: str) -> tuple[str, str] | None:
         """(member, session) of the joined program that this process descends from; null where there is none.
 

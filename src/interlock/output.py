@@ -106,6 +106,13 @@ class Blanker:
         return longest
 
 
+def blanked(text: str, secrets: Iterable[str]) -> str:
+    """`text`, all of it, with secrets replaced."""
+    blanker = Blanker(secrets)
+    raw = text.encode("utf-8", "surrogateescape")
+    return (blanker.feed(raw) + blanker.finish()).decode("utf-8", "replace")
+
+
 class Kept:
     """At most `limit` bytes of a stream: its beginning and its end, with a note where the middle was cut."""
 

@@ -24,6 +24,8 @@ def sections(found: dict[str, Any]) -> list[tuple[str, list[Item]]]:
         ("What happened", [_incident(one) for one in found["incidents"]]),
         ("Left", [_left(task) for task in found["left"]]),
         ("Cancelled", [("-", _named(task), [], "") for task in found["cancelled"]]),
+        ("Merged", _merged(found)),
+        ("Kept worktrees", [("-", _named(task), [task["path"], task["branch"]], "") for task in found.get("kept", ())]),
     ]
     return [(title, items) for title, items in parts if items]
 
@@ -122,6 +124,16 @@ def _done(task: dict[str, Any]) -> Item:
     if task["output"]:
         more.append(str(task["output"]).strip().rpartition("\n")[2])  # what was said last
     return ("+", _named(task), [line for line in more if line], "")
+
+
+def _merged(found: dict[str, Any]) -> list[Item]:
+    branch = found.get("integration")
+    if branch is None:
+        return []
+    left = branch["tasks"] - branch["delivered"]
+    head = f"{branch['branch']} has the work of {words.count(branch['tasks'], 'task')}"
+    how = f"interlock merge --all --team {found['team']}" if left else "all of it was merged on"
+    return [("+", head, [how], "")]
 
 
 def _failed(task: dict[str, Any], team: str) -> Item:

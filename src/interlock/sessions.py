@@ -26,7 +26,7 @@ RUN_SESSION = "run:"
 
 class Caller:
     """What a face knows of who is calling. `run` is the number of the run it works on, where it knows one; `program`
-    the kind of a program that joined. A `person` gets a place in the team with its first act, as `human` does."""
+    the kind of a program that joined. A `person` gets a place in the team with the first act, as `human` does."""
 
     __slots__ = ("face", "name", "person", "process", "program", "run", "session")
 
@@ -37,8 +37,8 @@ class Caller:
         run: int | None = None,
         face: str = "python",
         process: str | None = None,
-        person: bool = False,
         program: str | None = None,
+        person: bool = False,
     ) -> None:
         self.person = person
         self.name = name

@@ -41,7 +41,7 @@ class Setting:
     @property
     def variable(self) -> str:
         """The environment variable that overrides it."""
-        return f"INTERLOCK_{self.name.upper()}"
+        return f"INTERLOCK_{self.name.upper().replace('.', '_')}"
 
     def parse(self, value: object, where: str) -> int | float | bool | str:
         """`value` as this setting's type.
@@ -137,6 +137,14 @@ SETTINGS: tuple[Setting, ...] = (
         "READ_INFO REPORT WORKFLOW none",
         "Types of tasks that may be blocked (`none`: without a type); others await a response instead.",
     ),
+    Setting("unattended", False, "Nobody is awake: defaults that may be taken are, after `question_timeout`."),
+    Setting(
+        "question_timeout",
+        900.0,
+        "Seconds until an unattended question takes its default, where whoever asked does not mind.",
+        minimum=0,
+    ),
+    Setting("question_reminder", 3600.0, "Seconds between two reminders of an open question; 0: none.", minimum=0),
     Setting(
         "held_grace",
         60.0,
@@ -147,10 +155,41 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("output_bytes", 1_048_576, "Output kept of one run or verify, in bytes; the middle is cut.", minimum=1024),
     Setting("shutdown_timeout", 300, "Seconds a shutdown request waits for its answers.", minimum=1),
     Setting("workflow_parallel", 1, "Workflows of a team at work at once; the others wait in the queue.", minimum=1),
+    Setting(
+        "workflow_silence",
+        60,
+        "Seconds an agent of a workflow may be silent (no text, no running tool) before it is ended; 0: for ever.",
+        minimum=0,
+    ),
+    Setting(
+        "workflow_nested",
+        300,
+        "Seconds without progress after which Party Mode or elicitation in a workflow is ended; 0: none.",
+        minimum=0,
+    ),
+    Setting("workflow_timeout", 1800, "Seconds without progress after which a workflow fails; 0: none.", minimum=0),
+    Setting(
+        "workflow_ceiling", 86_400, "Seconds one turn of a workflow's agent may take, whatever it does.", minimum=1
+    ),
+    Setting("workflow_selection", 300, "Seconds an agent's session is kept waiting for a human's answer.", minimum=0),
     Setting("workflow_queue_limit", 100, "Entries of the queue of workflows; one more removes the oldest.", minimum=1),
     Setting("wait_timeout", 30.0, "Seconds a long-poll waits when the caller does not say.", team=False, minimum=0),
     Setting("busy_timeout", 10.0, "Seconds to wait for a locked ledger before `ledger_busy`.", team=False, minimum=0),
     Setting("wal_bytes", 16_777_216, "Size at which a ledger's write-ahead log is emptied.", team=False, minimum=65536),
+    Setting("http_port", 8420, "Where `interlock up` listens, or the next free of ten; 0: any.", team=False, minimum=0),
+    Setting("http_host", "127.0.0.1", "The address `interlock up` listens on.", team=False),
+    Setting("http_hosts", "", "Further names that `interlock up` may be called by, with spaces between.", team=False),
+    Setting("http_body_bytes", 4_194_304, "Largest body of an HTTP request, in bytes.", team=False, minimum=1024),
+    Setting(
+        "notify.command",
+        "",
+        "A program that is told when something needs a human: words or a JSON list, never read by a shell.",
+        team=False,
+    ),
+    Setting("notify.webhook", "", "An address that the same is sent to, as JSON by POST.", team=False),
+    Setting(
+        "notify.interval", 30.0, "Seconds between two notifications; what comes between waits.", team=False, minimum=1
+    ),
     Setting("mirror", True, "Write the files that show the ledger (task files, inboxes, config.json)."),
 )
 

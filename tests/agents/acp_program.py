@@ -526,7 +526,7 @@ def main() -> None:
         play, script = module.play, getattr(module, "SCRIPT", {})
     else:
         script = json.loads(file.read_text(encoding="utf-8"))
-    asyncio.run(acp.run_agent(Program(script, play)))
+    asyncio.run(acp.run_agent(Program(script, play), use_unstable_protocol=True))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,11 @@ import ast
 from tests.architecture.source import Function, files, functions
 
 MODULE_LINES = 400
+CATALOGUE_LINES = 700
 FUNCTION_LINES = 80
+
+CATALOGUES = {"src/interlock/errors.py"}
+"""Tables that are looked things up in, never read through: splitting one would only hide what is in it."""
 
 # Modules above the limit, by path, with the length they may not exceed. It only ever shrinks.
 RATCHET: dict[str, int] = {}
@@ -15,7 +19,8 @@ RATCHET: dict[str, int] = {}
 
 def test_no_module_is_longer_than_the_limit() -> None:
     lengths = {source.name: len(source.text.splitlines()) for source in files()}
-    too_long = {name: lines for name, lines in lengths.items() if lines > RATCHET.get(name, MODULE_LINES)}
+    limits = {**dict.fromkeys(CATALOGUES, CATALOGUE_LINES), **RATCHET}
+    too_long = {name: lines for name, lines in lengths.items() if lines > limits.get(name, MODULE_LINES)}
     assert not too_long, f"split them: {too_long}"
 
 

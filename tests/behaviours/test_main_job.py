@@ -182,6 +182,8 @@ def test_a_program_that_is_missing_is_named(place: Place) -> None:
 class Broken:
     """An executor with a bug."""
 
+    variables = ()
+
     def start(self, job: Job) -> Execution:
         """Fails in a way nobody thought of."""
         raise ZeroDivisionError("a bug")
@@ -547,8 +549,8 @@ def test_a_team_without_agents_cannot_be_driven(place: Place) -> None:
 
 
 def test_an_agent_that_this_version_cannot_run_is_refused_before_anything_is_made(place: Place) -> None:
-    with pytest.raises(AgentError, match="bob is a 'claude' agent"):
-        place.stage({"one": {"subject": "One"}}, {"bob": {"agent": "claude"}})
+    with pytest.raises(AgentError, match="bob is a 'claud' agent, which nobody knows here"):
+        place.stage({"one": {"subject": "One"}}, {"bob": {"agent": "claud"}})
     assert place.home.teams() == []
 
 

@@ -25,7 +25,7 @@ _UPDATE = "session/update"
 
 
 class Wire:
-    """Takes over both descriptors. `closed` is set once nothing more can be heard."""
+    """Takes both descriptors. `over` is set when nothing more can be heard; `broken` says why, if that is a fault."""
 
     def __init__(
         self,
@@ -86,18 +86,20 @@ class Wire:
         return None
 
     async def close(self) -> None:
-        """Give both descriptors back."""
+        """Give both descriptors back; may be called twice."""
         self.end()
-        for descriptor in (self._reading, self._writing):
+        descriptors, self._reading, self._writing = (self._reading, self._writing), -1, -1
+        for descriptor in descriptors:
             if descriptor >= 0:
-                anyio.notify_closing(descriptor)
                 os.close(descriptor)
-        self._reading = self._writing = -1
 
     def end(self, why: str | None = None) -> None:
         """The conversation is over; who waits for something hears it."""
         self.broken = self.broken or why
         self.over.set()
+        for descriptor in (self._reading, self._writing):
+            if descriptor >= 0:
+                anyio.notify_closing(descriptor)
 
     def _message(self, line: bytes) -> dict[str, Any] | None:
         if not line.strip():

@@ -24,6 +24,7 @@ from interlock.doctor.files import (
 )
 from interlock.doctor.findings import Finding, report
 from interlock.doctor.invariants import faults
+from interlock.doctor.worktrees import examine_worktrees
 from interlock.errors import InterlockError, LedgerUnusable, TeamNotFound
 from interlock.model.names import SYSTEM
 from interlock.sessions import Caller
@@ -106,6 +107,7 @@ def _team(workspace: Workspace, repair: bool, adopt: bool, inspect: Inspect | No
         findings += adopt_edits(workspace)
     findings += examine_mirror(workspace, repair=repair)
     findings += examine_leftovers(directory, repair=repair)
+    findings += examine_worktrees(workspace, repair=repair)
     findings += examine_unknown_tasks(workspace)
     findings += examine_permissions(directory, repair=repair)
     findings += [Finding("info", "A backup of the ledger.", path) for path in backups(directory)]

@@ -18,6 +18,7 @@ from interlock.workspace import Workspace
 SHOWN = 50
 """Findings of one kind that are listed one by one."""
 BACKUPS = "backups"
+WORKTREES = "worktrees"
 
 # Only where the mirror and backups write: what an agent keeps beside its task is its own.
 _TEMPORARY = re.compile(
@@ -167,7 +168,9 @@ def backups(directory: str) -> list[str]:
 
 
 def _walk(directory: str) -> Iterator[str]:
-    for here, _, names in os.walk(directory, followlinks=False):
+    for here, below, names in os.walk(directory, followlinks=False):
+        if here == directory and WORKTREES in below:
+            below.remove(WORKTREES)  # What lies there is the agents' own.
         for name in sorted(names):
             yield os.path.join(here, name)
 

@@ -35,6 +35,7 @@ def faults(rows: Rows) -> list[Fault]:
         *_dependencies(rows),
         *_runs(rows),
         *_people(rows),
+        *_merges(rows),
         *_questions(rows),
         *_history(rows),
     ]
@@ -144,6 +145,8 @@ def _runs(rows: Rows) -> Iterator[Fault]:
     for task_id, runs in opened.items():
         task = rows.tasks.get(task_id)
         for run in runs:
+            if task is not None and task.state in ("ready", "backlog") and task.reserved == run.member:
+                continue  # answered, and kept for the session that asked
             if task is None or task.state not in HELD or run.number != task.run:
                 state = f"is {task.state} in run {task.run}" if task else "does not exist"
                 yield Fault(f"Run {run.id} is open, but its task {state}.", _close(run))
@@ -185,6 +188,22 @@ def _people(rows: Rows) -> Iterator[Fault]:
         if task.reserved_for is not None and task.reserved_for not in names:
             verb = f"`interlock task assign {task.id} --to MEMBER` changes that"
             yield Fault(f"{task.id} is reserved for {task.reserved_for}, who is no member: {verb}.", level="warning")
+
+
+def _merges(rows: Rows) -> Iterator[Fault]:
+    under_way = []
+    for task in every_task(rows):
+        if task.merging is None:
+            continue
+        if task.state != "review" or task.worktree is None:
+            yield Fault(
+                f"{task.id} is {task.state}, but is listed for a merge.",
+                lambda act, task=task: act.rows.tasks.update(task, merging=None, updated_at=act.at),  # type: ignore[misc]
+            )
+        elif task.merging["stage"] == "merging":
+            under_way.append(task.id)
+    if len(under_way) > 1:
+        yield Fault(f"{', '.join(under_way)} are being merged at once; `interlock scheduler poll` goes on with one.")
 
 
 def _questions(rows: Rows) -> Iterator[Fault]:

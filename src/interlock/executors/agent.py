@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from interlock.agent import Agent, Opening, Session, Turn, Update, ignore
-from interlock.errors import AgentError
+from interlock.agent import Agent, Opening, Session, Turn, Update, allowing, ignore
+from interlock.errors import AgentError, NoCapacity
 from interlock.executor import Job, Result
 from interlock.processes import Identity
 
@@ -18,12 +18,13 @@ from interlock.processes import Identity
 class AgentExecutor:
     """For members with an agent."""
 
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
+    def __init__(self, agent: Agent, variables: tuple[str, ...] = ()) -> None:
+        self.variables = variables
+        self.agent = agent
 
     def start(self, job: Job) -> AgentExecution:
         """An execution of `job.prompt`, not yet running."""
-        return AgentExecution(self._agent, job)
+        return AgentExecution(self.agent, job)
 
 
 class AgentExecution:
@@ -55,7 +56,7 @@ class AgentExecution:
             output_bytes=job.output_bytes,
             secrets=job.secrets,
             on_start=on_start,
-            permit=job.permit,
+            permit=allowing([server.name for server in job.mcp], job.permit),
             model=job.model,
             mcp=job.mcp,
             resume=job.resume,
@@ -64,6 +65,9 @@ class AgentExecution:
             return Result("cancelled", "", None, None, 0.0)
         try:
             self._session = session = await self._agent.open(opening)
+        except NoCapacity as error:
+            retry_at = error.details.get("retry_at")
+            return Result("capacity", "", None, error.message, time.monotonic() - began, retry_at)
         except AgentError as error:
             return Result("failed", "", None, error.message, time.monotonic() - began)
         if self._stopped:  # while it was being opened

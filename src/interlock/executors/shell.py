@@ -15,6 +15,8 @@ from interlock.programs import Ending, Program
 class ShellExecutor:
     """For members whose agent is `shell`."""
 
+    variables: tuple[str, ...] = ()
+
     def start(self, job: Job) -> ShellExecution:
         """An execution of `job.command`, not yet running."""
         return ShellExecution(job)

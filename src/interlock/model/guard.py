@@ -122,10 +122,12 @@ def _with_list(text: str, hidden: str, start: int, end: int) -> int:
 def _without_questions(text: str) -> tuple[str, bool]:
     """The text without its questions, and whether there were any."""
     found = _questions(text)
+    if not found:
+        return text.strip(), False
     for start, end in reversed(found):
         text = text[:start] + text[end:]
-    left = [line.rstrip() for line in text.splitlines() if not re.fullmatch(rf"\s*{_MARKER}\s*", line + " ")]
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(left)).strip(), bool(found)
+    left = [line.rstrip() for line in text.split("\n") if not re.fullmatch(rf"\s*{_MARKER}\s*", line + " ")]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(left)).strip(), True
 
 
 def _joined(before: str, question: str) -> str:

@@ -40,6 +40,7 @@ class Question:
     data: dict[str, Any] = field(default_factory=dict)
     answered_face: str | None = None
     answered_session: str | None = None
+    reminded_at: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The contract's shape."""

@@ -25,8 +25,8 @@ class Limits:
 class PlanMember:
     """Somebody who takes part.
 
-    `agent` is `shell`, `scripted`, `command` (then `command` holds the program and its arguments) or the name of an
-    agent profile. `env` names the variables that this member sees beside the plan's own.
+    `agent` is `shell`, `scripted`, `command` or `acp` (then `command` holds the program and its arguments) or the name
+    of an agent profile. `env` names the variables that this member sees beside the plan's own.
     """
 
     name: str
@@ -70,7 +70,8 @@ class PlanTask:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A whole plan. `workdir` and `path` are absolute; `parallel` and `retries` are null where the settings decide."""
+    """A whole plan. `workdir` and `path` are absolute; `parallel`, `isolation` and `retries` are null where settings
+    decide."""
 
     team: str
     workdir: str
@@ -78,7 +79,7 @@ class Plan:
     members: Mapping[str, PlanMember]
     tasks: Mapping[str, PlanTask]
     parallel: int | None = None
-    isolation: Literal["none", "worktree"] = "none"
+    isolation: Literal["none", "worktree"] | None = None
     setup: str | None = None
     copy: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)

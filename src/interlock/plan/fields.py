@@ -13,7 +13,7 @@ Kind = Literal[
     "number",
     "duration",  # 90, 30s, 10m, 1h, 1h30m
     "texts",  # a list of texts
-    "agent",  # a name, or {command: [program, argument, ...]}
+    "agent",  # a name, or {command: [program, argument, ...]}, or {acp: [program, argument, ...]}
     "mapping",  # the fields named in `fields`
     "named",  # any number of names, each with the fields named in `fields`
 ]
@@ -30,7 +30,12 @@ DURATION = r"(?=.)([0-9]+(\.[0-9]+)?h)?([0-9]+(\.[0-9]+)?m)?([0-9]+(\.[0-9]+)?s)
 RESERVED = ("human", "lead")
 LONGEST_DURATION = 30 * 24 * 3600.0
 
-AGENT_RULE = "`shell`, the name of an agent such as claude, or {command: [program, argument, ...]}"
+#: How a program that is no agent by name takes part.
+PROGRAM_FORMS = ("command", "acp")
+AGENT_RULE = (
+    "`shell`, the name of an agent such as claude, {command: [program, argument, ...]}, or {acp: [...]} for a program "
+    "that speaks ACP"
+)
 NAME_RULE = "1 to 50 alphanumeric characters, - or _, in lower case, starting with a letter or digit"
 KEY_RULE = (
     "1 to 50 letters, digits, - _ or ., starting with a letter or digit, with at least one letter, and no TASK-..."
@@ -182,9 +187,20 @@ PLAN = (
         most=1000,
         other_names=("concurrency", "jobs", "workers"),
     ),
-    Field("isolation", "line", "`none`: all work in `workdir`.", choices=("none", "worktree")),
-    Field("setup", "text", "A command that prepares a fresh worktree."),
-    Field("copy", "texts", "Files that a fresh worktree gets a copy of.", longest=4096, most=1000),
+    Field(
+        "isolation",
+        "line",
+        "`none`: all work in `workdir`. `worktree`: each task in a git worktree of its own, merged when it is good.",
+        choices=("none", "worktree"),
+    ),
+    Field("setup", "text", "With `isolation: worktree`: a command that prepares each fresh worktree."),
+    Field(
+        "copy",
+        "texts",
+        "With `isolation: worktree`: files ignored by git, such as .env, that each fresh worktree gets a copy of.",
+        longest=4096,
+        most=1000,
+    ),
     Field("limits", "mapping", "What a whole run may use before no new work starts.", fields=LIMITS),
     Field("retries", "integer", "`retries` of every task that does not say otherwise.", least=0, most=1000),
     Field("verify", "text", "`verify` of every task that does not say otherwise."),

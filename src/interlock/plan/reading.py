@@ -103,7 +103,7 @@ def _plan(root: Node, path: str, faults: Faults) -> Plan | None:
         members={name: _member(name, entry) for name, entry in members.items()},
         tasks={key: _task(key, entry, top) for key, entry in tasks.items()},
         parallel=top.get("parallel"),
-        isolation=top.get("isolation", "none"),
+        isolation=top.get("isolation"),
         setup=top.get("setup"),
         copy=top.get("copy", ()),
         limits=Limits(**limits.values) if limits else Limits(),
@@ -129,21 +129,24 @@ def _workdir(top: Entry, path: str) -> str:
 
 def _check_isolation(top: Entry, faults: Faults) -> None:
     if top.get("isolation") == "worktree":
-        message = "isolation: worktree is announced, but not in this version. Use `none`: all members share workdir"
-        faults.add(top.line_of("isolation"), message)
+        for path in top.get("copy", ()):
+            parts = path.replace("\\", "/").split("/")
+            if os.path.isabs(path) or ".." in parts or ".git" in parts or "\n" in path:
+                message = f'copy names files below workdir, and "{path}" leads elsewhere. Write its path from there'
+                faults.add(top.line_of("copy"), message)
         return
     for name in ("setup", "copy"):
         if name in top.lines and not top.faulty("isolation"):
-            message = f"{name} prepares worktrees, which are not in this version. Remove it; a task can prepare workdir"
+            message = f"{name} prepares worktrees, and there are none. Add `isolation: worktree`, or remove it"
             faults.add(top.line_of(name), message)
 
 
 def _member(name: str, entry: Entry) -> PlanMember:
     agent = entry.get("agent")
-    command = agent if isinstance(agent, tuple) else None
+    form, command = agent if isinstance(agent, tuple) else (agent, None)
     return PlanMember(
         name=name,
-        agent="command" if command else agent,
+        agent=form,
         command=command,
         model=entry.get("model"),
         permissions=entry.get("permissions"),

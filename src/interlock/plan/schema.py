@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from interlock.plan.fields import DURATION, LONGEST_DURATION, PLAN, RESERVED, Field
+from interlock.plan.fields import DURATION, LONGEST_DURATION, PLAN, PROGRAM_FORMS, RESERVED, Field
 
 
 def json_schema() -> dict[str, Any]:
@@ -43,7 +43,8 @@ def _value(row: Field) -> dict[str, Any]:
     if row.kind == "texts":
         return {"type": "array", "items": _text(row), **_bounds(row, "minItems", "maxItems")}
     if row.kind == "agent":
-        return {"anyOf": [{"type": "string", "pattern": f"^{row.pattern}$", "not": {"const": "command"}}, _COMMAND]}
+        name = {"type": "string", "pattern": f"^{row.pattern}$", "not": {"enum": list(PROGRAM_FORMS)}}
+        return {"anyOf": [name, *_PROGRAMS]}
     if row.kind == "mapping":
         return _mapping(row.fields)
     if row.kind == "named":
@@ -51,20 +52,21 @@ def _value(row: Field) -> dict[str, Any]:
     return _text(row)
 
 
-_COMMAND: dict[str, Any] = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {
-        "command": {
-            "description": "The program and its arguments; the prompt comes on its standard input.",
-            "type": "array",
-            "items": {"type": ["string", "number", "boolean"]},
-            "minItems": 1,
-            "maxItems": 1000,
-        }
-    },
-    "required": ["command"],
-}
+def _program(form: str, help: str) -> dict[str, Any]:
+    words = {
+        "description": help,
+        "type": "array",
+        "items": {"type": ["string", "number", "boolean"]},
+        "minItems": 1,
+        "maxItems": 1000,
+    }
+    return {"type": "object", "additionalProperties": False, "properties": {form: words}, "required": [form]}
+
+
+_PROGRAMS = [
+    _program("command", "The program and its arguments; the prompt comes on its standard input."),
+    _program("acp", "A program that speaks the Agent Client Protocol on its standard input and output."),
+]
 
 
 def _text(row: Field) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from interlock.plan.fields import AGENT_RULE, DURATION, LONGEST_DURATION, RESERVED, Field
+from interlock.plan.fields import AGENT_RULE, DURATION, LONGEST_DURATION, PROGRAM_FORMS, RESERVED, Field
 from interlock.plan.nodes import Faults, Node
 
 _MEANT = {"text": "text", "line": "text", "verify": "text", "integer": "a whole number", "number": "a number"}
@@ -184,16 +184,16 @@ class Reader:
                 found.append(item.text)
         return tuple(found)
 
-    def _agent(self, node: Node, row: Field, where: str) -> str | tuple[str, ...] | None:
-        """A name, or the program and its arguments."""
+    def _agent(self, node: Node, row: Field, where: str) -> str | tuple[str, tuple[str, ...]] | None:
+        """A name, or how a program is spoken to with the program and its arguments."""
         if node.kind == "mapping":
-            keys = [name for name, _, _ in self._pairs(node, where)]
-            words = next((value for key, value in node.pairs if key.text == "command"), None)
-            if keys == ["command"] and words is not None and words.kind == "list" and words.items:
-                return self._command(words, where)
+            pairs = [(name, value) for name, _, value in self._pairs(node, where)]
+            if len(pairs) == 1 and pairs[0][0] in PROGRAM_FORMS and pairs[0][1].kind == "list" and pairs[0][1].items:
+                words = self._command(pairs[0][1], where)
+                return None if words is None else (pairs[0][0], words)
         elif node.kind == "text":
-            if node.text == "command":
-                self._faults.add(node.line, f"{where} must say which command: {{command: [program, argument, ...]}}")
+            if node.text in PROGRAM_FORMS:
+                self._faults.add(node.line, f"{where} must say which: {{{node.text}: [program, argument, ...]}}")
                 return None
             if fits(row.pattern or "", node.text):
                 return node.text

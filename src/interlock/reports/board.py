@@ -21,6 +21,7 @@ def board(rows: Rows, limit: int) -> dict[str, Any]:
     """`{"counts": {state: number}, "tasks": {state: [Task]}}`, at most `limit` tasks of each state."""
     counts = rows.tasks.counts()
     tasks = {state: in_state(rows, state, 0, limit) if counts.get(state) else [] for state in SHOWN}
+    tasks["ready"] = rows.tasks.ready(limit)
     complete(rows, [task for some in tasks.values() for task in some])
     return {"counts": {state: counts.get(state, 0) for state in SHOWN}, "tasks": tasks}
 
@@ -35,6 +36,4 @@ def in_state(rows: Rows, state: str, after: int, limit: int) -> list[Task]:
         raise InvalidRequest(f"{state!r} is no state to list. Use one of: {', '.join(SHOWN)}.", field="state")
     if state in FINAL:
         return rows.tasks.select(states=[state], before=after or NEWEST, limit=limit)
-    if state == "ready" and after == 0:
-        return rows.tasks.ready(limit)
     return rows.tasks.select(states=[state], after=after, limit=limit)

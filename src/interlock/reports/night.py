@@ -7,6 +7,7 @@ from typing import Any
 from interlock.clock import seconds
 from interlock.model.names import HUMAN
 from interlock.model.task import FINAL, Run, Task
+from interlock.reports import copies
 from interlock.reports.needs import first_line, needs_me
 from interlock.views import complete
 
@@ -43,6 +44,8 @@ def report(rows: Rows, team: str, since: str | None, now: str) -> dict[str, Any]
             if task.state not in FINAL | {"deadletter"}
         ],
         "cancelled": [_brief(task) for task in tasks if task.state == "cancelled"],
+        "integration": copies.integration(rows),
+        "kept": copies.kept(rows),
         "counts": rows.tasks.counts(),
         "totals": _totals(runs, since, now),
     }
@@ -113,6 +116,7 @@ def _name(task: Task) -> str:
 def _done(task: Task, runs: list[Run], now: str) -> dict[str, Any]:
     return {
         **_brief(task),
+        **copies.of(task),
         "evidence": task.evidence,
         "verified": bool(task.evidence and task.evidence.get("passed")),
         "by": task.owner,

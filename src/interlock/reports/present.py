@@ -9,6 +9,7 @@ from typing import Any
 from interlock.model.names import HUMAN, LEAD, SYSTEM
 from interlock.model.task import Task
 from interlock.output import plain
+from interlock.reports import copies
 from interlock.reports.needs import needs_me
 from interlock.tasks.review import under_review
 from interlock.views import complete
@@ -56,6 +57,7 @@ def status(rows: Rows, team: str, log_path: Callable[[str, int, str], str], now:
             }
             for task in rows.tasks.ready(NEXT_SHOWN)
         ],
+        "kept": copies.kept(rows),
         "counts": rows.tasks.counts(),
         "retry_at": rows.tasks.ready_after(now),
         "unread": {name: number for name in (HUMAN, LEAD) if (number := rows.messages.unread_of(name))},
@@ -83,6 +85,11 @@ def _running(task: Task, reviewer: str | None, log_path: Callable[[str, int, str
     if task.verifying is not None:
         printed = last_words(log_path(task.id, task.run, "verify"))
         words = f"checking: {task.verify}" + (f" · {printed}" if printed else "")
+    elif task.merging is not None and task.merging["stage"] == "merging":
+        printed = last_words(log_path(task.id, task.run, "merge"))
+        words = "merging" + (f" · {printed}" if printed else "")
+    elif task.merging is not None:
+        words = "waits for its merge"
     member = reviewer or task.owner
     return {**_held(task), "member": member, "last_words": words or last_words(log_path(task.id, task.run, "output"))}
 

@@ -25,7 +25,7 @@ def story(rows: Rows, task: Task, events: int) -> dict[str, Any]:
         "runs": rows.runs.of_task(task.id),
         "log": rows.tasks.log(task.id),
         "events": rows.events.of_task(task.id, events),
-        "questions": getattr(rows.questions, "of_task", rows.questions.open)(task.id),
+        "questions": rows.questions.of_task(task.id),
         "handoff": rows.handoffs.get(task.id),
         "parent": rows.tasks.get(task.parent_id) if task.parent_id else None,
         "blockers": complete(rows, [one for one in blockers if one is not None]),

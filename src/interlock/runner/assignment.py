@@ -52,8 +52,10 @@ class Assignment:
     turn_ended: bool = False
 
 
-def prepare(workspace: Workspace, member: Member, task: Task, caller: Caller, terms: Terms) -> Assignment:
-    """Everything for the run of `task` that `caller` has just claimed.
+def prepare(
+    workspace: Workspace, member: Member, task: Task, caller: Caller, terms: Terms, needed: tuple[str, ...] = ()
+) -> Assignment:
+    """Everything for the run of `task` that `caller` has just claimed; `needed` are the executor's `variables`.
 
     Raises:
         InvalidRequest: a variable that the plan names is Interlock's own.
@@ -62,7 +64,7 @@ def prepare(workspace: Workspace, member: Member, task: Task, caller: Caller, te
     token = session_token(session) or os.urandom(16).hex()
     with workspace.ledger.snapshot() as rows:
         settings = workspace.settings(rows)
-        names = variables(rows, task, member.name)
+        names = [*variables(rows, task, member.name), *needed]
         asked = [one for one in rows.questions.of_task(task.id) if one.state == "answered" and one.kind in TOLD]
     own = {
         "INTERLOCK_HOME": terms.home,
@@ -94,6 +96,8 @@ def prepare(workspace: Workspace, member: Member, task: Task, caller: Caller, te
         secrets=hidden,
         model=member.model,
         mcp=() if member.agent == "shell" else (our_server(workspace.name, member.name, terms.bin, own),),
+        kind=task.type,
+        data=task.metadata,
     )
     return Assignment(job, token, [message.n for message in mail])
 

@@ -26,6 +26,12 @@ def variables(rows: Rows, task: Task, member: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*task.metadata.get("env", ()), *own]))
 
 
+def place_of(rows: Rows, task: Task) -> str:
+    """Where what a task is about lies: its own worktree, else the team's working directory."""
+    own = str((task.worktree or {}).get("directory") or "")
+    return own if own and os.path.isdir(own) else rows.team.get().workdir or os.getcwd()
+
+
 async def examine(workspace: Workspace, task: Task, *, on_line: Callable[[str], None] = lambda line: None) -> Evidence:
     """Run the verify of `task`, which is in review with `verifying` naming this process; the ledger is not changed.
 
@@ -37,7 +43,7 @@ async def examine(workspace: Workspace, task: Task, *, on_line: Callable[[str], 
         with workspace.ledger.snapshot() as rows:
             settings = workspace.settings(rows)
             limits = {name: settings.get(name) for name in ("verify_timeout", "output_bytes", "stop_grace")}
-            return rows.team.get().workdir or os.getcwd(), variables(rows, task, task.owner), limits
+            return place_of(rows, task), variables(rows, task, task.owner), limits
 
     workdir, names, limits = await anyio.to_thread.run_sync(look)
     environment, secrets = allowed_environment(os.environ, names=names)

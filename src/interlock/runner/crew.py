@@ -27,10 +27,11 @@ from interlock.executor import Executor
 from interlock.model.task import Run, Task
 from interlock.model.team import Member
 from interlock.notifier import woken
-from interlock.runner import launcher, office, rechecking
+from interlock.runner import launcher, office, placing, rechecking
 from interlock.runner.assignment import Terms
-from interlock.runner.findings import Eyes, Finding
-from interlock.runner.lifesigns import lives
+from interlock.runner.crew_eyes import CrewEyes
+from interlock.runner.findings import Finding
+from interlock.runner.merge_queue import MergeQueue
 from interlock.runner.outlook import LOST, nothing_left
 from interlock.runner.scheduler import Scheduler
 from interlock.runner.stop import Stop
@@ -51,7 +52,8 @@ class Crew:
 
     `executor_for` makes the executor of a member, or raises `AgentError` when its agent cannot be used here. `until` is
     in seconds since the epoch. `take_over`: also from a runner of another machine. `endless`: wait
-    for new work where there is none; several such crews may be in one team, beside one that drives its plan.
+    for new work where there is none; several such crews may be in one team, beside one that drives its plan. `shared`:
+    its process is a server, which stopping one team must not end.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Crew:
         on_update: Callable[[str, str, Update], None] = lambda member, task, update: None,
         take_over: bool = False,
         endless: bool = False,
+        shared: bool = False,
     ) -> None:
         self._workspace = workspace
         self._executor_for = executor_for
@@ -76,14 +79,16 @@ class Crew:
         self._on_update = on_update
         self._take_over = take_over
         self._endless = endless
+        self._shared = shared
         self._dismissed: set[str] = set()
         self._workers: dict[str, Worker] = {}
         self._busy: dict[str, Task] = {}
         self._rechecking: dict[str, anyio.CancelScope] = {}
         self._recovering = False
         self._own = processes.current().as_text()
-        self._eyes = _CrewEyes(self, self._own, take_over)
+        self._eyes = CrewEyes(self._own, self.drives, self.at, take_over=take_over)
         self._scheduler = Scheduler(workspace, interval=LOOK_AGAIN, eyes=self._eyes)
+        self._merges = MergeQueue(workspace, self._scheduler, self._eyes, self._hear, lambda: self._rouse.set())
         self._rouse = anyio.Event()
         self._deaf: Exception | None = None
 
@@ -92,11 +97,13 @@ class Crew:
 
         Raises:
             AgentError: no member has an agent, or one has an agent that cannot be run here; nothing was begun.
+            WorktreeRefused, GitFailed: it works in worktrees, and they cannot be had.
             RunnerAlive: another runner drives this team.
             Exception: what `on_update` raised first; the work went on without it.
         """
         terms = await anyio.to_thread.run_sync(self._terms)
         await anyio.to_thread.run_sync(self._enlist, terms)
+        await anyio.to_thread.run_sync(placing.begin, self._workspace)
         sign_off = await anyio.to_thread.run_sync(self._sign_on)
         limiter = anyio.to_thread.current_default_thread_limiter()
         limiter.total_tokens = max(limiter.total_tokens, 2 * terms.parallel + SPARE_THREADS)
@@ -113,7 +120,7 @@ class Crew:
 
     def _sign_on(self) -> Callable[[str], None]:
         if self._endless:
-            return partial(office.leave, self._workspace, office.join(self._workspace))
+            return partial(office.leave, self._workspace, office.join(self._workspace, shared=self._shared))
         office.sign_on(self._workspace, take_over=self._take_over)
         return partial(office.sign_off, self._workspace)
 
@@ -196,14 +203,19 @@ class Crew:
         ending = (self.stop.reason or "stopped") if self.stop.soft else "time is up" if self._time_is_up() else None
         await self._end_superseded()
         await self._dismiss(group, terms)
+        if not self.stop.hard:  # What was finished is merged, also when nothing new begins.
+            await self._merges.take_up(group)
         if ending is None:
             await self._recover(group)
             await self._renew(terms)
             await self._dispatch(group, terms)
-            idle = not self._busy and not self._rechecking and not self._recovering
-            if idle and not self._endless and await anyio.to_thread.run_sync(self._nothing_left):
+            if not self._occupied and not self._endless and await anyio.to_thread.run_sync(self._nothing_left):
                 ending = "finished"
-        return None if self._busy or self._rechecking or self._recovering else ending
+        return None if self._occupied else ending
+
+    @property
+    def _occupied(self) -> bool:
+        return bool(self._busy or self._rechecking or self._recovering or self._merges.busy)
 
     async def _dispatch(self, group: TaskGroup, terms: Terms) -> None:
         for name, worker in self._workers.items():
@@ -218,6 +230,8 @@ class Crew:
     async def _work_on(self, worker: Worker, task: Task, caller: Caller) -> None:
         try:
             await worker.carry_out(task, caller)
+            with suppress(InterlockError):  # Otherwise it is done when it is merged.
+                await anyio.to_thread.run_sync(placing.put_away, self._workspace, task)
         finally:
             del self._busy[worker.member.name]
             self._rouse.set()
@@ -287,6 +301,7 @@ class Crew:
                         await self._workers[name].cancel()
                     for scope in self._rechecking.values():
                         scope.cancel()
+                    self._merges.cancel()
                 if self.stop.soft:
                     self._rouse.set()
                 await anyio.wait_readable(ours)
@@ -297,9 +312,9 @@ class Crew:
             os.close(theirs)
 
     async def _all_idle(self) -> None:
-        while self._busy or self._rechecking or self._recovering:
+        while self._occupied:
             self._rouse = anyio.Event()
-            if self._busy or self._rechecking or self._recovering:
+            if self._occupied:
                 await self._rouse.wait()
 
     async def _recover(self, group: TaskGroup) -> None:
@@ -340,6 +355,10 @@ class Crew:
             del self._rechecking[task.id]
             self._rouse.set()
 
+    def at(self, task: Task) -> bool:
+        """Whether one of our workers is at that task."""
+        return any(one.id == task.id for one in list(self._busy.values()))
+
     def drives(self, run: Run) -> bool:
         """Whether one of our workers is at that run."""
         return any((task.id, task.run) == (run.task_id, run.number) for task in list(self._busy.values()))
@@ -347,7 +366,8 @@ class Crew:
     def _nothing_left(self) -> bool:
         crew = [worker.member for worker in self._workers.values()]
         with self._workspace.look() as rows:
-            return nothing_left(rows, crew)
+            unattended = bool(self._workspace.settings(rows).get("unattended"))
+            return nothing_left(rows, crew, unattended=unattended)
 
     def _patience(self) -> float:
         now = self._workspace.clock.now()
@@ -370,26 +390,6 @@ class Crew:
                 self._on_update(member, task_id, update)
             except Exception as error:  # boundary: foreign code; `work` raises it in the end
                 self._deaf = error
-
-
-class _CrewEyes(Eyes):
-    """A crew knows of its own runs which of them somebody is at, and may have been told that another machine is gone.
-
-    A run of ours that no worker is at: this process has driven the team before and was stopped, or could not write down
-    how the run ended.
-    """
-
-    def __init__(self, crew: Crew, own: str, take_over: bool) -> None:
-        self.own = own
-        self._crew = crew
-        self._take_over = take_over
-
-    def alive(self, process: str) -> bool | None:
-        found = lives(process)
-        return False if found is None and self._take_over else found
-
-    def gone(self, run: Run) -> bool:
-        return not self._crew.drives(run) if run.runner == self.own else super().gone(run)
 
 
 def _hired_as(member: Member) -> tuple[object, ...]:

@@ -7,7 +7,10 @@
     blocked, awaiting-response, its runner gone ──> close_run: whoever answers finds a task that begins a new run
     review, the runner of the reviewer gone ──> close_run; or silent ──> stale_heartbeat: the review is done again
     review, the process that verified it gone ──> verify
+            its branch waits for its merge, or the process that merged it is gone ──> merge
     a shutdown request past its time ──> expire_request
+    a question open past its time ──> remind, where a scheduler goes on; with nobody awake, take_default, where
+                                      whoever asked does not mind
 
 Everything else waits for something that will come by itself or by a person, and is left alone: a human (`blocked`,
 `awaiting-response`, `review`), a dependency (`backlog`), capacity or its next attempt (`ready`, `not_before`).
@@ -22,12 +25,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from interlock import processes
 from interlock.clock import iso, seconds
 from interlock.ledger import Rows
+from interlock.model.names import SYSTEM
 from interlock.model.task import Run, Task
 from interlock.protocol.session_end import unapplied
-from interlock.runner import lifesigns, recovery
+from interlock.runner import lifesigns, merging, recovery
 from interlock.settings import Settings
+from interlock.tasks import merge
 
 CLAIM_GRACE = 60.0
 """Seconds a joined program's claims are kept after it was found to be gone: it may be about to come back."""
@@ -50,6 +56,16 @@ class Eyes:
     def end(self, run: Run, grace: float) -> bool:
         """End everything that run started here; true when nothing of it is left. May take `grace` seconds and more."""
         return recovery.end_run_programs(run, grace)
+
+    def at(self, task: Task) -> bool:
+        """Whether a worker of this process is at that task."""
+        return False
+
+    def merges(self, process: str) -> bool | None:
+        """Whether the merge of that name is carried out still; null where nobody here can tell."""
+        if process.partition("#")[0] == processes.current().as_text():
+            return process in merging.here
+        return self.alive(process)
 
     def unverified(self, task: Task, run: Run) -> bool:
         """Whether the task's verify was begun by a process that is gone, and nobody else sees to it."""
@@ -92,13 +108,21 @@ class Look:
         self._awake = awake
         self._heartbeat_ttl = float(settings.get("heartbeat_ttl"))
         self._claim_ttl = float(settings.get("claim_ttl"))
+        self._settings = settings
         self._verify_timeout = float(settings.get("verify_timeout"))
+        self._setup_timeout = float(settings.get("setup_timeout"))
 
     def everything(self) -> list[Finding]:
         """All there is to act on, but for `verify`, each run once."""
         found: dict[str, Finding] = {}
         others = []
-        for finding in (*self._runners(), *self._leases(), *self._sessions(), *self._requests()):
+        for finding in (
+            *self._runners(),
+            *self._leases(),
+            *self._sessions(),
+            *self._requests(),
+            *self._questions(),
+        ):
             if finding.run is None:
                 others.append(finding)
             else:
@@ -117,6 +141,32 @@ class Look:
             elif self._overdue(task):
                 found.append(Finding("verify", task.id, "its check was never answered", run, task))
         return found
+
+    def next_merge(self) -> Finding | None:
+        """The merge that is to be taken up now: the first of the queue whose author's program has ended, unless one is
+        under way."""
+        queue = self._rows.tasks.merging()
+        if merge.slot(queue, self.merges) is not None:
+            return None
+        for task in merge.in_order(queue):
+            run = self._rows.runs.get(task.id, task.run)
+            if merge.under_way(task):
+                return Finding("merge", task.id, "the process that merged it is gone", run, task)
+            if not self._held(task):
+                return Finding("merge", task.id, "its branch waits for its merge", run, task)
+        return None
+
+    def merges(self, process: str) -> bool | None:
+        """As `Eyes.merges`; what must have ended by now on a machine we cannot see is gone."""
+        found = self._eyes.merges(process)
+        if found is not None:
+            return found
+        ttl = self._setup_timeout + self._verify_timeout + self._heartbeat_ttl
+        begun = [
+            str((one.merging or {})["at"]) for one in self._rows.tasks.merging() if merge.process_of(one) == process
+        ]
+        late = self._awake >= ttl and all(seconds(at) + ttl <= self._now for at in begun)
+        return False if late else None
 
     def run(self, run: Run) -> Finding | None:
         """What there is to do about that run, as it is in the ledger now."""
@@ -139,6 +189,16 @@ class Look:
             "session_lost", held[0].task_id, reason, session=(member, session),
             evidence={"member": member, "session": session, "process": found[0]},
         )  # fmt: skip
+
+    def _held(self, task: Task) -> bool:
+        """Whether the runner whose program did the work may still be busy with that program."""
+        held = (task.merging or {}).get("held")
+        if held is None:
+            return False
+        if held == self._eyes.own:
+            return self._eyes.at(task)
+        drivers = [self._rows.team.get().runner, *(process for _, process in self._rows.team.living_sessions(SYSTEM))]
+        return held in drivers and self._eyes.alive(str(held)) is not False
 
     def _overdue(self, task: Task) -> bool:
         """Whether a check must have ended by now, and nothing here shows that it goes on: it, or the runner that would
@@ -167,6 +227,22 @@ class Look:
         late = [one for one in self._rows.requests.open() if one["expires_at"] <= iso(self._now)]
         for one in late:
             yield Finding("expire_request", None, f"nobody answered the shutdown request {one['id']} in time")
+
+    def _questions(self) -> Iterator[Finding]:
+        unattended = self._settings.get("unattended")
+        timeout, reminder = self._settings.get("question_timeout"), self._settings.get("question_reminder")
+        for one in self._rows.questions.open():
+            known = {"question": one.id, "asked_at": one.asked_at}
+            if unattended and one.reversible and one.default is not None:
+                if seconds(one.asked_at) + timeout <= self._now:
+                    reason = f"nobody is awake to answer {one.id}; its default is taken"
+                    yield Finding("take_default", one.task_id, reason, evidence=known)
+            elif (
+                self._eyes.own is not None
+                and reminder
+                and seconds(one.reminded_at or one.asked_at) + reminder <= self._now
+            ):
+                yield Finding("remind", one.task_id, f"{one.id} still waits for an answer", evidence=known)
 
     def _each(self, judge: Callable[[Run, Task], Finding | None], runs: list[Run]) -> Iterator[Finding]:
         for run in runs:

@@ -15,6 +15,9 @@ from interlock.workspace import Workspace
 WORKERS = "work:"
 """How the ids of the sessions of `interlock work` begin; they are Interlock's own, no member's."""
 
+SERVER = "serve:"
+"""The same for `interlock up`, whose process works for all teams."""
+
 _here: set[str] = set()
 """The directories of the teams that this very process drives."""
 _lock = threading.Lock()
@@ -83,8 +86,9 @@ def _alive(workspace: Workspace, runner: str) -> RunnerAlive:
     return RunnerAlive(message, runner=runner, elsewhere=elsewhere)
 
 
-def join(workspace: Workspace) -> str:
+def join(workspace: Workspace, *, shared: bool = False) -> str:
     """Become one of the team's workers, which wait for work; any number may be. Answers what `leave` wants to know.
+    `shared`: this process does other things beside.
 
     Raises:
         RunnerAlive: this very process drives the team already.
@@ -96,7 +100,7 @@ def join(workspace: Workspace) -> str:
         _here.add(workspace.directory)
     try:
         with workspace.act(Caller(SYSTEM)) as act:
-            session = f"{WORKERS}{act.clock.new_id()}"
+            session = f"{SERVER if shared else WORKERS}{act.clock.new_id()}"
             act.rows.team.begin_session(SYSTEM, session, act.at, own)
             act.event("runner.started", process=own, endless=True)
             act.topics.add("members")
@@ -111,7 +115,7 @@ def leave(workspace: Workspace, session: str, reason: str) -> None:
     try:
         with workspace.act(Caller(SYSTEM)) as act:
             act.rows.team.end_session(SYSTEM, session, act.at)
-            act.event("runner.stopped", reason=reason)
+            act.event("runner.stopped", reason=reason, endless=True)
             act.topics.add("members")
     finally:
         _leave(workspace)
@@ -121,3 +125,9 @@ def at_work(rows: Rows) -> list[str]:
     """The processes that drive the team here and live: its runner first, then workers."""
     found = [rows.team.get().runner, *(process for _, process in rows.team.living_sessions(SYSTEM))]
     return [process for process in dict.fromkeys(found) if process is not None and lives(process)]
+
+
+def servers(rows: Rows) -> list[str]:
+    """Those of them that do more than work for this team."""
+    found = [(session, process) for session, process in rows.team.living_sessions(SYSTEM) if process is not None]
+    return [process for session, process in found if session.startswith(SERVER) and lives(process)]

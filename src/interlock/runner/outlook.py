@@ -17,7 +17,7 @@ LOST = frozenset({"reclaimed", "cancelled", "deleted", "superseded", "expired"})
 """Outcomes of a run whose task was taken away from it."""
 
 
-def nothing_left(rows: Rows, crew: Sequence[Member]) -> bool:
+def nothing_left(rows: Rows, crew: Sequence[Member], *, unattended: bool = False) -> bool:
     """Whether no task is ready, now or after its delay, that a member of the crew could take, and nobody else with a
     living process is at work, whose result could make one so. A pause ends nothing: whoever made it ends it."""
     here = {member.name for member in rows.team.members() if member.status != "stopped"}
@@ -28,6 +28,12 @@ def nothing_left(rows: Rows, crew: Sequence[Member]) -> bool:
         return False
     if any(reviewer_of(rows, task) in names for task in rows.tasks.select(states=["review"])):
         return False
+    for task in rows.tasks.merging():
+        state = task.merging or {}
+        if any(lives(str(state[who])) for who in ("process", "held") if state.get(who)):
+            return False
+    if any(one.reversible and one.default is not None for one in rows.questions.open()) and unattended:
+        return False  # Its default will be taken.
     return not any(_at_work(rows, run) for run in rows.runs.open())
 
 
@@ -39,7 +45,7 @@ def _at_work(rows: Rows, run: Run) -> bool:
     task = rows.tasks.get(run.task_id)
     if task is None or task.run != run.number:
         return False
-    if task.state == "review" and task.verifying is None:
+    if task.state == "review" and not task.under_way:
         return run.runner is not None and bool(lives(run.runner))  # A review.
     if task.state == "review":
         return task.verifying is not None and bool(lives(str(task.verifying.get("process") or "")))

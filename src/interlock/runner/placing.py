@@ -124,6 +124,23 @@ def seal(workspace: Workspace, task: Task) -> Sealed | None:
     return found.seal(task.worktree, message_of(task))
 
 
+def put_away(workspace: Workspace, task: Task) -> None:
+    """A run of `task` has ended: what its author reported as done is committed, a reviewer's checkout removed.
+
+    Raises:
+        WorktreeRefused, GitFailed: it could not be; nothing is lost.
+    """
+    with workspace.ledger.snapshot() as rows:
+        current = rows.tasks.get(task.id)
+    if current is None or current.worktree is None:
+        return
+    if task.state == "review":
+        found = trees(workspace, look(workspace))
+        found.remove(found.path(task.id, REVIEWING))
+    elif current.state == "review":
+        seal(workspace, current)
+
+
 def message_of(task: Task) -> str:
     """The message of our commits: what was to be done, what the author says of it, and which task it was."""
     said = (task.output or "").strip()
@@ -132,12 +149,18 @@ def message_of(task: Task) -> str:
 
 
 def sweep(workspace: Workspace, found: Trees) -> list[str]:
-    """Remove the worktrees of tasks that are done, and those of merges and reviews that nobody carries out any more;
-    what was removed."""
+    """Remove the worktrees and branches of tasks that are done, and the worktrees of merges and reviews that nobody
+    carries out any more; what was removed."""
     removed = []
     for path in leftovers(workspace):
         found.remove(path)
         removed.append(path)
+    with workspace.ledger.snapshot() as rows:
+        over = [task.worktree or {} for task in rows.tasks.worktrees() if task.state == "done"]
+    there = found.branches() if over else set()
+    for known in over:
+        if known["branch"] in there and known.get("head"):
+            found.forget(str(known["branch"]), str(known["head"]))
     return removed
 
 

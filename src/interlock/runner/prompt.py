@@ -21,6 +21,11 @@ command `interlock` is on your PATH for everything else:
 - `interlock message send --to MEMBER TEXT` to tell a member, `lead` or `human` something"""
 
 
+_WORKTREE = """\
+You work in a git worktree that is yours alone, on the branch `{branch}`. Commit there or not, as you like: when you are
+finished, what is left is committed for you, and Interlock merges your branch into `{integration}`. Do not push, and do
+not work in other checkouts of the repository."""
+
 _REVIEWING = """\
 ## How to answer
 
@@ -50,6 +55,12 @@ def review_prompt(task: Task, mail: list[Message]) -> str:
         ended = "passed" if evidence.get("passed") else "did not pass"
         tail = str(evidence.get("tail") or "").strip() or "(no output)"
         parts.append(f"## Its check\n\n`{evidence.get('command')}` {ended}:\n\n{tail}")
+    if task.worktree:
+        base = str(task.worktree["base"])[:12]
+        parts.append(
+            f"## Its changes\n\nYou are in a checkout of what is to be merged. `git diff {base}` shows what "
+            f"{task.owner} changed, `interlock diff {task.id} --stat` the files."
+        )
     parts.append(_REVIEWING.format(id=task.id, author=task.owner))
     if mail:
         parts.append("## Messages for you\n\n" + "".join(as_xml(message) for message in mail).rstrip("\n"))
@@ -67,6 +78,9 @@ def prompt_for(task: Task, mail: list[Message], conversation: list[Question] | N
             f"When you are finished, Interlock itself runs `{task.verify}` in this directory; the task counts as done "
             "only if that succeeds."
         )
+    if task.worktree:
+        team = str(task.worktree["branch"]).split("/")[1]
+        parts.append(_WORKTREE.format(branch=task.worktree["branch"], integration=f"interlock/{team}"))
     parts.append(_REPORTING.format(id=task.id))
     if conversation:
         parts.append("## What was asked, and the answers\n\n" + "\n\n".join(map(exchange, conversation)))

@@ -28,13 +28,14 @@ from interlock.protocol import dropped
 from interlock.protocol.routing import missing_file
 from interlock.protocol.session_end import apply_within
 from interlock.runner.findings import Eyes, Finding, Look
+from interlock.runner.merging import take_up as merge_up
 from interlock.runner.rechecking import recheck
 from interlock.sessions import Act, Caller
-from interlock.tasks import change, finish, review
+from interlock.tasks import answer, change, finish, review
 from interlock.tasks.transition import end_run
 from interlock.workspace import Workspace
 
-UNCOUNTED = frozenset({"stale_heartbeat"})
+UNCOUNTED = frozenset({"stale_heartbeat", "remind"})
 """Actions that are carried out, but are no dispatching (AOF-61.13)."""
 LAPSED = {"stale_heartbeat": "stale_heartbeat", "expire_lease": "lease_expired"}
 JUMP = 2.0
@@ -44,7 +45,8 @@ JUMP = 2.0
 class Scheduler:
     """One that goes on running: it notices when it slept, or when the clock jumped.
 
-    `interval`: seconds between two looks, at most; `run_verify` runs the verify of a task whose verifier is gone.
+    `interval`: seconds between two looks, at most; `run_verify` runs the verify of a task whose verifier is gone,
+    `run_merge` the next merge (false where somebody else was faster).
     """
 
     def __init__(
@@ -54,11 +56,13 @@ class Scheduler:
         interval: float = math.inf,
         eyes: Eyes | None = None,
         run_verify: Callable[[Task, Run], None] | None = None,
+        run_merge: Callable[[Task], bool] | None = None,
     ) -> None:
         self._workspace = workspace
         self._interval = interval
         self._eyes = eyes or Eyes()
         self._run_verify = run_verify or partial(_run_verify, workspace, self._eyes)
+        self._run_merge = run_merge or partial(_run_merge, workspace, self._eyes)
         self._last: tuple[float, float] | None = None
         self._woke = -math.inf
 
@@ -76,6 +80,7 @@ class Scheduler:
             assert one.task is not None and one.run is not None
             self._run_verify(one.task, one.run)
             done.append(one)
+        done += self._merged()
         executed = self.written_down(done)
         return {"actions": [one.as_dict() for one in done], "actions_executed": executed}
 
@@ -93,6 +98,22 @@ class Scheduler:
         """The verifies that nobody runs any more."""
         with self._workspace.ledger.snapshot() as rows:
             return Look(*self._seen(rows)).verifies()
+
+    def next_merge(self) -> Finding | None:
+        """The merge that is to be taken up now."""
+        with self._workspace.ledger.snapshot() as rows:
+            if not rows.tasks.merging():
+                return None
+            return Look(*self._seen(rows)).next_merge()
+
+    def _merged(self) -> list[Finding]:
+        """Carry out the merges that wait, each once."""
+        done: dict[str, Finding] = {}
+        while (one := self.next_merge()) is not None and one.task is not None and one.task.id not in done:
+            if not self._run_merge(one.task):
+                break
+            done[one.task.id] = one
+        return list(done.values())
 
     def carry_out(self, found: Sequence[Finding]) -> list[Finding]:
         """Act on what was found, as far as it still holds; what was done."""
@@ -170,6 +191,8 @@ class Scheduler:
                 look = Look(*self._seen(act.rows))
                 if finding.type == "expire_request":
                     return finding if shutdown.expire(act) else None
+                if finding.type in ("take_default", "remind"):
+                    return finding if _waited_long(act, finding) else None
                 if finding.session is not None:
                     lost = look.lost_session(*finding.session)
                     if lost is not None:
@@ -190,6 +213,7 @@ class Scheduler:
         with workspace.ledger.snapshot() as rows:
             found = Look(*self._seen(rows)).everything()
             verifies = Look(*self._seen(rows)).verifies()
+            merge = Look(*self._seen(rows)).next_merge()
             unheard = rows.runs.unheard()
         ids = [*dropped.with_heartbeat(workspace.directory, unheard), *(one.task_id for one in found if one.run)]
         lying = {id: dropped.lying(workspace.directory, id) for id in ids if id is not None}
@@ -202,7 +226,7 @@ class Scheduler:
                     raise _Undone
             except _Undone:
                 pass
-        return [*found, *verifies]
+        return [*found, *verifies, *([merge] if merge is not None else [])]
 
 
 def poll(workspace: Workspace, *, dry_run: bool = False) -> dict[str, Any]:
@@ -222,6 +246,21 @@ def take_up(workspace: Workspace, eyes: Eyes | None = None) -> list[str]:
 
 class _Undone(Exception):
     """Rolls a transaction back that was only for looking."""
+
+
+def _waited_long(act: Act, finding: Finding) -> bool:
+    """Remind of the question, or take its default; false where it has been answered meanwhile."""
+    question = act.rows.questions.get(str(finding.evidence["question"]))
+    task = act.rows.tasks.get(str(finding.task_id))
+    if question is None or task is None or question.state != "open":
+        return False
+    if finding.type == "take_default":
+        answer.take_default(act, task, question)
+        return True
+    act.rows.questions.update(question, reminded_at=act.at)
+    act.event("question.reminded", task.id, id=question.id, kind=question.kind, asked_at=question.asked_at)
+    act.topics.add("questions")
+    return True
 
 
 def _recover(act: Act, finding: Finding, gone: bool, missing: str | None) -> None:
@@ -275,3 +314,8 @@ def _lose_session(act: Act, finding: Finding) -> None:
 def _run_verify(workspace: Workspace, eyes: Eyes, task: Task, run: Run) -> None:
     """Run a verify here and now."""
     anyio.run(recheck, workspace, task, run, partial(eyes.gone, run), lambda update: None)
+
+
+def _run_merge(workspace: Workspace, eyes: Eyes, task: Task) -> bool:
+    """Carry a merge out here and now."""
+    return anyio.run(merge_up, workspace, task, eyes.merges, lambda update: None)

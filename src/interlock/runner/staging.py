@@ -121,6 +121,16 @@ def _settings(act: Act, plan: Plan) -> None:
     if team.workdir != plan.workdir:
         act.rows.team.update(team, workdir=plan.workdir, updated_at=act.at)
         act.event("team.updated", workdir=plan.workdir)
+    if plan.isolation is None:
+        return  # The team's own setting stands: work that is half done does not move to another place.
+    wanted: dict[str, Any] = {
+        "isolation": plan.isolation,
+        "worktree_setup": plan.setup,
+        "worktree_copy": "\n".join(plan.copy) or None,
+    }
+    changed = {name: value for name, value in wanted.items() if team.settings.get(name) != value}
+    if changed:
+        teams.configure(act, changed)
 
 
 def _enlist(act: Act, planned: PlanMember) -> None:

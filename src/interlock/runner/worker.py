@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Literal, TypeVar
 
@@ -31,10 +32,10 @@ from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.output import plain
 from interlock.processes import Identity
-from interlock.runner import checking, recovery, settling
+from interlock.runner import checking, placing, recovery, settling
 from interlock.runner.assignment import Assignment, Terms, prepare, with_prompt
 from interlock.runner.hearing import Hearing
-from interlock.runner.lifesigns import lives, new_session, verifier, written
+from interlock.runner.lifesigns import lives, new_session, session_token, verifier, written
 from interlock.runner.prompt import prompt_for
 from interlock.runner.stop import Stop
 from interlock.sessions import Caller, acknowledged
@@ -151,7 +152,8 @@ class Worker:
             self._execution = self._hearing = None
 
     async def _rounds(self, task: Task, caller: Caller) -> None:
-        assignment = await self._in_thread(partial(prepare, self._workspace, self.member, task, caller, self._terms))
+        terms, needed = await self._placed(task, caller), self._executor.variables
+        assignment = await self._in_thread(partial(prepare, self._workspace, self.member, task, caller, terms, needed))
         mark = verifier()
         self._hearing = Hearing(
             self._workspace, task, caller, mark, self._in_thread, partial(self._say, task, "notice")
@@ -172,6 +174,21 @@ class Worker:
                 return
             self._say(current, "notice", f"its check failed, round {current.rounds}")
             result = await self._while_alive(current, caller, partial(self._again, current, assignment))
+
+    async def _placed(self, task: Task, caller: Caller) -> Terms:
+        """What holds for this run: where the task has a worktree of its own, that is where it works."""
+
+        async def place(group: TaskGroup) -> Terms:
+            token = session_token(str(caller.session))
+            directory = await placing.place(self._workspace, task, token, partial(self._checked, task))
+            return replace(self._terms, workdir=directory) if directory is not None else self._terms
+
+        terms = self._terms
+        with anyio.CancelScope() as scope:
+            self._checking = scope
+            terms = await self._while_alive(task, caller, place)
+        self._checking = None
+        return terms  # Where we were stopped, nothing of it is begun.
 
     async def _first(self, task: Task, assignment: Assignment, group: TaskGroup) -> Result:
         assert self._execution is not None
@@ -197,9 +214,9 @@ class Worker:
             await self._execution.cancel()
         return await self._first(task, assignment, group)
 
-    async def _while_alive(self, task: Task, caller: Caller, work: Callable[[TaskGroup], Awaitable[Result]]) -> Result:
+    async def _while_alive(self, task: Task, caller: Caller, work: Callable[[TaskGroup], Awaitable[Value]]) -> Value:
         """`work`, with heartbeats beside it. What it raises is raised as it is, not as a group."""
-        result: Result | None = None
+        result: Value | None = None
         failure: Exception | None = None
         async with anyio.create_task_group() as group:
             group.start_soon(self._heartbeats, task, caller)

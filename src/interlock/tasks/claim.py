@@ -197,6 +197,8 @@ def _lives(process: str) -> bool:
 
 def _begin(act: Act, task: Task, runner: str | None, *, reason: str, soft: bool) -> None:
     number = task.run + 1
+    # One that was kept for the session that asked, until its time was up.
+    end_run(act, task, "superseded", f"claimed by {act.name}")
     move(
         act, task, "in-progress", reason=reason, owner=act.name, session=act.session, run=number, soft=soft,
         claimed_at=act.at, not_before=None, reserved=None, verifying=None,

@@ -62,7 +62,7 @@ def with_tasks(tasks: str) -> str:
 
 def test_a_sound_plan_comes_back_with_every_field() -> None:
     plan = reading.parse(SOUND, "/projects/tool/plans/release.yaml")
-    assert (plan.team, plan.workdir, plan.parallel, plan.isolation) == ("release-check", "/projects/tool", 3, "none")
+    assert (plan.team, plan.workdir, plan.parallel, plan.isolation) == ("release-check", "/projects/tool", 3, None)
     assert plan.path == "/projects/tool/plans/release.yaml"
     assert plan.limits == Limits(turns=10, cost_usd=2.5, time=5400.0)
     assert plan.members["ada"].runs_commands and not plan.members["bob"].runs_commands
@@ -152,7 +152,7 @@ def test_a_fault_in_a_task_is_named_with_its_line(text: str, line: int, part: st
         (f"{'a' * 51}: {{agent: shell}}", "1 to 50"),
         ("ada: {}", "has no agent"),
         ("ada: shell", "must be a mapping"),
-        ("ada: {agent: command}", "which command"),
+        ("ada: {agent: command}", "must say which"),
         ("ada: {agent: {command: ls}}", "{command: [program"),
         ("ada: {agent: {command: []}}", "{command: [program"),
         ("ada: {agent: {command: ['']}}", "is blank"),
@@ -167,15 +167,27 @@ def test_a_fault_in_a_member_is_named_with_its_line(member: str, part: str) -> N
     assert any(line == 3 and part in message for line, message in found), found
 
 
+@pytest.mark.parametrize("path", ["/etc/passwd", "../secret", "a/../../b", ".git/config", "sub/.git/x"])
+def test_a_copied_file_lies_below_the_working_directory(path: str) -> None:
+    line, message = only_fault(f"isolation: worktree\ncopy: [.env, {path}]\n" + with_tasks("  a: {run: ls}"))
+    assert line == 2 and path in message and "below workdir" in message
+
+
+def test_worktrees_bring_a_setup_and_copies() -> None:
+    text = "isolation: worktree\nsetup: npm ci\ncopy: [.env, conf/local.ini]\n" + with_tasks("  a: {run: ls}")
+    plan = reading.parse(text, "plan.yaml")
+    assert (plan.isolation, plan.setup, plan.copy) == ("worktree", "npm ci", (".env", "conf/local.ini"))
+
+
 @pytest.mark.parametrize(
     ("head", "part"),
     [
         ("team: My Team", "alphanumeric"),
         ("parallel: 0", "at least 1"),
         ("parallel: many", "a whole number"),
-        ("isolation: worktree", "not in this version"),
         ("isolation: container", "one of: none, worktree"),
-        ("setup: make", "not in this version"),
+        ("setup: make", "Add `isolation: worktree`"),
+        ("copy: [.env]", "Add `isolation: worktree`"),
         ("limits: {cost: 3}", "cost_usd"),
         ("limits: 3", "must be a mapping"),
         ("concurrency: 3", 'Did you mean "parallel"?'),

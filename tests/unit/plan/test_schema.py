@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from ruamel.yaml import YAML
 
 from interlock.app import connect
-from interlock.errors import AgentError
 from interlock.plan import reading
 from interlock.plan.schema import json_schema
 from interlock.runner.staging import check_limits
@@ -97,12 +96,16 @@ tasks:
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.name)
-def test_every_plan_that_we_ship_can_be_staged_or_waits_only_for_agents_of_a_later_version(
-    path: Path, tmp_path: Path
+def test_every_plan_that_we_ship_can_be_staged_where_its_agents_are_installed(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name in ("claude-agent-acp", "codex-acp"):
+        program = tmp_path / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
     home = connect(str(tmp_path / "home"))
-    only = pytest.raises(AgentError, match="this version cannot run yet") if path.stem == "feature" else nullcontext()
-    with only:
-        home.stage(str(path), dry_run=True)
+    home.stage(str(path), dry_run=True)
     home.close()
     check_limits(reading.load(str(path)))

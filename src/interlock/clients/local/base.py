@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from interlock.sessions import Act
 
 
-PROCESSLESS = ("cli", "http", "page")
+PROCESSLESS = ("cli", "http", "mcp-http", "page")
 """Faces whose process is not the one that acts."""
 
 
@@ -59,6 +59,10 @@ class LocalBase:
         """Run the task's verify, if this call (`mark`) is the one that has to; see `LocalTasks`."""
         raise NotImplementedError
 
+    def merge_now(self, task: Task) -> Task:
+        """Merge the task's branch, if it waits for that and no runner is there to do it; see `LocalTasks`."""
+        raise NotImplementedError
+
     @contextmanager
     def _act(self, by: str | None = None, *, acknowledge: bool = False) -> Iterator[Act]:
         with self._workspace.act(self._as(by), acknowledge=acknowledge) as act:
@@ -80,7 +84,7 @@ def calling(name: str, session: str | None, run: int | None, face: str, person: 
         from interlock import processes
 
         process = processes.current().as_text()
-    return Caller(name, session, run, face, process, person)
+    return Caller(name, session, run, face, process, person=person)
 
 
 def plain(metadata: Any) -> Any:

@@ -13,7 +13,7 @@ from interlock.runner import office, recovery, scheduler
 from interlock.runner.lifesigns import lives
 from interlock.sessions import Caller, unknown_member
 from interlock.tasks import finish, review
-from interlock.teams import set_aside
+from interlock.teams import pause, set_aside
 from interlock.workspace import Workspace
 
 PATIENCE = 10.0
@@ -46,10 +46,18 @@ def ask_running(workspace: Workspace) -> list[str]:
 
 
 def stop_runner(workspace: Workspace, *, now: bool) -> dict[str, Any]:
-    """Ask the team's runner to finish what runs and stop, or, with `now`, end it and everything it started."""
+    """Ask the team's runner to finish what runs and stop, or, with `now`, end it and everything it started.
+
+    A server works for other teams, too: for it the team is paused instead, and `now` ends what it started.
+    """
     with workspace.look() as rows:
-        runner, drivers = rows.team.get().runner, office.at_work(rows)
+        runner, servers = rows.team.get().runner, office.servers(rows)
+        drivers = [process for process in office.at_work(rows) if process not in servers]
     answer: dict[str, Any] = {"team": workspace.name, "asked": [], "ended": [], "gone": True}
+    if servers:
+        with workspace.act(Caller()) as act:
+            pause(act, reason="stopped by hand")
+        answer["ended" if now else "asked"].append("server")
     for driver in drivers:
         _signal(driver, signal.SIGTERM if now else signal.SIGINT)
         answer["ended" if now else "asked"].append("runner" if driver == runner else "worker")
@@ -60,7 +68,7 @@ def stop_runner(workspace: Workspace, *, now: bool) -> dict[str, Any]:
     if now:
         scheduler.take_up(workspace)
         answer["ended"] += _end_runs(workspace, None)
-    answer["gone"] = not running_members(workspace) if now else not drivers
+    answer["gone"] = not running_members(workspace) if now else not drivers and not servers
     return answer
 
 

@@ -68,7 +68,8 @@ class LocalFrontDoor:
         team = self._team(project)
         session = default_session(project) if session_id is None else session_id
         if by is not None:
-            team = team.acting(by, face=face)
+            # Whoever comes in over HTTP to chat is a person, perhaps for the first time.
+            team = team.acting(by, face=face, person=face in ("http", "page"))
         with self._deciding(session, project), team.acts() as act:
             task = receive(act, project, content, session, task_type)
         return {

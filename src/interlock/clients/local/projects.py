@@ -1,50 +1,59 @@
-"""The front-door verbs of a home, which load what they need when they are called: hooks open a home at every turn."""
+"""Which projects' programs joined a team of this home: one small file each, so that nobody has to wait for another."""
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+import hashlib
+import os
 
-    from interlock.clients.local.frontdoor import LocalFrontDoor
-    from interlock.clients.local.team import LocalTeam
-    from interlock.model.task import Task
+from interlock.errors import StorageError
+
+DIRECTORY = "joined"
 
 
-class LocalProjects:
-    """A part of `LocalHome`."""
+def listed(home: str) -> list[str]:
+    """The directories, sorted.
 
-    @property
-    def _front_door(self) -> LocalFrontDoor:
-        from interlock.clients.local.frontdoor import LocalFrontDoor
+    Raises:
+        StorageError: they cannot be read.
+    """
+    where = os.path.join(home, DIRECTORY)
+    found = []
+    try:
+        for name in os.listdir(where) if os.path.isdir(where) else ():
+            with open(os.path.join(where, name), encoding="utf-8", errors="surrogateescape") as file:
+                found.append(file.read())
+    except OSError as error:
+        raise StorageError(f"{where} cannot be read: {error}.", path=where) from error
+    return sorted(found)
 
-        return LocalFrontDoor(self)  # type: ignore[arg-type]
 
-    def projects(self) -> list[dict[str, Any]]:
-        return self._front_door.projects()
+def note(home: str, project: str) -> None:
+    """Add a directory.
 
-    def create_project(self, id: str, workdir: str | None = None) -> dict[str, Any]:
-        return self._front_door.create_project(id, workdir)
+    Raises:
+        StorageError: it cannot be written.
+    """
+    try:
+        os.makedirs(os.path.join(home, DIRECTORY), mode=0o700, exist_ok=True)
+        with open(_path(home, project), "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(project)
+    except OSError as error:
+        raise StorageError(f"{home} cannot be written: {error}.", path=home) from error
 
-    def chat(
-        self,
-        project: str,
-        content: str,
-        *,
-        session_id: str | None = None,
-        task_type: str | None = None,
-        by: str | None = None,
-        face: str = "python",
-    ) -> dict[str, Any]:
-        return self._front_door.chat(project, content, session_id=session_id, task_type=task_type, by=by, face=face)
 
-    def task_groups(
-        self, project: str | None = None, *, offset: int = 0, limit: int = 50
-    ) -> tuple[list[dict[str, Any]], int]:
-        return self._front_door.task_groups(project, offset, limit)
+def forget(home: str, project: str) -> None:
+    """Take a directory out, if it is there.
 
-    def group_tasks(self, group: str, *, project: str | None = None) -> list[Task]:
-        return self._front_door.group_tasks(group, project)
+    Raises:
+        StorageError: it cannot be removed.
+    """
+    try:
+        os.unlink(_path(home, project))
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise StorageError(f"{home} cannot be written: {error}.", path=home) from error
 
-    def locate(self, task: str, *, project: str | None = None) -> LocalTeam:
-        return self._front_door.locate(task, project)
+
+def _path(home: str, project: str) -> str:
+    return os.path.join(home, DIRECTORY, hashlib.sha256(os.fsencode(project)).hexdigest()[:32])

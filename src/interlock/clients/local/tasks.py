@@ -122,7 +122,7 @@ class LocalTasks(LocalBase):
     def approve(self, task: str, *, summary: str | None = None, by: str | None = None) -> Task:
         from interlock.tasks import finish
 
-        return self._on(task, by, lambda act, found: finish.approve(act, found, summary))
+        return self.merge_now(self._on(task, by, lambda act, found: finish.approve(act, found, summary)))
 
     def reject(self, task: str, *, reason: str, by: str | None = None) -> Task:
         from interlock.tasks import finish
@@ -214,7 +214,7 @@ class LocalTasks(LocalBase):
         from interlock.tasks import finish
 
         if task.state != "review" or task.verifying is None or task.verifying["process"] != token:
-            return task
+            return self.merge_now(task)
         import anyio
 
         from interlock.runner.checking import examine
@@ -224,7 +224,15 @@ class LocalTasks(LocalBase):
             found = find(act.rows, task.id)
             finish.verified(act, found, evidence.as_dict(), run=task.run, verifier=token)
             whole(act, found)
-        return warned(act, found)
+        return self.merge_now(warned(act, found))
+
+    def merge_now(self, task: Task) -> Task:
+        """Merge the task's branch, if it waits for that and no runner is there to do it."""
+        if task.merging is None:
+            return task
+        from interlock.clients.local.copies import merge_now
+
+        return self.task(task.id) if merge_now(self._workspace) else task
 
 
 def verifier_is_gone(task: Task) -> bool:

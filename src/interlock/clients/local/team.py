@@ -7,6 +7,7 @@ from interlock.clients.local.mail import LocalMailing
 from interlock.clients.local.tasks import LocalTasks
 from interlock.clients.local.views import LocalViews
 from interlock.clients.local.workflow_queue import LocalWorkflowQueue
+from interlock.clients.local.workflow_runs import LocalWorkflowRuns
 from interlock.processes import inside_run
 
 TYPE_CHECKING = False
@@ -20,12 +21,13 @@ if TYPE_CHECKING:
     from interlock.model.question import Question
     from interlock.model.task import Task
     from interlock.model.team import Member
+    from interlock.notifier import Waiter
     from interlock.sessions import Act
 
 FOLLOW_AT_ONCE = 1000
 
 
-class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue):
+class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalWorkflowRuns):
     """See `client.Team`."""
 
     def looks(self) -> AbstractContextManager[Rows]:
@@ -153,7 +155,7 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue):
             at_hand = face == "page" or (face in ("cli", "python") and not inside_run())
             answer.reply(act, found, text, question, at_hand=at_hand)
             whole(act, found)
-        return warned(act, found)
+        return self.merge_now(warned(act, found))
 
     def ask(
         self,
@@ -188,11 +190,18 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue):
             found = rows.events.since(since, limit)
             return found, found[-1].seq if found else max(since, 0)
 
-    def follow(self, since: int = 0) -> Iterator[Event]:
+    def head(self) -> int:
+        with self._workspace.ledger.snapshot() as rows:
+            return rows.events.head()
+
+    def waiter(self) -> Waiter:
         workspace = self._workspace
-        with workspace.notifier.waiter(workspace.name, [], workspace.ledger.watch()) as waiter:
+        return workspace.notifier.waiter(workspace.name, [], workspace.ledger.watch())
+
+    def follow(self, since: int = 0) -> Iterator[Event]:
+        with self.waiter() as waiter:
             while True:
-                with workspace.ledger.snapshot() as rows:
+                with self._workspace.ledger.snapshot() as rows:
                     found = rows.events.since(since, FOLLOW_AT_ONCE)
                 for event in found:
                     since = event.seq
@@ -218,6 +227,26 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue):
         from interlock.clock import iso
 
         return iso(self._workspace.clock.now())
+
+    def diff(self, task: str, *, stat: bool = False, color: bool = False) -> dict[str, Any]:
+        from interlock.clients.local import copies
+
+        return copies.diff(self._workspace, task, stat=stat, color=color)
+
+    def merge(
+        self,
+        tasks: Sequence[str] = (),
+        *,
+        everything: bool = False,
+        into: str | None = None,
+        dry_run: bool = False,
+        by: str | None = None,
+    ) -> dict[str, Any]:
+        from interlock.clients.local import copies
+
+        return copies.merge(
+            self._workspace, self._as(by), list(tasks), everything=everything, into=into, dry_run=dry_run
+        )
 
     def doctor(self, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
         from interlock.doctor import examine

@@ -10,7 +10,8 @@ from interlock.model.question import Question
 
 _QUESTION = (
     'id, task_id, kind, text, options, "default", context, asked_at, asked_by, held, state, '
-    "answer, answered_by, answered_at, key, reversible, session, run, data, answered_face, answered_session"
+    "answer, answered_by, answered_at, key, reversible, session, run, data, answered_face, answered_session, "
+    "reminded_at"
 )
 _REQUEST = "id, subject, asked_by, asked, answers, reason, state, at, expires_at"
 

@@ -32,9 +32,9 @@ class SqliteRows:
     requests: RequestRows
     events: EventRows
     handoffs: HandoffRows
+    groups: GroupRows
     workflows: WorkflowRows
     queue: QueueRows
-    groups: GroupRows
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection

@@ -121,6 +121,8 @@ class Board:
         if task.state == "in-progress":
             return self._words.get(task.id, "")
         if task.state == "review":
+            if task.merging is not None:
+                return self._words.get(task.id, "") if task.merging["stage"] == "merging" else "waits for its merge"
             return f"checking: {task.verify}" if task.verifying else f"waits for review by {task.review or 'human'}"
         if task.state == "backlog":
             return f"waits for {', '.join(self._keys.get(id, id) for id in task.blocked_by)}"

@@ -32,10 +32,6 @@ def instead(path: str) -> str:
 
 
 INSTEAD = {
-    "up": "`interlock run PLAN.yaml` runs a plan in the foreground, `interlock mcp` serves one member.",
-    "open": "`interlock status` shows what a page would.",
     "agents": "`interlock member spawn NAME --agent A` names the agent of a member.",
-    "join": "Let the agent's hook call `interlock inject --as MEMBER`, and its MCP entry `interlock mcp --as MEMBER`.",
-    "token": "Local commands need no token.",
     "plan": "Write the plan by hand: `interlock init` makes a first one, `interlock plan --schema` shows every key.",
 }

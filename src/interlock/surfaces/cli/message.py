@@ -1,4 +1,4 @@
-"""`interlock message …`, and the click side of `interlock inject`.
+"""`interlock message …`, and the click side of `interlock inject` and `interlock hook`.
 
 Mail is printed and flushed inside the `with` block that hands it over: a reader that is gone gives it back.
 """
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from interlock.errors import InterlockError
+from interlock.joining.events import HOOKS
 from interlock.model.message import TYPES, Message
 from interlock.model.names import HUMAN
 from interlock.surfaces.cli import words
@@ -113,6 +114,22 @@ def inject(call: Call, session: str | None, urgent: bool) -> None:
         )  # fmt: skip
     except InterlockError as error:
         fail_open(error)
+
+
+@verb("hook", example="interlock hook claude --team alpha-squad --name ada < event.json")
+@click.argument("program", type=click.Choice(list(HOOKS)))
+@click.option("--name", metavar="M", help="What a new window is called by [default: the program].")
+def hook(call: Call, program: str, name: str | None) -> None:
+    """What the hooks of a program that joined call: its event is read from stdin, the answer printed in its own form.
+
+    All mail comes when a session begins and with each prompt, urgent mail also after a tool; a stop is answered once a
+    turn with the mail that is unread and the tasks without a report. Where there is nothing to say, no team, no way to
+    read it within a second, or where a runner drives the program, nothing is printed and the exit code is 0.
+    """
+    from interlock.surfaces.cli import hook as light
+
+    options = {"--home": call.asked_home, "--team": call.asked_team, "--name": name}
+    light.run([program, *(word for key, value in options.items() if value for word in (key, value))])
 
 
 def _hand_over(call: Call, mail: Mail, none: str) -> None:

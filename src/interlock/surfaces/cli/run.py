@@ -33,7 +33,7 @@ LEFT = "no longer watching"
 
 @verb("run", example="interlock run plan.yaml\ninterlock run plan.yaml --unattended --until 07:00")
 @click.argument("plan", metavar="PLAN.yaml")
-@click.option("--unattended", is_flag=True, help="Ask nothing; what needs a person waits for one.")
+@click.option("--unattended", is_flag=True, help="Nobody is awake: what needs a person waits for one.")
 @click.option("--until", metavar="HH:MM", help="Start nothing new from then on (local time).")
 @click.option("--dry-run", is_flag=True, help="Show what would be created and changed; change nothing.")
 @click.option("--redo", metavar="KEY", multiple=True, help="Do this finished task again; may be repeated.")
@@ -72,14 +72,34 @@ def run(
     if attended and staged.changes.to_ask and not click.confirm("Go on and leave those as they are?", default=True):
         return 1
     team = call.home.team(staged.team)
+    if team.setting("unattended")[0] != unattended:
+        team.configure({"unattended": True if unattended else None})
     limit = staged.time_limit
     if limit is not None:
         ends = min(time.time() + limit, ends or float("inf"))
-    while True:
-        reason = drive(call, team, parallel=parallel or staged.parallel, until=ends, take_over=take_over)
-        if reason != "finished" or not attended or not _answer_questions(call, team):
-            break
+    with _told(call, team.name):
+        while True:
+            reason = drive(call, team, parallel=parallel or staged.parallel, until=ends, take_over=take_over)
+            if reason != "finished" or not attended or not answer_questions(call, team):
+                break
     return finish(call, team, reason)
+
+
+@contextmanager
+def _told(call: Call, team: str) -> Iterator[None]:
+    """People who look elsewhere are told what needs them."""
+    from interlock.serve.place import find
+
+    def link() -> str | None:
+        place = find(call.home.path)
+        return None if place is None else place.url
+
+    notices = call.home.notices(team, link=link)
+    notices.start()
+    try:
+        yield
+    finally:
+        notices.stop(last=True)
 
 
 def drive(
@@ -184,7 +204,7 @@ def _watch(call: Call, team: Team) -> str:
     return LEFT
 
 
-def _answer_questions(call: Call, team: Team) -> bool:
+def answer_questions(call: Call, team: Team) -> bool:
     """Offer the open questions; whether any was answered, so that the run can go on."""
     answered = False
     for question in team.questions():

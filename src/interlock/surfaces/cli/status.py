@@ -58,6 +58,10 @@ def shown(found: dict[str, Any]) -> list[str]:
             mark = f"  {words.priority(task['priority'])}" if task["priority"] != "normal" else ""
             whom = f"  {words.faint('for ' + words.clean(task['assignee']))}" if task["assignee"] else ""
             lines.append(f"  {task['task_id']}  {words.clean(task['subject'])}{mark}{whom}")
+    if found.get("kept"):
+        lines += ["", words.strong("Kept worktrees")]
+        for task in found["kept"]:
+            lines.append(f"  {task['task_id']}  {words.state(task['state'])}  {words.clean(task['path'])}")
     if found.get("retry_at"):
         lines += ["", words.faint(f"the next retry begins {words.ago(found['retry_at'])}")]
     if len(lines) == first:

@@ -27,22 +27,29 @@ def stop(call: Call, now: bool, member: str | None) -> int:
 @verb("down", example="interlock down")
 def down(call: Call) -> int:
     """End everything that runs in this home, and check that it is gone."""
+    from interlock.serve import place
+
+    server = place.end(call.home.path)
     stopped = [call.home.stop(name, now=True) for name in call.home.teams()]
-    call.answer({"teams": stopped}, [line for found in stopped for line in _lines(found)] or ["Nothing runs here."])
+    lines = [] if server is None else [f"Ended the server at {server}."]
+    lines += [line for found in stopped for line in _lines(found)]
+    call.answer({"server": server, "teams": stopped}, lines or ["Nothing runs here."])
     return 0 if all(found["gone"] for found in stopped) else 1
 
 
 def _lines(found: dict[str, Any], member: str | None = None) -> list[str]:
     team, asked, ended = found["team"], found["asked"], found["ended"]
     if asked:
-        return [_asked(team, member)]
+        return [_asked(team, member, asked)]
     lines = [f"{team}: ended {', '.join(ended)}."] if ended else []
     if not found["gone"]:
         lines.append(f"{team}: not everything is gone yet; `interlock status --team {team}` shows what runs.")
     return lines or [f"{team}: nothing runs." if member is None else f"{team}: {member} runs nothing."]
 
 
-def _asked(team: str, member: str | None) -> str:
+def _asked(team: str, member: str | None, asked: list[str]) -> str:
+    if member is None and asked == ["server"]:
+        return f"{team}: paused; the server finishes what runs. `interlock resume --team {team}` goes on."
     if member is None:
         return (
             f"{team}: the runner finishes what runs and begins nothing new. "

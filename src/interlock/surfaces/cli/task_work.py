@@ -95,6 +95,8 @@ def completed(call: Call, task: Task) -> int:
         call.say(line(task, "is being verified by another process"))
     elif task.merging is not None:
         call.say(line(task, "waits for its merge by the team's runner"))
+    elif task.state == "review" and task.question is not None and task.question["kind"] == "merge":
+        call.say(line(task, "could not be merged: `interlock question list` says why"))
     elif task.state == "review":
         reviewer = task.review if task.review not in (None, "none") else "a human"
         call.say(line(task, f"is in {words.state('review')} by {reviewer}"))

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from interlock import __version__
 from interlock.surfaces.cli.command import LATER, Branch
+from interlock.version import __version__
 
 TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Everyday": (
@@ -15,21 +15,27 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("init", "init:init", "find agents, git and the tests; write interlock.toml and a plan"),
         ("plan", "plan:plan", 'a plan for "GOAL" by an agent (not yet); --schema: its keys'),
         ("run", "run:run", "run a plan with a team of agents: live board, report"),
-        ("up", LATER, "scheduler, workers, HTTP API, web page, MCP over HTTP (not yet)"),
-        ("open", LATER, "a fresh link to the web page (not yet)"),
+        ("up", "up:up", "scheduler, workers, HTTP API, web page, MCP over HTTP"),
+        ("open", "up:open_", "a fresh link to the web page"),
         ("status", "status:status", "what needs me, what is running, what is next"),
         ("report", "report:report", "what is done with its evidence, what failed and why"),
         ("logs", "logs:logs", "the output of a task's or member's run"),
         ("question list", "question:list_", "what waits for a human"),
         ("question reply", "question:reply", "answer a question about a task"),
         ("question ask", "question:ask", "ask a human about a task"),
-        ("merge", LATER, "merge the work of finished tasks (not yet)"),
-        ("diff", LATER, "show what a task changed (not yet)"),
+        ("merge", "copies:merge", "merge finished work into a branch of yours"),
+        ("diff", "copies:diff", "what a task changed"),
         ("pause", "pause:pause", "start nothing new, in the team or of one member"),
         ("resume", "pause:resume", "go on after a pause, or after a member was stopped"),
         ("stop", "stop:stop", "stop a team's runner, or one member"),
         ("down", "stop:down", "stop everything that runs in this home"),
-        ("workflow", LATER, "run a workflow of many steps (not yet)"),
+        ("workflow list", "workflow:list_", "the workflows that are installed here"),
+        ("workflow show", "workflow:show", "the steps of a workflow and what it needs"),
+        ("workflow run", "workflow_run:run", "take an agent through a workflow of many steps"),
+        ("workflow status", "workflow:status", "how far a run is, and why it did what it did"),
+        ("workflow resume", "workflow:resume", "go on with an interrupted or failed run"),
+        ("workflow cancel", "workflow:cancel", "call a run off"),
+        ("workflow queue", "workflow_queue:queue", "workflows that wait for their turn"),
         ("doctor", "doctor:doctor", "check ledger, files and mirror; mend what can be mended"),
         ("config list", "config:list_", "every setting, its value and where it comes from"),
         ("config get", "config:get", "one setting"),
@@ -73,8 +79,9 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("shutdown reject", "shutdown:reject", "refuse a shutdown"),
     ),
     "Plumbing": (
-        ("join", LATER, "give this project's agent our hooks and MCP entry (not yet)"),
-        ("leave", LATER, "take them back out (not yet)"),
+        ("join", "join:join", "let the agent program of this directory take part in a team"),
+        ("leave", "join:leave", "take its hooks and MCP entry out again"),
+        ("hook", "message:hook", "what an agent program's hooks call, once it has joined"),
         ("inject", "message:inject", "my new messages as XML, marked delivered (for hooks)"),
         ("mcp", "mcp:mcp", "MCP over stdio for one member"),
         ("work", "work:work", "workers only: wait for tasks and do them"),
@@ -83,7 +90,9 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("session-end", "protocol:session_end", "apply the results of my tasks in progress"),
         ("scheduler poll", "scheduler:poll", "take up what nobody works on any more, once"),
         ("events", "events:events", "the team's history, and what is being added to it"),
-        ("token", LATER, "tokens for members and people (not yet)"),
+        ("token create", "token:create", "a token for a member or a person, for HTTP"),
+        ("token list", "token:list_", "whose tokens there are, and what they allow"),
+        ("token revoke", "token:revoke", "take a token back"),
         ("analyze menu", "analyze:menu", "the menu that a text ends in"),
         ("analyze validation", "analyze_workflow:validation", "by what a workflow says that it has succeeded"),
         ("analyze preflight", "analyze_workflow:preflight", "what a workflow needs, and what of it is missing"),
@@ -100,6 +109,10 @@ BRANCHES: dict[str, tuple[str, str]] = {
     "question": (
         "list, reply: what waits for a human",
         "What waits for a human: reviews, and whatever an agent cannot decide.",
+    ),
+    "workflow": (
+        "list, show, run, status, resume, cancel, queue: workflows of many steps",
+        "Workflows of many steps, run by agents that are watched and answered. What cannot be decided is asked.",
     ),
     "config": (
         "list, get, set: the settings",
@@ -127,6 +140,10 @@ BRANCHES: dict[str, tuple[str, str]] = {
         "what the workflow engine sees in a text or project",
         "What the workflow engine sees in a text or project. The result is always one JSON document on stdout; it may "
         "be an `error`, and the exit code is 0 all the same. Nothing is changed.",
+    ),
+    "token": (
+        "create, list, revoke: who may come in over HTTP",
+        "Who may come in over HTTP. The home's own token is in its file `token`, readable by you only, and may do all.",
     ),
     "protocol": ("send, schema: AOF/1", "AOF/1, the messages in which agents report, hand over and answer."),
     "shutdown": (

@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import Match, Route
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from interlock import errors
@@ -40,8 +40,14 @@ MESSAGE_REFUSED: Mapping[str, int] = {"unauthorized_agent": 403, "task_not_found
 """Statuses of refused AOF/1 messages, whose code is the reason; the others are conflicts."""
 
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Interlock: {title}</title>
-<meta name="viewport" content="width=device-width"><h1>{title}</h1><p>{message}</p></html>"""
-"""What a browser shows where there is no page."""
+<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/static/tokens.css">
+<link rel="stylesheet" href="/static/parts.css"><main class="told"><h1>{title}</h1><p>{message}</p></main></html>"""
+"""What a browser shows where there is no page. Its looks are for those who are in; it reads well without."""
+
+AGAIN = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Interlock</title>
+<meta http-equiv="refresh" content="0"><p>One moment …</p></html>"""
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 log = logging.getLogger("interlock.http")
 
@@ -64,6 +70,9 @@ def refusal(error: InterlockError, scope: Scope) -> Response:
     if status == 405:
         headers["allow"] = ", ".join(error.details.get("allowed", ()))
     if _is_browser(scope):
+        if status == 401 and _came_from_elsewhere(scope):
+            # A browser keeps our cookie to itself when another site, or a file, led here. From here it is sent.
+            return HTMLResponse(AGAIN, status)
         return HTMLResponse(_page(error), status, headers)
     return answer(error.as_dict(), status, headers)
 
@@ -153,17 +162,19 @@ def _http(error: HTTPException, request: Request) -> InterlockError:
 
 def _methods(request: Request) -> list[str]:
     """What the address of a request knows; Starlette names the methods of the first route only."""
-    found: set[str] = set()
-    for route in request.app.routes:
-        if isinstance(route, Route) and route.matches({**request.scope, "method": ""})[0] is not Match.NONE:
-            found |= route.methods or set()
-    return sorted(found)
+    asked = [{**request.scope, "method": method} for method in METHODS]
+    routes = request.app.routes
+    return [scope["method"] for scope in asked if any(route.matches(scope)[0] is Match.FULL for route in routes)]
 
 
 def _is_browser(scope: Scope) -> bool:
     if scope["path"].startswith(("/api", "/mcp", "/metrics", "/openapi", "/healthz", "/readyz")):
         return False
     return any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
+
+
+def _came_from_elsewhere(scope: Scope) -> bool:
+    return scope["method"] == "GET" and (b"sec-fetch-site", b"cross-site") in scope["headers"]
 
 
 def _page(error: InterlockError) -> str:

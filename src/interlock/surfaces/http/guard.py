@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Collection
 
 import anyio
@@ -39,10 +40,14 @@ SECURITY_HEADERS: dict[str, str] = {
 
 
 class Guard:
-    """ASGI middleware, the outermost. `hosts`: further names, without port, that this server may be called by."""
+    """ASGI middleware, the outermost. `hosts`: further names, without port, that this server may be called by;
+    `any_address`: and by any IP address, which no foreign name can be made to look like."""
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str] = (), limit: int = BODY_BYTES) -> None:
+    def __init__(
+        self, app: ASGIApp, hosts: Collection[str] = (), any_address: bool = False, limit: int = BODY_BYTES
+    ) -> None:
         self._app = app
+        self._any_address = any_address
         self._hosts = frozenset(name.lower() for name in (*LOOPBACK, *hosts))
         self._limit = limit
 
@@ -70,7 +75,7 @@ class Guard:
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
         name = _without_port(hosts[0]) if len(hosts) == 1 else ""
-        if name not in self._hosts:
+        if name not in self._hosts and not (self._any_address and _is_address(name)):
             return Forbidden(
                 f"This server is not called {name[:100]!r}. Use 127.0.0.1 or localhost, or add the name to the setting "
                 "http_hosts."
@@ -127,3 +132,11 @@ def _too_large(limit: int) -> InterlockError:
 def _without_port(host: str) -> str:
     name, colon, port = host.lower().rpartition(":")
     return name if colon and port.isdecimal() else host.lower()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True

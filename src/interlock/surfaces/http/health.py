@@ -21,7 +21,7 @@ async def healthz() -> Response:
 @router.get("/readyz", responses={200: {"model": documents.Health}, 503: {"model": documents.Health}})
 def readyz(request: Request) -> Response:
     """The home can be read, and the server is not about to end."""
-    if request.app.state.ending():
+    if request.app.state.closing.begun:
         return answer({"status": "ending"}, 503)
     try:
         request.app.state.home.teams()

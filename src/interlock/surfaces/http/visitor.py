@@ -42,6 +42,16 @@ class Visitor:
         if self.principal.team not in (None, team):
             raise TeamNotFound(f"Team {team!r} not found: your token holds in {self.principal.team}.", team=team)
 
+    def project(self, asked: str | None) -> str | None:
+        """The project to look in: the one asked for; for a member, none but its own team.
+
+        Raises:
+            TeamNotFound: see `check`.
+        """
+        if asked is not None:
+            self.check(asked)
+        return asked or self.principal.team
+
     def team(self, name: str) -> Team:
         """The team of that name, acting as the caller.
 

@@ -18,8 +18,12 @@ class Connection:
     settled = True
     """Whether it is known who the member is; that of a program that joined shows with its first call."""
 
-    def __init__(self, home: Home, team: str, member: str, session: str | None) -> None:
+    def __init__(
+        self, home: Home, team: str, member: str, session: str | None, *, face: str = FACE, person: bool = False
+    ) -> None:
         self.home = home
+        self._face = face
+        self._person = person
         self.team_name = team
         self.member = member
         self._given = session is not None
@@ -46,6 +50,20 @@ class Connection:
             if member not in (LEAD, HUMAN):
                 raise
             made.leads = True
+        return made
+
+    @classmethod
+    def share(
+        cls, home: Home, team: str, member: str, session: str, *, given: bool, face: str, person: bool
+    ) -> Connection:
+        """A connection to a home that others use, too. `given`: the session is not the connection's own.
+
+        Raises:
+            TeamNotFound, MemberNotFound: no such team, or nobody of that name.
+        """
+        made = cls(home, team, member, session, face=face, person=person)
+        made._given = given
+        made._bind(home.team(team))
         return made
 
     @property
@@ -89,11 +107,15 @@ class Connection:
 
     def close(self) -> None:
         """End the session, if it was this connection's own, and give files back."""
+        self.end()
+        self.home.close()
+
+    def end(self) -> None:
+        """End the session, if it was this connection's own."""
         # A session that never acted is unknown to the ledger, and ending it would begin it; one that was given belongs
         # to a runner or an agent program, which goes on.
         if self._team is not None and self.acted and not self._given:
             self._team.end_session()
-        self.home.close()
 
     def _bind(self, team: Team) -> None:
         for member in team.members():
@@ -102,7 +124,7 @@ class Connection:
                 break
         else:
             # Not a member: a person, who may do what the lead may. `human` is made when first needed.
-            if self.member != HUMAN:
+            if self.member != HUMAN and not self._person:
                 team.history(member=self.member, limit=1)
             self.leads = True
-        self._team = team.acting(self.member, session=self.session, face=FACE)
+        self._team = team.acting(self.member, session=self.session, face=self._face, person=self._person)

@@ -78,12 +78,12 @@ class Handovers:
         if ended is not None:
             ended.end(written)
 
-    def end_all(self) -> None:
-        """The connection is closed: what was not written by now never will be."""
+    def end_all(self, written: bool = False) -> None:
+        """The connection is closed: what was not written by now never will be. Or it was all written."""
         with self._lock:
             requests = list(self._open)
         for request in requests:
-            self.end(request, False)
+            self.end(request, written)
 
     def settle(self) -> None:
         """Wait until what the client may have read already is also noted as delivered.

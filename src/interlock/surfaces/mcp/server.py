@@ -29,7 +29,8 @@ from interlock.surfaces.mcp.connection import Connection
 from interlock.surfaces.mcp.handover import Handovers, NotHandedOver
 from interlock.surfaces.mcp.mail_tools import NOTHING_CAME
 from interlock.surfaces.mcp.shapes import camel
-from interlock.surfaces.mcp.stdio import Incoming, Outgoing, in_thread, standard_streams
+from interlock.surfaces.mcp.stdio import Incoming, Outgoing, standard_streams
+from interlock.surfaces.mcp.threads import in_thread
 from interlock.surfaces.mcp.tool import Call, Tool, nearest
 from interlock.surfaces.mcp.tools import TOOLS, visible
 
@@ -128,8 +129,8 @@ class Face:
     def _answer(self, tool: Tool, call: Call) -> CallToolResult:
         """In a thread: run the verb, and look whether there is news."""
         connection = self._connection
-        connection.settle()
         try:
+            connection.settle()
             self._handovers.settle()
             connection.acted |= tool.hands_over
             value, failed = camel(tool.run(call)), False

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, BinaryIO, TypeVar
+from typing import BinaryIO, TypeVar
 
 import anyio
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
@@ -27,6 +27,7 @@ from mcp_types.jsonrpc import PARSE_ERROR, ErrorData, jsonrpc_message_adapter
 from pydantic import ValidationError
 
 from interlock.surfaces.mcp.handover import Handovers
+from interlock.surfaces.mcp.threads import in_thread, tell
 
 GRACE = 0.5
 """Seconds that calls under way get when the client has closed its end."""
@@ -35,31 +36,6 @@ LINE_LIMIT = 33_554_432
 
 T = TypeVar("T")
 RequestId = str | int
-
-
-def in_thread(function: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
-    """Run `function` in a daemon thread of its own. Cancelling the future abandons it: the thread ends by itself."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-
-    def settle(value: T | None, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is None:
-            future.set_result(value)  # type: ignore[arg-type]
-        else:
-            future.set_exception(error)
-
-    def run() -> None:
-        value, error = None, None
-        try:
-            value = function(*arguments)
-        except BaseException as raised:  # boundary: raised again where the future is awaited
-            error = raised
-        _tell(loop, partial(settle, value, error))
-
-    threading.Thread(target=run, daemon=True).start()
-    return future
 
 
 def standard_streams() -> tuple[BinaryIO, int]:
@@ -150,7 +126,7 @@ class Outgoing(_Stream):
                     error = anyio.BrokenResourceError()
                 if isinstance(message, (JSONRPCResponse, JSONRPCError)) and message.id is not None:
                     self._handovers.end(message.id, error is None and isinstance(message, JSONRPCResponse))
-            _tell(self._loop, partial(self._done, message, written, error))
+            tell(self._loop, partial(self._done, message, written, error))
 
     def _write(self, message: JSONRPCMessage) -> None:
         left = memoryview(message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
@@ -240,10 +216,3 @@ class Incoming(_Stream):
             await self._outgoing.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=error)))
         except anyio.BrokenResourceError:
             self.stop()
-
-
-def _tell(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
-    try:
-        loop.call_soon_threadsafe(call)
-    except RuntimeError:
-        pass  # The loop is closed: the connection is over and nobody waits for this any more.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from interlock.model.event import Event
@@ -13,9 +14,11 @@ from interlock.surfaces.web.prose import gist
 QUIET = frozenset(
     "run.heartbeat run.started run.reported session.began session.ended message.offered message.delivered "
     "message.acknowledged scheduler.poll protocol.message.received task.completed task.logged verify.started "
-    "dependency.met task.reclaimed delegation.requested".split()
+    "dependency.met task.reclaimed delegation.requested group.created".split()
 )
 """Types that say nothing to people which another event does not; the timeline shows them only when asked."""
+HOPS = frozenset({"task.transitioned"})
+"""What another event of the same moment says better."""
 LOUD = frozenset(
     "question.asked task.failed task.warning session.lost agent.idle_without_report run.refused review.failed "
     "protocol.message.rejected protocol.message.failed mirror.conflict".split()
@@ -44,6 +47,22 @@ def line(event: Event) -> Line:
     return Line(event, text, tone)
 
 
+def entries(events: Iterable[Event]) -> list[Line]:
+    """Events, newest first, as a person would tell them: what one verb did to one task in a line, without the hops that
+    another event of the same moment explains; letters to several in one."""
+    found: list[Line] = []
+    for _, some in groupby(events, key=lambda event: (event.at, event.actor, event.task_id)):
+        together = list(some)
+        letters = [event for event in together if event.type == "message.sent"]
+        rest = [event for event in together if event.type != "message.sent"]
+        telling = [event for event in rest if event.type not in HOPS and event.type not in QUIET]
+        found += [line(event) for event in telling or rest[:1]]
+        if letters:
+            to = ", ".join(dict.fromkeys(actor(str(event.payload.get("to"))) for event in reversed(letters)))
+            found.append(Line(letters[0], f"wrote to {to}", "plain"))
+    return found
+
+
 def actor(name: str) -> str:
     """Who acted, as people say it."""
     return {SYSTEM: "Interlock", HUMAN: "you"}.get(name, name)
@@ -55,8 +74,11 @@ def _plainly(event: Event) -> str:
 
 
 def _moved(payload: Mapping[str, Any]) -> str:
-    reason = gist(str(payload.get("reason") or ""))
-    return f"went from {payload.get('from')} to {payload.get('to')}" + (f": {reason}" if reason else "")
+    to, reason = str(payload.get("to")), gist(str(payload.get("reason") or ""))
+    if to == "done":
+        return "done"
+    text = {"deadletter": "failed", "ready": "ready to begin"}.get(to)
+    return (text or f"went from {payload.get('from')} to {to}") + (f": {reason}" if reason else "")
 
 
 def _number(run: object) -> str:

@@ -7,6 +7,7 @@ ALTER TABLE questions ADD COLUMN session TEXT;
 ALTER TABLE questions ADD COLUMN run INTEGER;
 ALTER TABLE questions ADD COLUMN data TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(data));
 ALTER TABLE questions ADD COLUMN answered_face TEXT;
+ALTER TABLE questions ADD COLUMN reminded_at TEXT;
 ALTER TABLE questions ADD COLUMN answered_session TEXT;
 CREATE INDEX questions_task ON questions (task_id, asked_at);
 CREATE UNIQUE INDEX questions_key ON questions (task_id, key) WHERE key IS NOT NULL;

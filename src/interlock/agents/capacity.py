@@ -1,0 +1,141 @@
+"""How an agent's words are recognised as "not now": a usage limit, an overload, an expired login.
+
+What counts is data of its profile (`Limit`); when there will be some again is read from the words themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo
+
+OVERLOAD_SECONDS = 60.0
+"""When to try again where a provider is merely busy and does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One sign that there is no capacity.
+
+    `pattern` is looked for in what the agent gives as the reason of a failure, without regard to case. `whole`: also in
+    the last line it said, which it must then match entirely; for programs that end such a turn as if all were well.
+    `after`: when to try again in seconds where the words do not say; null: nobody knows. `login`: it is a person who
+    has to do something.
+    """
+
+    pattern: str
+    whole: bool = False
+    after: float | None = None
+    login: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """There is no capacity; `retry_at` is in seconds since the epoch."""
+
+    reason: str
+    retry_at: float | None
+    login: bool
+
+
+def recognise(limits: Sequence[Limit], reason: str, last_line: str, now: float) -> Shortage | None:
+    """The shortage that `reason` (of a failure, empty for none) or the last line of a turn tells of."""
+    for limit in limits:
+        for text in filter(None, (reason, last_line.strip() if limit.whole else "")):
+            found = (re.search if text is reason else re.fullmatch)(limit.pattern, text, re.IGNORECASE)
+            if found is not None:
+                when = None if limit.login else retry_at(text, now)
+                if when is None and limit.after is not None:
+                    when = now + limit.after
+                return Shortage(_short(text), when, limit.login)
+    return None
+
+
+_EPOCH = re.compile(r"(?<!\d)(1[6-9]\d{8}|[2-9]\d{9})(\d{3})?(?!\d)")
+_ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?")
+_SPAN = re.compile(r"(?:\bin|\bafter|retry-after:?|wait)\s+((?:(?:about|~)\s*)?\d[^.;)\n]*)", re.IGNORECASE)
+_PART = re.compile(
+    r"(\d+(?:\.\d+)?)\s*(d|days?|h|hrs?|hours?|min|mins|minutes?|m|s|sec|secs|seconds?)?\b", re.IGNORECASE
+)
+_CLOCK = re.compile(
+    r"(?:resets?|again|until)\s*(?:at\s+)?(?:(?P<month>[A-Z][a-z]{2})[a-z]*\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?,?\s+"
+    r"(?:(?P<year>\d{4}),?\s+)?(?:at\s+)?)?(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?\s*(?P<half>[ap]\.?m\b\.?)?"
+    r"(?:\s*\((?P<zone>[A-Za-z_+\-/0-9]+)\))?",
+    re.IGNORECASE,
+)
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_UNITS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+_FARTHEST = 40 * 86_400.0  # a later time than that was misread
+
+
+def retry_at(text: str, now: float) -> float | None:
+    """When `text` says that there will be capacity again, in seconds since the epoch; null where it does not.
+
+    Understood: an epoch time, ISO 8601, "in 2 hours 13 minutes", "resets 3pm (Europe/Berlin)", "try again at Nov 5th,
+    2026 3:14 PM". A time of day without a zone is of this machine's.
+    """
+    for read in (_epoch, _iso, _span, _clock):
+        when = read(text, now)
+        if when is not None and now - 60 <= when <= now + _FARTHEST:
+            return when
+    return None
+
+
+def _epoch(text: str, now: float) -> float | None:
+    found = _EPOCH.search(text)
+    return float(found[1]) if found else None
+
+
+def _iso(text: str, now: float) -> float | None:
+    found = _ISO.search(text)
+    if found is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(found[0].replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _span(text: str, now: float) -> float | None:
+    found = _SPAN.search(text)
+    if found is None:
+        return None
+    parts = _PART.findall(found[1])
+    total = sum(float(number) * _UNITS[(unit or "s")[0].lower()] for number, unit in parts)
+    return now + total if parts else None
+
+
+def _clock(text: str, now: float) -> float | None:
+    found = next((one for one in _CLOCK.finditer(text) if one["minute"] or one["half"]), None)
+    if found is None:
+        return None
+    zone = _zone(found["zone"])
+    here = datetime.fromtimestamp(now, zone)
+    hour = int(found["hour"])
+    if found["half"]:
+        hour = hour % 12 + (12 if found["half"][0] in "pP" else 0)
+    try:
+        moment = here.replace(hour=hour, minute=int(found["minute"] or 0), second=0, microsecond=0)
+        if found["month"]:
+            month = _MONTHS.index(found["month"][:3].lower()) + 1
+            moment = moment.replace(year=int(found["year"] or here.year), month=month, day=int(found["day"]))
+        elif moment <= here:
+            moment += timedelta(days=1)
+    except ValueError:
+        return None
+    return moment.timestamp()
+
+
+def _zone(name: str | None) -> tzinfo | None:
+    try:
+        return ZoneInfo(name) if name else datetime.now().astimezone().tzinfo
+    except (KeyError, ValueError, OSError):
+        return datetime.now().astimezone().tzinfo
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.partition("\n")[0].split())
+    return text if len(text) <= 300 else text[:299] + "…"

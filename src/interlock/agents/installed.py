@@ -1,0 +1,65 @@
+"""Which programs of a profile are on this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from interlock.agents.profiles import Profile
+
+# Where npm puts programs that are installed for everybody or for one user, and may not be on PATH.
+_PLACES = (
+    "~/.npm-global/bin",
+    "~/.local/bin",
+    "~/.claude/local",
+    "~/.opencode/bin",
+    "/usr/local/bin",
+    "/opt/homebrew/bin",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How a profile can be used here: the absolute path of its ACP or headless program, and of its own."""
+
+    how: Literal["acp", "headless"] | None
+    start: str | None
+    program: str | None
+
+
+def look(profile: Profile, environment: Mapping[str, str]) -> Found:
+    """What of `profile` is installed, along PATH and in the usual places of npm."""
+    own = find(profile.program, environment) if profile.program else None
+    over_acp = find(profile.acp[0], environment) if profile.acp else None
+    if over_acp is not None:
+        return Found("acp", over_acp, own)
+    alone = find(profile.headless[0], environment) if profile.headless else None
+    return Found("headless" if alone else None, alone, own)
+
+
+def find(program: str, environment: Mapping[str, str]) -> str | None:
+    """The path of a program; a path stands for itself."""
+    program = os.path.expanduser(program)
+    found = shutil.which(program, path=environment.get("PATH", os.defpath))
+    if found is not None or "/" in program:
+        return os.path.abspath(found) if found else None
+    places = [os.path.expanduser(place) for place in _PLACES]
+    prefix = environment.get("NPM_CONFIG_PREFIX") or environment.get("npm_config_prefix") or _npm_prefix()
+    if prefix:
+        places.insert(0, os.path.join(os.path.expanduser(prefix), "bin"))
+    return shutil.which(program, path=os.pathsep.join(places))
+
+
+def _npm_prefix() -> str | None:
+    try:
+        with open(os.path.expanduser("~/.npmrc"), encoding="utf-8") as file:
+            for line in file.read(65_536).splitlines():
+                name, _, value = line.partition("=")
+                if name.strip() == "prefix":
+                    return value.strip()
+    except (OSError, ValueError):
+        pass
+    return None

@@ -1,0 +1,148 @@
+"""Separate working copies, as a person uses them: the diff of a task, merging work into a branch, merges by hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import anyio
+
+from interlock.errors import Forbidden, InterlockError, InvalidRequest, WorktreeRefused
+from interlock.model.task import Task
+from interlock.processes import inside_run
+from interlock.runner import merging, office
+from interlock.runner.findings import Eyes
+from interlock.runner.scheduler import Scheduler
+from interlock.sessions import Caller
+from interlock.tasks.find import find
+from interlock.workspace import Workspace
+from interlock.worktrees import delivery
+from interlock.worktrees.team import look, trees
+from interlock.worktrees.trees import DIRECTORY
+
+
+def diff(workspace: Workspace, reference: str, *, stat: bool, color: bool) -> dict[str, Any]:
+    """See `client.Team.diff`."""
+    with workspace.look() as rows:
+        task = find(rows, reference)
+    if task.worktree is None:
+        raise InvalidRequest(
+            f"{task.id} has no worktree of its own, so what it changed cannot be told apart. Plans with `isolation: "
+            "worktree` keep it apart.",
+            task_id=task.id,
+        )
+    text = delivery.changes(trees(workspace, look(workspace)), task.worktree, stat=stat, color=color)
+    return {
+        "task_id": task.id,
+        "branch": task.worktree["branch"],
+        "base": task.worktree["base"],
+        "merged": task.worktree.get("merged"),
+        "diff": text.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
+    }
+
+
+def merge(
+    workspace: Workspace, caller: Caller, references: list[str], *, everything: bool, into: str | None, dry_run: bool
+) -> dict[str, Any]:
+    """See `client.Team.merge`."""
+    with workspace.look() as rows:
+        address = rows.team.address(caller.name)
+        chosen = [find(rows, one) for one in references]
+        known = [task for task in rows.tasks.worktrees() if task.state == "done"]
+    person = caller.name == "human" or (address is not None and address[2] == "person")
+    if not person or (caller.face not in ("page", "http") and inside_run()):
+        raise Forbidden("Only a person merges work into a branch of theirs, at a terminal outside of a run.")
+    if everything == bool(chosen):
+        raise InvalidRequest("Say what to merge: tasks, or --all of the team's work.", field="tasks")
+    for task in chosen:
+        if task.state != "done" or task.worktree is None:
+            why = f"it is {task.state}" if task.worktree is not None else "it was not done in a worktree"
+            raise WorktreeRefused(f"{task.id} has nothing to merge: {why}.", task_id=task.id, state=task.state)
+    found = trees(workspace, look(workspace))
+    git = found.repository.git
+    if everything:
+        wanted = [(f"Merge {found.integration}", found.head())]
+    else:
+        ordered = sorted(chosen, key=lambda one: one.completed_at or "")
+        wanted = [(f"Merge {one.id}: {one.subject}", str((one.worktree or {})["head"])) for one in ordered]
+    for _, commit in wanted:
+        if git.commit_of(commit) is None:
+            raise WorktreeRefused(f"The commit {commit[:12]} is gone from the repository.", commit=commit)
+    plan = delivery.merge_into(found, wanted, into, dry_run=dry_run)
+    brought = [] if plan.after is None else [task for task in known if _brings(git, plan, task)]
+    done = not dry_run and plan.after not in (None, plan.before) and not plan.dirty
+    if plan.conflicts and not dry_run:
+        raise WorktreeRefused(
+            f"{plan.into} and the team's work conflict in {delivery.named(plan.conflicts)}; nothing was changed. "
+            f"Merge by hand: `git merge {found.integration if everything else wanted[-1][1][:12]}`.",
+            conflicts=plan.conflicts,
+        )
+    if plan.dirty and not dry_run:
+        raise WorktreeRefused(
+            f"Changes of yours that are not committed would be touched: {delivery.named(plan.dirty)}. Commit or stash "
+            "them first; nothing was changed.",
+            dirty=plan.dirty,
+        )
+    if done:
+        _noted(workspace, caller, plan, brought)
+    return {
+        "into": plan.into, "before": plan.before, "after": plan.after, "merged": done, "commits": plan.commits,
+        "tasks": [{"task_id": one.id, "key": one.plan_key, "subject": one.subject} for one in brought],
+        "conflicts": plan.conflicts, "dirty": plan.dirty, "stat": plan.stat,
+    }  # fmt: skip
+
+
+def merge_now(workspace: Workspace) -> bool:
+    """Merge what waits where no runner is there to do it, and nobody waits for us inside a run; whether anything was
+    tried."""
+    with workspace.ledger.snapshot() as rows:
+        driven = bool(office.at_work(rows))
+    if driven or inside_run():
+        return False
+    eyes = Eyes()
+    scheduler = Scheduler(workspace, eyes=eyes)
+    seen: set[str] = set()
+    while (one := scheduler.next_merge()) is not None and one.task is not None and one.task.id not in seen:
+        seen.add(one.task.id)
+        if not anyio.run(merging.take_up, workspace, one.task, eyes.merges, lambda update: None):
+            break
+    return bool(seen)
+
+
+def forgetting(workspace: Workspace) -> Callable[[], None]:
+    """What makes git forget the worktrees of a team, once their directories are gone. The branches stay: what is on
+    them is work."""
+    how = look(workspace)
+    if not how.on and not os.path.isdir(os.path.join(workspace.directory, DIRECTORY)):
+        return lambda: None
+    try:
+        found = trees(workspace, how)
+        paths = found.all()
+    except InterlockError:
+        return lambda: None  # It never had any, or its repository is gone.
+
+    def forget() -> None:
+        with suppress(InterlockError):
+            for path in paths:
+                found.remove(path)
+            found.end()
+
+    return forget
+
+
+def _brings(git: Any, plan: delivery.Delivery, task: Task) -> bool:
+    known = task.worktree or {}
+    head = known.get("head")
+    if not known.get("merged") or not head or git.commit_of(head) is None:
+        return False
+    return git.contains(head, plan.after) and not git.contains(head, plan.before)
+
+
+def _noted(workspace: Workspace, caller: Caller, plan: delivery.Delivery, brought: list[Task]) -> None:
+    with workspace.act(caller) as act:
+        for task in brought:
+            current = find(act.rows, task.id)
+            act.rows.tasks.update(current, worktree={**(current.worktree or {}), "delivered": plan.into})
+        act.event("work.merged", into=plan.into, commit=plan.after, tasks=[task.id for task in brought])

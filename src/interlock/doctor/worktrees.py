@@ -1,0 +1,44 @@
+"""The worktrees of a team: those that are of no use any more, and those that are kept for somebody to look at."""
+
+from __future__ import annotations
+
+import os
+
+from interlock.doctor.findings import Finding
+from interlock.errors import InterlockError
+from interlock.runner import placing
+from interlock.workspace import Workspace
+from interlock.worktrees.team import look, trees
+
+KEPT = frozenset({"deadletter", "cancelled", "deleted"})
+"""States whose worktrees stay: what was done there is nowhere else."""
+
+
+def examine_worktrees(workspace: Workspace, *, repair: bool) -> list[Finding]:
+    """Leftovers of tasks that are done, and of merges and reviews that died; with `repair` they are removed. Kept ones
+    of failed tasks are listed."""
+    left = placing.leftovers(workspace)
+    with workspace.ledger.snapshot() as rows:
+        tasks = rows.tasks.worktrees()
+    if not tasks and not left:
+        return []
+    findings = []
+    for path in left:
+        finding = Finding("warning", "A worktree of no use any more, left behind by a process that is gone.", path)
+        finding.repaired = repair and _removed(workspace, path)
+        findings.append(finding)
+    for task in tasks:
+        known = task.worktree or {}
+        path = str(known.get("path"))
+        if task.state in KEPT and os.path.isdir(path):
+            what = f"The worktree of {task.id}, which is {task.state}, is kept (branch {known['branch']})."
+            findings.append(Finding("info", what, path))
+    return findings
+
+
+def _removed(workspace: Workspace, path: str) -> bool:
+    try:
+        trees(workspace, look(workspace)).remove(path)
+    except InterlockError:
+        return False
+    return True

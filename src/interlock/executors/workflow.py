@@ -1,0 +1,113 @@
+"""Carries out a task of type WORKFLOW: the automation controller takes the member's agent through every step.
+
+The run's state is kept in the ledger with the task, so any later run of the same task goes on where this one was, in
+this process or another. A pause for a human ends this run; the answer begins the next.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
+
+from interlock.agent import Agent, Opening, Update, ignore
+from interlock.errors import InterlockError
+from interlock.executor import Execution, Job, Result
+from interlock.executors.agent import AgentExecutor
+from interlock.processes import Identity
+from interlock.sessions import Caller
+from interlock.tasks.turns import WORKFLOW
+from interlock.workflow.agents.pool import AgentPool
+from interlock.workflow.control.automation_controller import AutomationController
+from interlock.workflow.control.context import Ending
+from interlock.workflow.running import opening
+from interlock.workflow.running.desk import in_thread
+from interlock.workspace import Workspace
+
+STATUS: dict[str, Literal["ended", "failed", "cancelled", "capacity"]] = {
+    "completed": "ended",
+    "parked": "ended",
+    "failed": "failed",
+    "capacity": "capacity",
+}
+
+
+class WorkflowExecutor:
+    """For members with an agent: workflows here, everything else by `others`."""
+
+    def __init__(self, others: AgentExecutor, workspace_of: Callable[[str], Workspace]) -> None:
+        self._others = others
+        self._workspace_of = workspace_of
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Those of its agent's."""
+        return self._others.variables
+
+    def start(self, job: Job) -> Execution:
+        """An execution of `job`, not yet running."""
+        if job.kind == WORKFLOW:
+            return WorkflowExecution(self._others.agent, job, self._workspace_of(job.team))
+        return self._others.start(job)
+
+
+class WorkflowExecution:
+    """One run of the task; the workflow's own run may have begun in an earlier one."""
+
+    def __init__(self, agent: Agent, job: Job, workspace: Workspace) -> None:
+        self._agent = agent
+        self._job = job
+        self._workspace = workspace
+        self._controller: AutomationController | None = None
+        self._pool: AgentPool | None = None
+        self._stopped = False
+
+    @property
+    def agent_session(self) -> str | None:
+        """The agent's own id of its session, once there is one."""
+        return self._pool.agent_session if self._pool is not None else None
+
+    async def run(self, on_update: Callable[[Update], None], on_start: Callable[[Identity], None] = ignore) -> Result:
+        """Take the workflow as far as it goes."""
+        began = time.monotonic()
+        job = self._job
+        caller = Caller(job.member, job.session_id, int(job.run_id.rpartition(".")[2]), face="runner")
+        try:
+            prepared = await in_thread(partial(opening.prepare, self._workspace, caller, job.task_id, job.workdir))
+        except InterlockError as error:
+            return Result("failed", "", None, error.message, time.monotonic() - began)
+        opened = Opening(
+            session_id=job.session_id, member=job.member, workdir=prepared.package.root, environment=job.environment,
+            log=job.log, time_limit=prepared.ceiling, stop_grace=job.stop_grace, output_bytes=job.output_bytes,
+            secrets=job.secrets, on_start=on_start, permit=job.permit, model=job.model, mcp=job.mcp,
+        )  # fmt: skip
+        resume = prepared.state.agent_session
+        self._pool = AgentPool(self._agent, opened, prepared.limits, on_update, resume=resume)
+        self._controller = AutomationController(prepared.context(self._workspace, caller, self._pool))
+        if self._stopped:
+            return Result("cancelled", "", None, None, time.monotonic() - began)
+        on_update(Update("notice", prepared.said))
+        return _result(await self._controller.run(), time.monotonic() - began)
+
+    async def again(self, findings: str, on_update: Callable[[Update], None]) -> Result | None:
+        """Null: a workflow validates its own steps."""
+        return None
+
+    async def cancel(self) -> None:
+        """End the turn under way; the run can go on later from the step it is at."""
+        self._stopped = True
+        if self._controller is not None:
+            await self._controller.cancel()
+
+    async def close(self) -> None:
+        """End the agent's sessions."""
+        self._stopped = True
+        if self._pool is not None:
+            await self._pool.close()
+
+
+def _result(ending: Ending, seconds: float) -> Result:
+    status = STATUS.get(ending.kind, "cancelled")
+    failed = status in ("failed", "capacity")
+    return Result(status, "" if failed else ending.summary, None, ending.summary if failed else None, seconds)

@@ -1,0 +1,108 @@
+"""What each program gets, and into which of the project's files: its own hooks, and the entry of our MCP server."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+from interlock.joining.events import HOOKS
+
+HOOK_SECONDS = 5
+"""The program's own limit for a hook of ours, which itself gives up after one second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What goes into one file: entries of a JSON object, or lines of a TOML file."""
+
+    path: str
+    entries: list[dict[str, Any]] = field(default_factory=list)
+    lines: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program that can join. `note` is what its users have to know."""
+
+    name: str
+    commands: tuple[str, ...]
+    signs: tuple[str, ...]
+    note: str
+
+
+PROGRAMS = {
+    program.name: program
+    for program in (
+        Program("claude", ("claude",), (".claude", "CLAUDE.md"), "It asks once whether to use the MCP server."),
+        Program(
+            "codex", ("codex",), (".codex",),
+            "It reads a project's settings only where the project is trusted, and asks for each hook: review them "
+            "with /hooks.",
+        ),
+        Program("gemini", ("gemini",), (".gemini", "GEMINI.md"), "It reads a project's settings in trusted folders."),
+        Program(
+            "opencode", ("opencode",), ("opencode.json", ".opencode"),
+            "It takes part over MCP alone: mail comes when it calls read_inbox or poll_inbox, nothing wakes it.",
+        ),
+    )
+}  # fmt: skip
+
+
+def given(program: str, *, home: str | None, team: str, name: str) -> list[Given]:
+    """What that program gets so that each of its windows is a member of `team`, the first called `name`. `home` is
+    null for the home that is found without being named."""
+    where = ["--home", home] if home is not None else []
+    argv = [*_interlock(), "mcp", *where, "--team", team, "--joined", program, "--name", name]
+    if program == "codex":
+        lines = (
+            f"[mcp_servers.interlock]\ncommand = {json.dumps(argv[0])}\nargs = {json.dumps(argv[1:])}\n"
+            "startup_timeout_sec = 20\n"
+        )
+        return [
+            Given(".codex/hooks.json", _hooks(program, where, team, name)),
+            Given(".codex/config.toml", lines=lines),
+        ]
+    if program == "opencode":
+        server: dict[str, Any] = {"type": "local", "command": argv, "enabled": True}
+        return [Given("opencode.json", [_server("mcp", server)])]
+    server = {"command": argv[0], "args": argv[1:]}
+    hooks = _hooks(program, where, team, name)
+    if program == "gemini":
+        return [Given(".gemini/settings.json", [*hooks, _server("mcpServers", server)])]
+    allowed = {"path": ["enabledMcpjsonServers"], "value": "interlock"}
+    return [
+        Given(".claude/settings.local.json", [*hooks, allowed]),
+        Given(".mcp.json", [_server("mcpServers", {"type": "stdio", **server})]),
+    ]
+
+
+def _server(holder: str, server: dict[str, Any]) -> dict[str, Any]:
+    return {"path": [holder], "key": "interlock", "value": server, "sign": "--joined"}
+
+
+def _hooks(program: str, where: list[str], team: str, name: str) -> list[dict[str, Any]]:
+    argv = [*_interlock(), "hook", program, *where, "--team", team, "--name", name]
+    # Where the package is gone the hook says nothing: it must not stop the program.
+    command = f"command -v {shlex.quote(argv[0])} >/dev/null 2>&1 || exit 0; exec {shlex.join(argv)}"
+    found = []
+    for event in HOOKS[program]:
+        hook: dict[str, Any] = {"type": "command", "command": command, "timeout": HOOK_SECONDS}
+        group: dict[str, Any] = {"hooks": [hook]}
+        if program == "gemini":
+            hook |= {"name": f"interlock-{event}", "timeout": HOOK_SECONDS * 1000}
+            group = {"matcher": "*", **group}
+        found.append({"path": ["hooks", event], "value": group, "sign": f" hook {program} "})
+    return found
+
+
+def _interlock() -> list[str]:
+    """How the program calls us: by name where that leads to us, else by the whole path."""
+    if shutil.which("interlock") is not None:
+        return ["interlock"]
+    beside = os.path.join(os.path.dirname(sys.executable), "interlock")
+    return [beside] if os.access(beside, os.X_OK) else [sys.executable, "-m", "interlock.surfaces.cli"]

@@ -1,0 +1,50 @@
+"""Where work lies that was done in worktrees: what is merged, what a person has taken over, what is kept."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from interlock.model.task import Task
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from interlock.ledger import Rows
+
+KEPT = ("deadletter", "cancelled")
+"""States in which a task's worktree stays, since what was done there is nowhere else."""
+
+
+def integration(rows: Rows) -> dict[str, Any] | None:
+    """The team's integration branch: how many finished tasks are on it, and how many of them were merged on by
+    `interlock merge`; null in a team that has none."""
+    merged = [task for task in rows.tasks.worktrees() if task.state == "done" and (task.worktree or {}).get("merged")]
+    if not merged:
+        return None
+    taken = sum(bool((task.worktree or {}).get("delivered")) for task in merged)
+    return {"branch": f"interlock/{rows.team.get().name}", "tasks": len(merged), "delivered": taken}
+
+
+def kept(rows: Rows) -> list[dict[str, Any]]:
+    """The worktrees of tasks that came to nothing, for somebody to look at, or to go on in."""
+    found = []
+    for task in rows.tasks.worktrees():
+        known = task.worktree or {}
+        if task.state in KEPT and os.path.isdir(str(known.get("path"))):
+            found.append(
+                {
+                    "task_id": task.id,
+                    "subject": task.subject,
+                    "key": task.plan_key,
+                    "state": task.state,
+                    "path": known["path"],
+                    "branch": known["branch"],
+                }
+            )
+    return found
+
+
+def of(task: Task) -> dict[str, Any]:
+    """What a report says of the merge of a finished task."""
+    known = task.worktree or {}
+    return {"merged": known.get("merged"), "delivered": known.get("delivered")}

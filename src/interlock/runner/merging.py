@@ -1,0 +1,259 @@
+"""Merging one task's branch into the team's integration branch, and proving that the merged tree is good.
+
+    the author's worktree ──committed──> a fresh checkout of the integration branch ──merge──> setup, verify ──> landed
+
+It happens in a checkout of its own, and the integration branch moves only at the end, from exactly the commit that was
+merged onto, in the transaction that makes the task done. So a death at any moment leaves a branch that is green, and a
+row that says how far we were; whoever takes the merge over goes on from there. What a conflict or a red merge leads to
+stands in `tasks.merge`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from interlock.agent import Update
+from interlock.errors import AgentError, GitFailed, InterlockError, LedgerBusy, WorktreeRefused
+from interlock.model.names import SYSTEM
+from interlock.model.task import Task
+from interlock.output import plain
+from interlock.runner import placing, recovery
+from interlock.runner.lifesigns import token_of, verifier
+from interlock.sessions import Caller
+from interlock.tasks import merge as ledger
+from interlock.tasks.find import find
+from interlock.workspace import Workspace
+from interlock.worktrees.team import Isolation, look, trees
+from interlock.worktrees.trees import MERGING, Trees
+
+TRIES = 5
+"""How often a merge is begun again because somebody else moved the integration branch meanwhile."""
+
+here: set[str] = set()
+"""The merges that this very process carries out now, as `tasks.merging` names them."""
+
+Hear = Callable[[Update], None]
+
+
+class Failure(Exception):
+    """Why a branch was not merged: `conflict`, `red` or `failed`, as in `tasks.merge.failed`."""
+
+    def __init__(
+        self, outcome: str, reason: str, files: list[str] | None = None, evidence: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(reason)
+        self.outcome = outcome
+        self.reason = reason
+        self.files = files or []
+        self.evidence = evidence
+
+
+async def take_up(workspace: Workspace, task: Task, alive: ledger.Alive, hear: Hear) -> bool:
+    """Take the team's merge slot for `task`, and merge it; false where somebody else has the slot.
+
+    Raises nothing for what git, the setup or the verify do; cancelled, it puts the task back into the queue.
+    """
+    mark = verifier()
+    here.add(mark)
+    try:
+        if not await anyio.to_thread.run_sync(_begin, workspace, task, mark, alive):
+            return False
+        hear(Update("notice", f"merging {(task.worktree or {}).get('branch')}"))
+        try:
+            await _carry_out(workspace, task, mark, hear)
+        except BaseException as error:
+            with anyio.CancelScope(shield=True), suppress(InterlockError):
+                reason = "was stopped" if not isinstance(error, Exception) else f"{type(error).__name__}: {error}"
+                await anyio.to_thread.run_sync(_postpone, workspace, task, mark, reason)
+            raise
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(_clean_up, workspace, task, mark, hear)
+    finally:
+        here.discard(mark)
+    return True
+
+
+def _begin(workspace: Workspace, task: Task, mark: str, alive: ledger.Alive) -> bool:
+    with workspace.ledger.snapshot() as rows:
+        grace = float(workspace.settings(rows).get("stop_grace"))
+    if ledger.under_way(task):
+        recovery.end(ledger.process_of(task), grace)  # Whoever merged it is gone; its git and its verify may not be.
+    with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+        current = find(act.rows, task.id)
+        return current.merging == task.merging and ledger.begin(act, current, mark, alive=alive)
+
+
+async def _carry_out(workspace: Workspace, task: Task, mark: str, hear: Hear) -> None:
+    how = await anyio.to_thread.run_sync(look, workspace)
+    try:
+        found = await anyio.to_thread.run_sync(partial(trees, workspace, how, token=token_of(mark)))
+        proof = await anyio.to_thread.run_sync(_proved_before, found, task)
+        for _ in range(TRIES):
+            if proof is None:
+                proof = await _prove(workspace, found, how, task, mark, hear)
+            if await anyio.to_thread.run_sync(_land, workspace, found, task, mark, proof):
+                return
+            proof = None
+        raise Failure("failed", f"{found.integration} was moved by somebody else again and again.")
+    except LedgerBusy:
+        raise  # It waits again.
+    except Failure as error:
+        await _not_merged(workspace, task, mark, error, hear)
+    except InterlockError as error:
+        await _not_merged(workspace, task, mark, Failure("failed", error.message), hear)
+    except Exception as error:  # boundary: tried again it would fail again, for ever
+        why = Failure("failed", f"An error in Interlock itself: {type(error).__name__}: {error}")
+        await _not_merged(workspace, task, mark, why, hear)
+
+
+async def _not_merged(workspace: Workspace, task: Task, mark: str, why: Failure, hear: Hear) -> None:
+    await anyio.to_thread.run_sync(_failed, workspace, task, mark, why)
+    hear(Update("notice", f"not merged: {why.reason.partition(chr(10))[0]}"))
+
+
+def _proved_before(found: Trees, task: Task) -> dict[str, Any] | None:
+    """What a process proved that was gone before it could finish, if the integration branch still is as it left it."""
+    proof = {name: (task.merging or {}).get(name) for name in ("commit", "onto", "head", "evidence")}
+    commit, git = proof["commit"], found.repository.git
+    if commit is None or git.commit_of(str(commit)) is None:
+        return None
+    head = found.head()
+    return proof if head == proof["onto"] or git.contains(str(commit), head) else None
+
+
+async def _prove(
+    workspace: Workspace, found: Trees, how: Isolation, task: Task, mark: str, hear: Hear
+) -> dict[str, Any]:
+    """Merge the branch and run its verify on what comes out: {commit, onto, head, evidence}; commit null where there is
+    nothing to merge.
+
+    Raises:
+        Failure: a conflict, or it is red.
+    """
+    head, onto = await anyio.to_thread.run_sync(_heads, workspace, found, task)
+    known = task.worktree or {}
+    if await anyio.to_thread.run_sync(found.repository.git.contains, head, onto):
+        by_hand = None if head == known.get("base") else onto
+        return {"commit": by_hand, "onto": onto, "head": head, "evidence": None}
+
+    def merge() -> tuple[str, str]:
+        path = found.path(task.id, MERGING)
+        directory = found.detached(path, onto)
+        commit, files = found.merge(path, head, f"Merge {task.id}: {placing.message_of(task)}")
+        if commit is None:
+            raise Failure("conflict", _conflict(found, files), files)
+        return directory, commit
+
+    directory, commit = await anyio.to_thread.run_sync(merge)
+    evidence = await _verify(workspace, found, how, task, mark, directory, hear)
+    proof = {"commit": commit, "onto": onto, "head": head, "evidence": evidence}
+
+    def write_down() -> None:
+        with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+            ledger.proved(act, find(act.rows, task.id), mark, **proof)
+
+    await anyio.to_thread.run_sync(write_down)
+    return proof
+
+
+async def _verify(
+    workspace: Workspace, found: Trees, how: Isolation, task: Task, mark: str, directory: str, hear: Hear
+) -> dict[str, Any] | None:
+    if task.verify is None:
+        return None
+
+    def said(line: str) -> None:
+        hear(Update("text", plain(line)))
+
+    token = token_of(mark)
+    try:
+        await placing.prepare(workspace, found, how, task, directory, token, said)
+    except AgentError as error:
+        raise Failure("red", f"On the merged tree: {error.message}") from error
+    hear(Update("notice", f"checking the merged tree: {task.verify}"))
+    evidence = await placing.command(workspace, how, task, task.verify, directory, token, "merge", said)
+    if not evidence.passed:
+        raise Failure("red", _red(found, evidence.as_dict()), [], evidence.as_dict())
+    return {**evidence.as_dict(), "merged": True}
+
+
+def _heads(workspace: Workspace, found: Trees, task: Task) -> tuple[str, str]:
+    """The last commit of the task's branch, and of the integration branch."""
+    known = task.worktree or {}
+    sealed = found.seal(known, placing.message_of(task)) if found.whole(known) else None
+    if sealed is not None and sealed.unmerged:
+        files = list(sealed.unmerged)
+        raise Failure("conflict", f"These files still hold conflict markers: {', '.join(files)}.", files)
+    git = found.repository.git
+    head = sealed.head if sealed else git.commit_of(f"refs/heads/{known['branch']}") or str(known.get("head") or "")
+    if not head:
+        raise Failure("failed", f"The branch {known['branch']} and its worktree are gone.")
+    return head, found.head()
+
+
+def _land(workspace: Workspace, found: Trees, task: Task, mark: str, proof: dict[str, Any]) -> bool:
+    """Move the integration branch and make the task done; false where the branch was moved meanwhile, and it is all to
+    be done again."""
+    commit, onto = proof["commit"], str(proof["onto"])
+
+    def land() -> bool:
+        if commit is None or found.repository.git.contains(str(commit), found.head()):
+            return True
+        return found.land(str(commit), onto)
+
+    with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+        current = find(act.rows, task.id)
+        return not ledger.mine(current, mark) or ledger.merged(
+            act, current, mark, proof, branch=found.integration, land=land
+        )
+
+
+def _failed(workspace: Workspace, task: Task, mark: str, why: Failure) -> None:
+    with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+        current = find(act.rows, task.id)
+        ledger.failed(act, current, mark, why.outcome, why.reason, files=why.files, evidence=why.evidence)
+
+
+def _postpone(workspace: Workspace, task: Task, mark: str, reason: str) -> None:
+    with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+        ledger.postpone(act, find(act.rows, task.id), mark, reason)
+
+
+def _clean_up(workspace: Workspace, task: Task, mark: str, hear: Hear) -> None:
+    """Remove the checkout of the merge and, of a task that is done, its worktree and branch. What cannot be removed now
+    is found by the next start of the team, and by the doctor."""
+    with workspace.ledger.snapshot() as rows:
+        current = rows.tasks.get(task.id)
+    try:
+        found = trees(workspace, look(workspace))
+        found.remove(found.path(task.id, MERGING))
+        if current is not None and current.state == "done" and current.worktree is not None:
+            found.remove(str(current.worktree["path"]))
+            found.forget(str(current.worktree["branch"]), str(current.worktree["head"]))
+    except (GitFailed, WorktreeRefused) as error:
+        hear(Update("notice", f"its worktree was not removed: {error.message}"))
+
+
+def _conflict(found: Trees, files: list[str]) -> str:
+    return (
+        f"It conflicts with what others have done meanwhile, in: {', '.join(files)}.\n\n"
+        f"{found.integration} is merged into your worktree now, and those files hold conflict markers (<<<<<<<, "
+        "=======, >>>>>>>). Mend them so that both sides are kept, take the markers out, and finish as before: what "
+        f"you leave is committed for you. (If there are no markers: `git merge {found.integration}`.)"
+    )
+
+
+def _red(found: Trees, evidence: dict[str, Any]) -> str:
+    ended = "took too long" if evidence["timed_out"] else f"ended with exit code {evidence['exit_code']}"
+    return (
+        f"Merged with what others have done meanwhile, `{evidence['command']}` {ended}.\n\n"
+        f"{found.integration} is merged into your worktree now, so that it shows there. It printed:\n\n"
+        f"{evidence['tail'] or '(no output)'}"
+    )

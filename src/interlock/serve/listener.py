@@ -1,0 +1,150 @@
+"""The socket, and HTTP on it."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import h11
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from interlock.errors import InvalidRequest
+
+HEADER_BYTES = 32_768
+HEADER_SECONDS = 15.0
+"""How long a caller may take to say what it wants."""
+GRACE_SECONDS = 1
+"""How long answers under way get when the server ends."""
+FURTHER_PORTS = 10
+
+
+def bind(host: str, port: int, *, exactly: bool) -> socket.socket:
+    """A listening socket. Unless it must be `exactly` that port, the next free one of ten is taken.
+
+    Raises:
+        InvalidRequest: none could be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for candidate in [port] if exactly or port == 0 else range(port, min(port + FURTHER_PORTS, 65536)):
+        made = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind((host, candidate))
+            made.listen(256)
+            made.setblocking(False)
+            return made
+        except (OSError, OverflowError) as error:
+            made.close()
+            refused: Exception = error
+    raise InvalidRequest(
+        f"Port {port} of {host} cannot be had: {refused}. `interlock up --port N` takes another, `--port 0` any.",
+        field="port",
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach that address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def url_of(listening: socket.socket) -> str:
+    """How a browser on this machine reaches it."""
+    host, port = listening.getsockname()[:2]
+    if ipaddress.ip_address(host).is_unspecified:
+        host = "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class Listener(uvicorn.Server):
+    """A server on a socket that is bound already. `on_end` is called when it begins to end: streams must end then."""
+
+    def __init__(self, app: ASGIApp, on_end: Callable[[], None]) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=_Protocol,
+                ws="none",
+                loop="asyncio",
+                lifespan="on",
+                # Addresses of links hold codes; who did what is in the ledger's events.
+                access_log=False,
+                log_config=None,
+                proxy_headers=False,
+                server_header=False,
+                h11_max_incomplete_event_size=HEADER_BYTES,
+                timeout_graceful_shutdown=GRACE_SECONDS,
+            )
+        )
+        self._on_end = on_end
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are for whoever runs us."""
+        yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """See uvicorn."""
+        self._on_end()
+        await super().shutdown(sockets)
+
+
+class _Protocol(H11Protocol):
+    """HTTP/1.1, with a limit to how long the head of a request may take."""
+
+    _slow: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """See asyncio."""
+        super().connection_made(transport)
+        self._expect_head()
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio."""
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE and self.conn.our_state is h11.IDLE:
+            self._expect_head()
+        else:
+            self._relax()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio."""
+        self._relax()
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """What cannot be read as HTTP is answered in our shape, too."""
+        told = {"error": InvalidRequest.code, "message": "This is no HTTP request that can be read."}
+        body = json.dumps(told).encode()
+        head = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            (b"connection", b"close"),
+        ]
+        try:
+            for event in (
+                h11.Response(status_code=400, headers=head, reason=b"Bad Request"),
+                h11.Data(data=body),
+                h11.EndOfMessage(),
+            ):
+                self.transport.write(self.conn.send(event) or b"")
+        except h11.LocalProtocolError:
+            pass  # It came in the middle of an answer.
+        self.transport.close()
+
+    def _expect_head(self) -> None:
+        if self._slow is None:
+            self._slow = asyncio.get_running_loop().call_later(HEADER_SECONDS, self.transport.close)
+
+    def _relax(self) -> None:
+        if self._slow is not None:
+            self._slow.cancel()
+            self._slow = None

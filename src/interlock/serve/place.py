@@ -1,0 +1,138 @@
+"""Which server serves a home: one at a time. The lock is held as long as the process lives, however it ends.
+
+<home>/.server.lock   locked by the server
+<home>/server.json    {"process", "url", "started_at"} of the server, while it listens
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+from dataclasses import dataclass
+
+from interlock import processes
+from interlock.clock import SystemClock, iso
+from interlock.errors import InvalidRequest, ServerAlive, ServerNotFound, StorageError
+from interlock.mirror import files
+
+FILE = "server.json"
+LOCK = ".server.lock"
+PATIENCE = 5.0
+"""Seconds a server gets to end everything; it needs less than two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a server listens, and which process it is."""
+
+    url: str
+    process: processes.Identity
+
+
+class Claim:
+    """The right to serve a home. Leave the `with` block to give it up."""
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+        self._lock = -1
+
+    def __enter__(self) -> Claim:
+        """Take it.
+
+        Raises:
+            ServerAlive: another process has it; `url` is its address.
+            StorageError: the home cannot be written.
+        """
+        try:
+            os.makedirs(self._home, mode=0o700, exist_ok=True)
+            self._lock = os.open(os.path.join(self._home, LOCK), os.O_WRONLY | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise StorageError(f"{self._home} cannot be served: {error}.", path=self._home) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise _alive(find(self._home), self._home) from None
+        self._forget()
+        return self
+
+    def announce(self, url: str) -> None:
+        """Say where we listen.
+
+        Raises:
+            StorageError: the file cannot be written.
+        """
+        found = {"process": processes.current().as_text(), "url": url, "started_at": iso(SystemClock().now())}
+        path = os.path.join(self._home, FILE)
+        try:
+            files.replace(path, (json.dumps(found) + "\n").encode())
+        except OSError as error:
+            raise StorageError(f"{path} cannot be written: {error}.", path=path) from error
+
+    def __exit__(self, *_: object) -> None:
+        self._forget()
+        os.close(self._lock)
+
+    def _forget(self) -> None:
+        try:
+            os.unlink(os.path.join(self._home, FILE))
+        except OSError:
+            pass  # None was announced, or the home is gone; what stays names a process that lives no more.
+
+
+def find(home: str) -> Place | None:
+    """The living server of a home on this machine."""
+    try:
+        with open(os.path.join(home, FILE), encoding="utf-8") as file:
+            found = json.load(file)
+        place = Place(str(found["url"]), processes.Identity.parse(str(found["process"])))
+    except (OSError, ValueError, TypeError, KeyError, InvalidRequest):
+        return None
+    return place if processes.alive(place.process) else None
+
+
+def need(home: str) -> Place:
+    """The living server of a home.
+
+    Raises:
+        ServerNotFound: there is none.
+    """
+    found = find(home)
+    if found is None:
+        raise ServerNotFound(f"No server runs for {home}. `interlock up` starts one.", home=home)
+    return found
+
+
+def end(home: str) -> str | None:
+    """End the server of a home, and wait until it is gone; its address, or null where there was none."""
+    place = find(home)
+    if place is None:
+        return None
+    clock = SystemClock()
+    _send(place.process, signal.SIGTERM)
+    deadline = clock.monotonic() + PATIENCE
+    while processes.alive(place.process):
+        if clock.monotonic() > deadline:
+            _send(place.process, signal.SIGKILL)
+            deadline = clock.monotonic() + PATIENCE
+        clock.sleep(0.02)
+    return place.url
+
+
+def _send(process: processes.Identity, number: int) -> None:
+    try:
+        os.kill(process.pid, number)
+    except ProcessLookupError:
+        pass  # It has just ended.
+
+
+def _alive(place: Place | None, home: str) -> ServerAlive:
+    if place is None:
+        return ServerAlive(f"Another `interlock up` begins or ends right now for {home}. Try again.", url=None)
+    return ServerAlive(
+        f"This home is served already at {place.url} (process {place.process.pid}). `interlock open` makes a link to "
+        "it; `interlock down` ends it.",
+        url=place.url,
+    )

@@ -1,0 +1,167 @@
+"""Begin to serve a home, say so, and end within two seconds when asked.
+
+The order of ending: streams and waiting callers are told, agents are ended, answers under way are finished, and
+whatever program is still there then is killed. What a killed agent was doing is taken up by the next runner, at once
+and without using up an attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass
+
+from fastapi import APIRouter
+
+from interlock import process_table, processes
+from interlock.client import Home
+from interlock.serve.crews import Crews
+from interlock.serve.listener import Listener, bind, is_loopback, url_of
+from interlock.serve.place import Claim
+from interlock.surfaces.http import application
+from interlock.tokens import Tokens
+
+PATIENCE = 1.2
+"""Seconds from being asked to end until programs that are left are killed."""
+LAST_WORDS = 0.4
+"""Seconds in which crews then write down what became of their runs."""
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A server that listens. `link` lets one browser in, once."""
+
+    url: str
+    link: str
+    loopback: bool
+
+
+def up(
+    home: Home,
+    *,
+    host: str | None = None,
+    port: int | None = None,
+    on_ready: Callable[[Served], None] = lambda served: None,
+    pages: Collection[APIRouter] = (),
+) -> None:
+    """Serve a home until a signal says to end. Call it in the main thread.
+
+    Args:
+        host, port: where to listen; by default the settings `http_host` and `http_port`.
+        on_ready: called once it listens.
+        pages: routers of the web page.
+
+    Raises:
+        ServerAlive: this home is served already.
+        InvalidRequest: the port cannot be had.
+        StorageError: the home cannot be written.
+    """
+    settings = {row["name"]: row["value"] for row in home.settings()}
+    host = host or str(settings["http_host"])
+    with Claim(home.path) as claim:
+        tokens = Tokens(home.path)
+        tokens.admin()
+        listening = bind(host, int(settings["http_port"]) if port is None else port, exactly=port is not None)
+        url = url_of(listening)
+        app = application.create(
+            home,
+            hosts=[name for name in (host, *str(settings["http_hosts"]).replace(",", " ").split()) if name],
+            any_address=not is_loopback(host),
+            body_bytes=int(settings["http_body_bytes"]),
+            pages=pages,
+        )
+        crews = Crews(home)
+        notices = home.notices(link=lambda: url)
+        ending = _Ending()
+
+        def begin_to_end() -> None:
+            ending.begin()
+            application.close(app)
+            crews.stop()
+            notices.stop()
+
+        listener = Listener(app, begin_to_end)
+
+        def ready() -> None:
+            claim.announce(url)
+            crews.start()
+            notices.start()
+            on_ready(Served(url, link_to(url, tokens), is_loopback(host)))
+
+        try:
+            asyncio.run(_serve(listener, listening, ready))
+        finally:
+            begin_to_end()
+            _end(home, crews, ending)
+    # Threads that sleep in a verb, such as a long verify, must not keep the process: their programs are gone by now.
+    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def link_to(url: str, tokens: Tokens) -> str:
+    """A fresh link to the page, good for one visit."""
+    return f"{url}/open/{tokens.new_code()}"
+
+
+async def _serve(listener: Listener, listening: object, ready: Callable[[], None]) -> None:
+    loop = asyncio.get_running_loop()
+
+    def asked() -> None:
+        listener.should_exit = True
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, asked)
+    serving = asyncio.create_task(listener.serve(sockets=[listening]))  # type: ignore[list-item]
+    while not listener.started and not serving.done():
+        await asyncio.sleep(0.005)
+    if listener.started:
+        try:
+            await asyncio.to_thread(ready)
+        except BaseException:
+            listener.should_exit = True
+            await serving
+            raise
+    await serving
+
+
+class _Ending:
+    """When the end began."""
+
+    def __init__(self) -> None:
+        self.began: float | None = None
+
+    def begin(self) -> None:
+        """Now, unless it has begun already."""
+        self.began = self.began or time.monotonic()
+
+    def left(self, seconds: float) -> float:
+        """How much is left of so many seconds since then."""
+        return max(0.0, (self.began or time.monotonic()) + seconds - time.monotonic())
+
+
+def _end(home: Home, crews: Crews, ending: _Ending) -> None:
+    """Wait for crews, then leave nothing of ours running."""
+    if not crews.join(ending.left(PATIENCE)) or _children():
+        for child in _children():
+            identity = processes.identify(child)
+            if identity is not None:
+                processes.end_group(identity, grace=0.0)
+        crews.join(ending.left(PATIENCE + LAST_WORDS))
+    with suppress(Exception):  # boundary: we end; what a thread still holds is given back by the system
+        home.close()
+
+
+def _children() -> list[int]:
+    own = os.getpid()
+    return [row.pid for row in process_table.rows() if row.parent == own and row.running]

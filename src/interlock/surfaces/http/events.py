@@ -1,0 +1,92 @@
+"""The history: of one team as JSON, of all teams as server-sent events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Request
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.responses import Response
+
+from interlock.errors import InterlockError
+from interlock.surfaces.http import cursor, documents
+from interlock.surfaces.http.access import Access
+from interlock.surfaces.http.answers import answer
+from interlock.surfaces.http.feed import Feed, Item
+from interlock.surfaces.http.visitor import Reader, Visitor
+
+router = APIRouter(prefix="/api", tags=["events"])
+
+HEARTBEAT = 10
+"""Seconds between two comments that keep the line open."""
+SEND_SECONDS = 30.0
+"""Seconds a reader may leave its line blocked."""
+RETRY_MS = 1000
+"""What browsers wait before they come again."""
+MOST_AT_ONCE = 10_000
+
+STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Each event's data is a line of history with its `team`; its id is the cursor after it.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    }
+}
+
+
+@router.get("/teams/{team}/events", responses={200: {"model": documents.Events}})
+def of_team(
+    visitor: Reader,
+    team: str,
+    after: Annotated[int, Query(ge=0)] = 0,
+    limit: Annotated[int, Query(ge=1, le=MOST_AT_ONCE)] = MOST_AT_ONCE,
+) -> Response:
+    """The team's events after a number, in commit order, without gaps. `next` says where to go on."""
+    found, onward = visitor.team(team).events(after, limit=limit)
+    return answer({"events": [event.as_dict() for event in found], "next": onward})
+
+
+@router.get("/events", response_class=EventSourceResponse, responses=STREAM)
+async def of_all_teams(
+    request: Request,
+    visitor: Reader,
+    after: Annotated[str | None, Query(max_length=cursor.LONGEST)] = None,
+    last_event_id: Annotated[str | None, Header(max_length=cursor.LONGEST)] = None,
+) -> Response:
+    """Server-sent events over all teams, without gaps, those of new teams too. `after`: a cursor, `0` for everything,
+    absent for what comes from now on. `Last-Event-ID` wins over it."""
+    text = last_event_id or after
+    positions = None if text is None else cursor.read(text)
+    feed: Feed = request.app.state.feed
+    return EventSourceResponse(
+        _lines(feed, positions, visitor, request),
+        ping=HEARTBEAT,
+        ping_message_factory=lambda: ServerSentEvent(comment="heartbeat"),
+        send_timeout=SEND_SECONDS,
+    )
+
+
+async def _lines(
+    feed: Feed, positions: dict[bytes, int] | None, visitor: Visitor, request: Request
+) -> AsyncIterator[ServerSentEvent]:
+    access: Access = request.app.state.access
+    own = visitor.principal.team
+
+    def may_stay() -> bool:
+        try:
+            access.principal(request.headers)
+        except InterlockError:
+            return False  # Its token was revoked.
+        return True
+
+    async for item in feed.read(positions, lambda team: own in (None, team), may_stay):
+        yield _line(item)
+
+
+def _line(item: Item) -> ServerSentEvent:
+    if item.event is None:
+        # No data: a browser fires nothing, but knows where to go on when the line breaks before the first event.
+        return ServerSentEvent(id=item.cursor, retry=RETRY_MS, comment="here you are")
+    shown = {"team": item.team, **item.event.as_dict()}
+    return ServerSentEvent(json.dumps(shown, ensure_ascii=False, separators=(",", ":")), id=item.cursor)

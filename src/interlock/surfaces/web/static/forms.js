@@ -1,0 +1,66 @@
+// Sends forms without leaving the page; a refusal is said where one is, and what was typed stays.
+import { everything } from "./live.js";
+import { say } from "./toasts.js";
+
+export function sendForms() {
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (!form.matches("form[data-form]")) return;
+    event.preventDefault();
+    send(form, event.submitter);
+  });
+  document.addEventListener("keydown", (event) => {
+    const box = event.target;
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && box.matches?.("form[data-form] textarea")) {
+      event.preventDefault();
+      const button = [...box.form.querySelectorAll("button")].find((one) => !one.name);
+      box.form.requestSubmit(button ?? undefined);
+    }
+  });
+}
+
+async function send(form, button) {
+  if (form.hasAttribute("data-busy")) return;
+  const confirmation = button?.dataset.confirm;
+  if (confirmation && !window.confirm(confirmation)) return;
+  const needed = button?.dataset.needs;
+  if (needed && !form.elements[needed]?.value.trim()) {
+    form.elements[needed].focus();
+    say("A few words on why, please.", true);
+    return;
+  }
+  const box = form.querySelector("textarea[data-reply]");
+  if (box && !button?.name && !box.value.trim()) {
+    box.focus();
+    return;
+  }
+  form.setAttribute("data-busy", "");
+  button?.setAttribute("aria-busy", "true");
+  try {
+    const body = new URLSearchParams(new FormData(form, button));
+    const answer = await fetch(form.action, { method: "POST", body, headers: { accept: "application/json" } });
+    const said = await answer.json().catch(() => ({}));
+    if (!answer.ok) {
+      say(said.message || "That was not done.", true);
+      if (answer.status === 409 || answer.status === 404) everything();
+      return;
+    }
+    done(form, said);
+  } catch {
+    say("The server does not answer. What you typed is still here.", true);
+  } finally {
+    form.removeAttribute("data-busy");
+    button?.removeAttribute("aria-busy");
+  }
+}
+
+function done(form, said) {
+  for (const box of form.querySelectorAll("textarea, input:not([type=hidden], [type=checkbox])")) box.value = "";
+  form.closest("details[data-menu]")?.removeAttribute("open");
+  for (const menu of form.querySelectorAll("details[open]")) menu.removeAttribute("open");
+  if (form.hasAttribute("data-follow") && said.to) {
+    location.assign(said.to);
+    return;
+  }
+  everything();
+}

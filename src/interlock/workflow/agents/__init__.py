@@ -1,0 +1,1 @@
+"""The agents that a workflow run speaks to."""

@@ -1,0 +1,220 @@
+"""A step is done: its verdict, its record, and what comes next: a pause, a checkpoint, the next step or the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from interlock.workflow.control import asking, documents, prompts, recovering, stepping, turning
+from interlock.workflow.control.batching import Batch, summary
+from interlock.workflow.control.checkpoint_format import Operation, present
+from interlock.workflow.control.confidence_calculator import calculate
+from interlock.workflow.control.context import RunContext
+from interlock.workflow.control.decision_log import Decision
+from interlock.workflow.control.ports import Asking
+from interlock.workflow.control.reading import FINISHED, SKIPPED, Reading
+from interlock.workflow.definition.step import Step
+from interlock.workflow.entry import validation_type_detector, verdicts
+from interlock.workflow.entry.custom_pattern import InvalidPattern
+from interlock.workflow.state import step_tracking
+from interlock.workflow.state.document import COMPLETING, FAILED, RUNNING, WAITING_USER, StepRecord, Waiting
+
+OVERSIGHT = frozenset({"required", "true", "always"})
+
+
+async def validate(run: RunContext) -> None:
+    """VALIDATING: judge what the step says about itself; on to the next step, or to FAILED (FR3)."""
+    reading = run.reading
+    assert reading is not None
+    step, record = run.step, run.record
+    outcome, why = judge(run, reading, step)
+    record.verdict = reading.closing.verdict or (outcome if outcome != "unknown" else None)
+    if outcome == verdicts.FAILURE and reading.kind != SKIPPED:
+        issues = reading.closing.issues or _listed(reading.closing.text)
+        recovering.failed(run.state, recovering.VALIDATION, why, issues, reading.closing.text)
+        step_tracking.fail(run.state, record.id, run.desk.now(), why)
+        run.decide(Decision("verdict", "failed", why, by="agent"))
+        run.event("workflow.step_failed", step=record.id, reason=why, attempts=record.attempts)
+        run.move(FAILED)
+        return
+    _settle_recovery(run)
+    await _done(run, step, record, reading, outcome)
+
+
+def judge(run: RunContext, reading: Reading, step: Step) -> tuple[str, str]:
+    """(success, failure, partial or unknown, why) of a step, by what it says last.
+
+    An author's own pattern counts most; then the closing line; then a verdict after a label. Words in running text are
+    no verdict of the step.
+    """
+    closing = reading.closing
+    settings = step.settings if "validation" in step.settings else run.workflow.settings
+    detected = validation_type_detector.detect(settings, step.text)
+    if not isinstance(detected, InvalidPattern) and detected.custom is not None:
+        found = detected.custom.result(closing.text)
+        if found != "unknown":
+            return found, f"the workflow's own pattern says {found}"
+    if closing.verdict:
+        word = verdicts.read(f"Verdict: {closing.verdict.upper()}")
+        outcome = word.outcome if word else "unknown"
+        return outcome, f"the verdict is {closing.verdict}"
+    if closing.issues:
+        return verdicts.FAILURE, f"{len(closing.issues)} issues are open"
+    said = verdicts.read(closing.text)
+    by_verdict = getattr(detected, "validation_type", None) == validation_type_detector.VERDICT
+    if said is not None and said.labelled and by_verdict:
+        return said.outcome, f"it says {said.word}"
+    return "unknown", "nothing says how it went"
+
+
+def _settle_recovery(run: RunContext) -> None:
+    """A failure that is over: what helped is logged, and kept where it was more than trying again."""
+    found = run.state.recovery
+    tried, advice = found.get("tried") or [], found.get("advice")
+    if not tried and not advice:
+        return
+    method = str(tried[-1]["strategy"]) if tried else "human_advice"
+    attempts = max(1, int(found.get("attempts", len(tried))))
+    run.record.recovery_method, run.record.attempts_count = method, attempts
+    run.event("workflow.recovered", recovery_method=method, attempts_count=attempts, step=run.record.id)
+    if found.get("kind") == recovering.VALIDATION:
+        issues = "; ".join(str(one) for one in found.get("issues", []))
+        helped = f"{method.replace('_', ' ')}: {advice}" if advice else f"{method.replace('_', ' ')} of {issues}"
+        run.knowledge.learn(str(found.get("reason", "")), helped)
+    run.state.timeout_error = None
+    run.state.recovery = {}
+
+
+async def _done(run: RunContext, step: Step, record: StepRecord, reading: Reading, outcome: str) -> None:
+    """The record of the step, and the decision about what follows it, in one save."""
+    state = run.state
+    finished = reading.kind == FINISHED
+    found = stepping.following(run.workflow, state, step, reading.next, reading.entered)
+    if not finished and not found.certain and run.once("which_next"):
+        turning.send(run, turning.NUDGE, prompts.which_next(step, found.ways))
+        run.move(RUNNING)
+        return
+    complete(run, step, record, reading, outcome)
+    if finished:
+        run.decide(Decision("next_step", "end", "the agent says that the workflow has ended", by="agent"))
+        await _end(run)
+        return
+    if found.step is None:
+        left = [one for one in run.settings.gates if f"{stepping.GATE}{one}" not in state.completed_steps]
+        if left:
+            found = stepping.Following(stepping.gate(left[0]), f"the domain {state.plan.domain} demands it")
+    chosen = stepping.record_of(state, found.step).id if found.step else "end"
+    run.decide(Decision("next_step", str(chosen), found.why, basis={"after": record.path, "said": reading.next}))
+    await _pause_or(run, step, record, found.step)
+
+
+def complete(run: RunContext, step: Step, record: StepRecord, reading: Reading, outcome: str) -> None:
+    """Write down that the step is done; saved with whatever follows."""
+    state = run.state
+    state.documents = list(
+        dict.fromkeys([*state.documents, *documents.existing(run.root, _outputs(run, step, reading))])
+    )
+    if reading.kind == SKIPPED:
+        step_tracking.skip(state, record.id, record.name, reading.closing.reason or "optional")
+    else:
+        output = step_tracking.input_hash(reading.closing.text)
+        step_tracking.complete(state, record.id, run.desk.now(), output=output, files=record.files)
+    record.confidence = _confidence(run, outcome)
+    record.summary = _first_line(reading.closing.text)
+    run.pool.progressed()
+    state.sent = None
+    run.event("workflow.step_completed", step=record.id, name=record.name, status=record.status, verdict=record.verdict)
+
+
+async def _pause_or(run: RunContext, step: Step, record: StepRecord, following: Step | None) -> None:
+    """Oversight first, then the checkpoint of a full batch, then onward."""
+    state = run.state
+    following_record = stepping.record_of(state, following) if following else None
+    oversight = str(step.settings.get("oversight", "")).strip().lower() in OVERSIGHT
+    state.batch = [*state.batch, record.name] if record.status != "skipped" else state.batch
+    settings = run.settings
+    size = settings.batch
+    full = size is not None and Batch(tuple(state.batch)).is_full(settings.tier, size) and not state.plan.yolo
+    data = {"next": following_record.id if following_record else None, "done": record.id}
+    if oversight:
+        await ask_to_confirm(
+            run, record, "oversight", f"{step.title} is done, and its author wants a human to confirm it.", data
+        )
+        return
+    if full and following is not None:
+        basis = {"batch": list(state.batch), "tier": settings.tier, "size": size}
+        run.decide(Decision("checkpoint", "checkpoint", summary(state.batch), basis=basis))
+        await ask_to_confirm(run, record, "checkpoint", summary(state.batch), data)
+        return
+    await go_on(run, data["next"])
+
+
+async def ask_to_confirm(
+    run: RunContext, record: StepRecord, purpose: str, title: str, data: Mapping[str, Any]
+) -> None:
+    """A checkpoint as a question, in the format that the confidence asks for; the whole log is its context."""
+    state = run.state
+    recent = [one for one in state.steps.values() if one.name in state.batch] or [record]
+    operations = [Operation(f"Step {one.id}: {one.name}", one.summary) for one in recent]
+    since = {one.id for one in recent}
+    operations += [
+        Operation(f"{one['kind']}: {one['choice']}", str(one["why"]), True)
+        for one in state.decisions
+        if one["step"] in since and one["kind"] in ("menu", "question", "fix", "trigger")
+    ]
+    known = [one.confidence for one in recent if one.confidence is not None]
+    shown = present(min(known) if known else 25.0, title, operations)
+    entry = asking.new_entry(state, record, purpose, f"{title}\n{shown.text}", run.desk.now())
+    options = (*shown.options, "stop")
+    text = f"{shown.text}\n\nGo on? ({' / '.join(options)}; or say what to change)"
+    state.waiting = Waiting(entry["key"], purpose, text, list(options), data={**data, "details": shown.details})
+    run.move(WAITING_USER)
+    question = Asking(entry["key"], "checkpoint", text, options, context=shown.details, data={"format": shown.format})
+    state.waiting.question_id = await run.save(question)
+    state.waiting.asked_at = run.desk.now()
+
+
+async def go_on(run: RunContext, following: object) -> None:
+    """To the step with that id, or to the end."""
+    state = run.state
+    if following is None:
+        await _end(run)
+        return
+    if not state.batch or state.waiting is not None:
+        state.batch = []
+    state.waiting = None
+    state.current_step = following  # type: ignore[assignment]
+    state.sent = None
+    run.move(RUNNING)
+    await run.save()
+
+
+async def _end(run: RunContext) -> None:
+    run.state.sent = run.state.waiting = None
+    run.move(COMPLETING)
+    await run.save()
+
+
+def _outputs(run: RunContext, step: Step, reading: Reading) -> list[str]:
+    named = [documents.relative(run.root, path) for path in reading.closing.outputs]
+    return [*documents.outputs(run.workflow, step, run.state.plan.values), *(path for path in named if path)]
+
+
+def _confidence(run: RunContext, outcome: str) -> float:
+    """How far the result can be trusted: its verdict, or that its document is there, and what memory knows of it."""
+    verdict = {verdicts.SUCCESS: 100.0, verdicts.PARTIAL: 50.0, verdicts.FAILURE: 0.0}.get(outcome)
+    if verdict is None and turning.exists(run):
+        verdict = 100.0
+    signals = {"validation_verdict": verdict, "memory_match": run.knowledge.relevance}
+    settings = run.settings
+    return calculate(signals, settings.tier, settings.confidence).score
+
+
+def _listed(text: str) -> list[str]:
+    """The findings of a report: its list items."""
+    lines = [line.strip() for line in text.splitlines()]
+    return [line[2:].strip() for line in lines if line.startswith(("- ", "* ")) and len(line) > 4][:50]
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip(" #*")[:200] for line in text.splitlines() if line.strip(" #*")), "")

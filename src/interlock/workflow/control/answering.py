@@ -1,0 +1,170 @@
+"""Menus and questions of an agent, answered: by what was decided before, the engine, the brief, and last by a human.
+
+(FR8–FR12, decision 28.) Every answer is a decision with its reason. What the brief says never reaches a human: the
+agent, which can read, is asked to answer from it first, once for each question.
+"""
+
+from __future__ import annotations
+
+from interlock.workflow.control import asking, mending, menus, prompts, turning
+from interlock.workflow.control.context import RunContext
+from interlock.workflow.control.decision_log import Decision, menu_basis
+from interlock.workflow.control.ports import Asking
+from interlock.workflow.control.reading import BLOCKED, Reading
+from interlock.workflow.menu import bmb_thresholds, forms
+from interlock.workflow.menu.history import Entry, History
+from interlock.workflow.menu.menu_participation_engine import participate
+from interlock.workflow.menu.recognition import Menu
+from interlock.workflow.menu.selection import Situation
+from interlock.workflow.state.document import WAITING_USER, Waiting
+
+DELEGATED = 2  # times that one menu or question goes back to the agent
+SHOWN = 3000  # characters of a menu that a human is shown
+
+
+async def menu(run: RunContext, found: Reading) -> None:
+    """A menu: answer it, let the agent choose by the brief, or ask a human."""
+    state, record = run.state, run.record
+    participation = found.participation
+    assert participation is not None and run.heard is not None
+    shown = menus.shown(participation.detection)
+    assert shown is not None
+    own = participation.detection.step_menu is not None
+    menus.arrived(state, record, shown, participation.within, own=own)
+    where = menus.situation(state, record, run.settings, output=run.heard.output, exists=turning.exists(run))
+    before = asking.answered_before(state, run.replay, known_by(shown))
+    if where.escalation != bmb_thresholds.CONTINUE and await _called_for(run, found, shown, where):
+        return
+    if before is not None:
+        option = asking.choose(before.answer, shown.options)
+        run.decide(Decision("menu", before.answer, before.why, by=before.by))
+        _answer(run, shown, option.key if option else before.answer, before.why, 100, automatic=False)
+        return
+    await _decide(run, found, shown, where)
+
+
+async def _called_for(run: RunContext, found: Reading, shown: Menu, where: Situation) -> bool:
+    """The builder's thresholds ask for help: the trigger is recorded; Party Mode is put to a human (FR9)."""
+    why = f"the validation result asks for {where.escalation.replace('_', ' ')}"
+    run.decide(Decision("trigger", where.escalation, why, basis={"output": found.closing.text[-2000:]}))
+    mending.triggered(run, where.escalation, why)
+    if where.escalation != bmb_thresholds.PARTY_MODE or run.state.plan.yolo:
+        return False
+    reason = f"{why}; Interlock does not hold that conversation by itself yet, [P] lets the agent play it"
+    await _ask_menu(run, found, shown, None, reason, 0)
+    return True
+
+
+async def _decide(run: RunContext, found: Reading, shown: Menu, where: Situation) -> None:
+    state, record, settings = run.state, run.record, run.settings
+    output = found.closing.text
+    selection = participate(output, run.step.text, where).selection
+    assert selection is not None
+    silent = found.closing.brief_silent or not known(run)
+    decided = menus.decide(
+        selection, shown, where, automatic_from=settings.automatic_from, yolo=state.plan.yolo,
+        may_delegate=not silent and run.once(f"menu/{known_by(shown)}"),
+    )  # fmt: skip
+    if decided.action == menus.ANSWERED and decided.option is not None:
+        basis = menu_basis(output, run.step.path, run.step.line, where, state.plan.yolo)
+        by_rule = selection.option == decided.option and where.within is None
+        run.decide(
+            Decision(
+                "menu", decided.option.key, decided.why, confidence=decided.confidence, basis=basis if by_rule else {}
+            )
+        )
+        menus.chosen(state, record, shown, decided.option)
+        _answer(run, shown, decided.option.key, decided.why, decided.confidence, automatic=True)
+    elif decided.action == menus.DELEGATE:
+        run.decide(Decision("menu", "by the brief", f"{decided.why}; the brief may say", by="brief"))
+        turning.send(run, turning.NUDGE, prompts.from_brief(text_of(found)))
+    else:
+        recommended = decided.option.key if decided.option else None
+        await _ask_menu(run, found, shown, recommended, decided.why, decided.confidence)
+
+
+def _answer(run: RunContext, shown: Menu, key: str, why: str, confidence: int, *, automatic: bool) -> None:
+    """Send the choice, and keep it in the history: continues in a row take one entry."""
+    remember(run, shown, key, why, confidence, automatic=automatic)
+    turning.send(run, turning.ANSWER, prompts.answer(key, why))
+
+
+def remember(run: RunContext, shown: Menu, key: str, why: str, confidence: int, *, automatic: bool) -> None:
+    """One selection more in the menu history."""
+    state = run.state
+    entry = Entry(run.desk.now(), menus.menu_id(run.record, shown), key, confidence, why, automatic)
+    history = History.of(state.menu_history)
+    batched = automatic and forms.form_of(shown) in (forms.APC, forms.LONE)
+    state.menu_history = (history.batch(entry) if batched else history.add(entry)).as_list()
+
+
+async def _ask_menu(
+    run: RunContext, found: Reading, shown: Menu, recommended: str | None, why: str, confidence: int
+) -> None:
+    state, record = run.state, run.record
+    entry = asking.new_entry(state, record, "menu", known_by(shown), run.desk.now())
+    options = [f"{one.key}: {one.label}" for one in shown.options]
+    data = {"options": [one.as_dict() for one in shown.options], "menu_id": menus.menu_id(record, shown)}
+    state.waiting = Waiting(entry["key"], "menu", text_of(found), options, data=data)
+    run.decide(Decision("ask", recommended or "", why, confidence=confidence))
+    run.move(WAITING_USER)
+    advice = f"\n\nRecommended: {recommended}." if recommended else ""
+    keys = ", ".join(one.key for one in shown.options)
+    text = f"{text_of(found)}{advice}\n\nWhich one: {keys}?"
+    context = f"{why} (confidence {confidence})"
+    question_ = Asking(
+        entry["key"], "menu", text, tuple(options), recommended, context, data={"confidence": confidence}
+    )
+    state.waiting.question_id = await run.save(question_)
+    state.waiting.asked_at = run.desk.now()
+
+
+async def question(run: RunContext, found: Reading) -> None:
+    """A question or a halt: what was answered before, what was given, what the brief says, and only then a human."""
+    state = run.state
+    text = found.text or "The agent has stopped and does not say why. What should it do?"
+    mark = asking.fingerprint(text)
+    # Asked again in the same visit, also by an agent that has forgotten, it has the same answer.
+    before = asking.answered_before(state, asking.answered(state, run.record), text)
+    given = before or asking.from_facts(text, state.plan.brief, state.plan.values)
+    if given is not None and run.once(f"given/{mark}", DELEGATED):
+        run.decide(Decision("question", given.answer, given.why, by=given.by, basis={"question": text[-1000:]}))
+        turning.send(run, turning.ANSWER, prompts.answer(given.answer, given.why))
+    elif state.plan.yolo and run.once(f"yolo/{mark}", DELEGATED):
+        run.decide(Decision("question", "decide yourself", "--yolo: nobody is asked", by="agent"))
+        turning.send(run, turning.NUDGE, prompts.decide_yourself(text))
+    elif known(run) and not found.closing.brief_silent and run.once(f"brief/{mark}"):
+        run.decide(
+            Decision("question", "by the brief", "the agent reads the brief before anybody is asked", by="brief")
+        )
+        turning.send(run, turning.NUDGE, prompts.from_brief(text))
+    else:
+        await _ask(run, text, blocked=found.kind == BLOCKED)
+
+
+async def _ask(run: RunContext, text: str, *, blocked: bool) -> None:
+    """A free question to a human."""
+    state = run.state
+    entry = asking.new_entry(state, run.record, "question", text, run.desk.now())
+    state.waiting = Waiting(entry["key"], "question", text, data={"blocked": blocked})
+    why = "the agent has halted" if blocked else "neither the brief nor a decision answers it"
+    run.decide(Decision("ask", "", why))
+    run.move(WAITING_USER)
+    state.waiting.question_id = await run.save(Asking(entry["key"], "clarification", text))
+    state.waiting.asked_at = run.desk.now()
+
+
+def known(run: RunContext) -> bool:
+    """Whether the user has said anything that an agent could answer from."""
+    plan = run.state.plan
+    return bool(plan.brief or plan.arguments or plan.values)
+
+
+def text_of(found: Reading) -> str:
+    """What a human, or the agent once more, is shown of a menu."""
+    return found.text[-SHOWN:]
+
+
+def known_by(shown: Menu) -> str:
+    """By what a menu is known again after a crash: what asks for it, and its options."""
+    return f"{shown.prompt}|" + "|".join(f"{one.key}={one.label}" for one in shown.options)

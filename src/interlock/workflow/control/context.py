@@ -1,0 +1,123 @@
+"""One run as the parts of the controller share it: definition, state, agent, desk, and what is not written yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from interlock.workflow.agents.pool import AgentPool, Limits
+from interlock.workflow.control import machine, stepping
+from interlock.workflow.control.decision_log import EVENT, Decision
+from interlock.workflow.control.ports import Asking, Checkpoints, Desk, Knowledge, NoCheckpoints
+from interlock.workflow.control.reading import Heard, Reading
+from interlock.workflow.definition.package import Package
+from interlock.workflow.definition.step import Step
+from interlock.workflow.definition.workflow import Workflow
+from interlock.workflow.entry.adaptive_settings import AdaptiveSettings, adapt
+from interlock.workflow.state.document import StepRecord, WorkflowState
+
+TRANSCRIPT = 8  # turns of a step's visit that are kept
+SAID = 6000  # characters of each
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the controller let go of a run.
+
+    `completed`, `failed` and `cancelled` are terminal; `parked` waits for a human, `capacity` for the agent's provider
+    (until `retry_at`, seconds since the epoch, where it says), `stopped` for whoever stopped us, and `superseded` is
+    somebody else's now.
+    """
+
+    kind: str
+    summary: str = ""
+    retry_at: float | None = None
+
+
+@dataclass
+class RunContext:
+    """See the module. `thresholds` is read anew at every decision, so that a change counts at the next (BMAD-2a.7).
+    `replay` are the keys of the questions that were answered in a visit that begins again after an interruption."""
+
+    workflow: Workflow
+    package: Package
+    state: WorkflowState
+    pool: AgentPool
+    desk: Desk
+    limits: Limits
+    checkpoints: Checkpoints = field(default_factory=NoCheckpoints)
+    knowledge: Knowledge = field(default_factory=Knowledge)
+    thresholds: Callable[[], Mapping[str, Any]] = dict
+    interrupted: bool = False
+    reading: Reading | None = None
+    heard: Heard | None = None
+    before: str = ""
+    tried: dict[str, int] = field(default_factory=dict)
+    replay: list[str] = field(default_factory=list)
+    _events: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+
+    @property
+    def root(self) -> str:
+        """The project's directory."""
+        return self.package.root
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether something was decided since the last save."""
+        return bool(self._events)
+
+    @property
+    def settings(self) -> AdaptiveSettings:
+        """What is in force for the next decision."""
+        plan = self.state.plan
+        own = self.workflow.settings.get("thresholds")
+        given = {**(own if isinstance(own, Mapping) else {}), **plan.thresholds, **self.thresholds()}
+        return adapt(plan.tier, module=self.workflow.module, domain=plan.domain, thresholds=given)
+
+    @property
+    def step(self) -> Step:
+        """The step at hand."""
+        found = stepping.find(self.workflow, self.record)
+        if found is None:
+            raise machine.IllegalMove(f"{self.state.workflow_id} has no step {self.state.current_step!r} any more")
+        return found
+
+    @property
+    def record(self) -> StepRecord:
+        """Its record."""
+        found = self.state.step(self.state.current_step) if self.state.current_step is not None else None
+        if found is None:
+            raise machine.IllegalMove(f"{self.state.workflow_id} is at no step")
+        return found
+
+    def decide(self, decision: Decision) -> None:
+        """Log a decision; it is written with the next save."""
+        self._events.append((EVENT, decision.event(self.state, self.desk.now())))
+
+    def event(self, type: str, **payload: Any) -> None:
+        """An event, written with the next save."""
+        self._events.append((type, {"workflow_id": self.state.workflow_id, **payload}))
+
+    def move(self, to: str) -> None:
+        """Take the run to another state, with its event."""
+        before = self.state.state
+        machine.move(self.state, to)
+        if before != to:
+            self.event("workflow.state", **{"from": before, "to": to, "step": self.state.current_step})
+
+    async def save(self, asking: Asking | None = None) -> str | None:
+        """Write down the state with everything decided since the last save."""
+        self.state.updated_at = self.desk.now()
+        events, self._events = self._events, []
+        return await self.desk.save(self.state, events, asking)
+
+    def said(self, sent: str, heard: str) -> None:
+        """One more turn of the step's transcript."""
+        self.state.transcript = [*self.state.transcript, {"sent": sent[:SAID], "said": heard[-SAID:]}][-TRANSCRIPT:]
+
+    def once(self, what: str, times: int = 1) -> bool:
+        """Whether this was done fewer than `times` in this visit of the step; counts it."""
+        key = f"{self.record.id}/{self.record.visit}/{what}"
+        self.tried[key] = self.tried.get(key, 0) + 1
+        return self.tried[key] <= times

@@ -1,0 +1,104 @@
+"""FAILED and RECOVERING: what a failure calls for, carried out (BMAD-2b.8, 2b.12)."""
+
+from __future__ import annotations
+
+import anyio
+
+from interlock.workflow.control import asking, recovering, turning
+from interlock.workflow.control.context import RunContext
+from interlock.workflow.control.decision_log import Decision
+from interlock.workflow.control.ports import Asking
+from interlock.workflow.control.prompts import fix
+from interlock.workflow.control.reading import Heard
+from interlock.workflow.state.document import FAILED, RECOVERING, RUNNING, WAITING_USER, Waiting
+
+OPTIONS = ("retry", "skip", "stop")
+PARTY_OPTIONS = ("continue", "retry", "stop")
+
+
+def lost(run: RunContext, why: str) -> None:
+    """The agent's turn failed: it died, was silent, could not be spoken to."""
+    recovering.failed(run.state, recovering.TRANSIENT, why)
+    run.event("workflow.turn_failed", step=run.state.current_step, reason=why)
+    run.move(FAILED)
+
+
+def unclear(run: RunContext, heard: Heard) -> None:
+    """The agent ends its turns without a word about the step."""
+    why = "the agent ends its turns without saying how the step stands"
+    recovering.failed(run.state, recovering.UNCLEAR, why, output=heard.output)
+    run.move(FAILED)
+
+
+async def recover(run: RunContext) -> None:
+    """One remedy: try again, fix, call Party Mode, or ask a human."""
+    state = run.state
+    run.move(RECOVERING)
+    reason = str(state.recovery.get("reason", ""))
+    known = run.knowledge.fix(reason)
+    template = run.workflow.variables.value("template") or run.step.settings.get("template")
+    remedy = recovering.remedy(state, fix_known=known is not None, template=bool(template))
+    run.decide(
+        Decision("recovery", remedy.strategy or remedy.action, remedy.why, basis={"recovery": dict(state.recovery)})
+    )
+    if remedy.action == recovering.ASK:
+        await _escalate(run)
+    elif remedy.action == recovering.PARTY:
+        await call_party(run, remedy.why)
+    elif remedy.action == recovering.RETRY:
+        recovering.trying(state, remedy.strategy)
+        await run.save()
+        await anyio.sleep(remedy.pause)
+        # The turn that was lost may have done anything: the step goes on in its session, or begins again.
+        run.interrupted = True
+        run.move(RUNNING)
+    else:
+        await run.checkpoints.create(state, step=run.record.id, reason=f"before a fix of step {run.record.id}")
+        recovering.trying(state, remedy.strategy)
+        hint = {"memory_patterns": known or "", "template_fixes": str(template or "")}.get(remedy.strategy, "")
+        findings = "\n".join([reason, *(f"- {one}" for one in state.recovery.get("issues", []))])
+        run.record.status, run.record.error = "in_progress", None
+        turning.send(run, turning.FIX, fix(remedy.strategy, findings, hint))
+        run.move(RUNNING)
+
+
+async def call_party(run: RunContext, why: str) -> None:
+    """Party Mode is called for: the trigger is recorded, and a human is asked, who may start it (FR19b, 2b.3)."""
+    state, record = run.state, run.record
+    triggered(run, "party_mode", why)
+    if state.recovery:
+        state.recovery["party"] = "running"
+    text = (
+        f"Step {record.id} ({record.name}) calls for several perspectives: {why}.\n\n{recovering.report(state)}\n\n"
+        "Interlock does not hold that conversation by itself yet. Say what to do differently, or choose: retry / "
+        "continue / stop?"
+    )
+    await _ask(run, "party_mode", "escalation", text, PARTY_OPTIONS)
+
+
+def triggered(run: RunContext, what: str, why: str) -> None:
+    """Record that something was called for, once for each visit of a step."""
+    state, record = run.state, run.record
+    at = run.desk.now()
+    state.triggers.append({"what": what, "step": record.id, "visit": record.visit, "why": why, "at": at})
+    run.event("workflow.triggered", what=what, step=record.id, why=why, hash=state.recovery.get("hash"))
+
+
+async def _escalate(run: RunContext) -> None:
+    state, record = run.state, run.record
+    record.error = str(state.recovery.get("reason", ""))[:2000]
+    text = (
+        f"Step {record.id} ({record.name}) of {state.skill} cannot go on: {recovering.report(state)}\n\n"
+        "What should be done: retry, skip, stop, or something else (say it)?"
+    )
+    run.event("workflow.escalated", step=record.id, reason=record.error, tried=list(state.recovery.get("tried", [])))
+    await _ask(run, "escalation", "escalation", text, OPTIONS)
+
+
+async def _ask(run: RunContext, purpose: str, kind: str, text: str, options: tuple[str, ...]) -> None:
+    state = run.state
+    entry = asking.new_entry(state, run.record, purpose, text, run.desk.now())
+    state.waiting = Waiting(entry["key"], purpose, text, list(options))
+    run.move(WAITING_USER)
+    state.waiting.question_id = await run.save(Asking(entry["key"], kind, text, options))
+    state.waiting.asked_at = run.desk.now()

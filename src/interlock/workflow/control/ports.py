@@ -1,0 +1,92 @@
+"""What the controller needs of the world, as narrow as it can be: to remember, to ask, to know the time.
+
+The real ones stand in `workflow/running/`; tests give it ones that live in memory and in virtual time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from interlock.workflow.state.document import StepId, WorkflowState
+
+Events = Sequence[tuple[str, Mapping[str, Any]]]
+
+
+class Superseded(Exception):
+    """Somebody else has taken this run over, or ended it: whatever we were about to do is not ours any more."""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A question to a human. `key` makes asking again after a crash the same question (decision 36)."""
+
+    key: str
+    kind: str
+    text: str
+    options: tuple[str, ...] = ()
+    default: str | None = None
+    context: str | None = None
+    reversible: bool = False
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Desk(Protocol):
+    """Where the run is written down and people are asked."""
+
+    def now(self) -> str:
+        """The time, ISO 8601 UTC."""
+
+    async def save(self, state: WorkflowState, events: Events = (), asking: Asking | None = None) -> str | None:
+        """Write the state, append the events and ask the question, in one transaction; the question's id.
+
+        Raises:
+            Superseded: the state or the run is not ours any more; nothing was written.
+        """
+
+    async def reply(self, question: str) -> tuple[str, str] | None:
+        """(answer, who) of a question, None while it is open."""
+
+    async def wait(self, question: str, seconds: float) -> tuple[str, str] | None:
+        """The same, after waiting for it for so long at most; None at once where nobody waits with a live session."""
+
+
+class Checkpoints(Protocol):
+    """See `state.store.Checkpoints`."""
+
+    async def create(self, state: WorkflowState, *, step: StepId, reason: str) -> None:
+        """Keep state and files as they are."""
+
+    async def restore(self, state: WorkflowState) -> Sequence[str] | None:
+        """Bring the files of an interrupted step back; None where nothing was kept, else what could not be restored."""
+
+    async def wrote(self, state: WorkflowState, paths: Sequence[str]) -> None:
+        """Note that the run wrote these files."""
+
+
+class NoCheckpoints:
+    """For runs whose files nobody keeps."""
+
+    async def create(self, state: WorkflowState, *, step: StepId, reason: str) -> None:
+        """Nothing."""
+
+    async def restore(self, state: WorkflowState) -> Sequence[str] | None:
+        """Nothing was kept."""
+        return None
+
+    async def wrote(self, state: WorkflowState, paths: Sequence[str]) -> None:
+        """Nothing."""
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What earlier work knows: `context` for the agent, `relevance` of it (0–100, None without any), and fixes.
+
+    `fix` gives the remembered way out of a failure, None where there is none; `learn` keeps one that helped.
+    """
+
+    context: str = ""
+    relevance: float | None = None
+    fix: Callable[[str], str | None] = lambda failure: None
+    learn: Callable[[str, str], None] = lambda failure, fix: None

@@ -1,0 +1,102 @@
+"""What is tried when something fails, in which order, and when a human is asked (BMAD-2b.8, 2b.12, FR16, FR19d).
+
+A *transient* failure (the agent died, was silent, its network broke) is retried three times with growing pauses. A
+failed *validation* is fixed: by what was remembered, then by its findings, then by the template. Two equal results in a
+row are a stall; from the second attempt on a stall calls Party Mode, once for the same result. What nothing has helped
+against is put to a human, with everything that was tried and why it failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from interlock.workflow.control import stalls
+from interlock.workflow.state.document import WorkflowState
+
+TRANSIENT, VALIDATION, UNCLEAR = "transient", "validation", "unclear"
+TRANSIENT_TRIES = 3
+FIRST_PAUSE = 1.0  # seconds; doubled each time
+RETRY, FIX, PARTY, ASK = "retry", "fix", "party_mode", "ask"
+TRIED = 20
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What to do next: `retry` after `pause` seconds, `fix` by `strategy`, call `party_mode`, or `ask` a human."""
+
+    action: str
+    strategy: str = ""
+    pause: float = 0.0
+    why: str = ""
+
+
+def failed(state: WorkflowState, kind: str, reason: str, issues: Sequence[str] = (), output: str = "") -> None:
+    """Note a failure of the current step in `state.recovery`."""
+    known = state.recovery if state.recovery.get("kind") == kind else {}
+    found = stalls.validation_hash(output or reason, issues)
+    attempts = int(known.get("attempts", 0)) + 1
+    state.recovery = {
+        "kind": kind,
+        "attempts": attempts,
+        "reason": reason[:2000],
+        "issues": [str(one)[:500] for one in issues][:50],
+        "shrinking": 0 < len(issues) < len(known.get("issues", [])),
+        "advice": known.get("advice"),
+        "stalled": stalls.is_stalled(known.get("hash"), found) if kind == VALIDATION else False,
+        "hash": found,
+        "tried": list(known.get("tried", []))[-TRIED:],
+        "failed_party": list(state.recovery.get("failed_party", [])),
+        "party": known.get("party"),
+    }
+    if known.get("party") == "running":
+        # Party Mode was called for the result before this one, and the step still fails.
+        state.recovery["failed_party"] = sorted({*state.recovery["failed_party"], known.get("hash"), found})
+        state.recovery["party"] = None
+    for one in reversed(state.recovery["tried"]):
+        if "failed" not in one:
+            one["failed"] = reason[:500]
+        break
+
+
+def remedy(state: WorkflowState, *, fix_known: bool, template: bool) -> Remedy:
+    """What the failure in `state.recovery` calls for."""
+    found = state.recovery
+    attempts, tried = int(found.get("attempts", 1)), [one["strategy"] for one in found.get("tried", [])]
+    if found.get("kind") == TRANSIENT:
+        if attempts <= TRANSIENT_TRIES:
+            pause = FIRST_PAUSE * 2 ** (attempts - 1)
+            return Remedy(RETRY, f"retry_{attempts}", pause, f"try {attempts} of {TRANSIENT_TRIES}, after {pause:g} s")
+        return Remedy(ASK, why=f"{TRANSIENT_TRIES} tries did not help")
+    if found.get("kind") == UNCLEAR:
+        return Remedy(ASK, why="the agent does not say how the step stands")
+    if found.get("stalled"):
+        response = stalls.stall_response(attempts, found["hash"], frozenset(found.get("failed_party", ())))
+        if response == "party_mode":
+            return Remedy(PARTY, why=f"the same result {attempts} times in a row")
+    usable = [one for one in stalls.FALLBACKS[:-1] if one not in tried]
+    for strategy in usable:
+        if (strategy == "memory_patterns" and not fix_known) or (strategy == "template_fixes" and not template):
+            continue
+        return Remedy(FIX, strategy, why=f"the next strategy not tried yet: {strategy.replace('_', ' ')}")
+    if found.get("shrinking"):
+        return Remedy(FIX, "heuristic_fixes", why="it helped: fewer findings are left")
+    return Remedy(ASK, why="every strategy was tried")
+
+
+def trying(state: WorkflowState, strategy: str) -> None:
+    """Note that a strategy is being tried."""
+    state.recovery.setdefault("tried", []).append({"strategy": strategy})
+
+
+def report(state: WorkflowState) -> str:
+    """What a human is told: what failed, what was tried, and why it did not help."""
+    found = state.recovery
+    lines = [str(found.get("reason") or "the step failed")]
+    lines += [f"- {issue}" for issue in found.get("issues", [])[:10]]
+    tried = [
+        f"- {one['strategy'].replace('_', ' ')}: {one.get('failed', 'did not help')}" for one in found.get("tried", [])
+    ]
+    if tried:
+        lines += ["", "Tried:", *tried]
+    return "\n".join(lines)

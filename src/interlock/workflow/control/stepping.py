@@ -1,0 +1,189 @@
+"""Steps of a run: their records, the way they are expected to be taken, and which one follows.
+
+A record belongs to one step of the definition (path and line). Ids are those of the definition; where two folders of
+steps use the same number, the second gets its folder's name before it, so that no two records share an id.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from interlock.workflow.control import reading as readings
+from interlock.workflow.definition.next_step import chain
+from interlock.workflow.definition.step import Step
+from interlock.workflow.definition.workflow import Workflow
+from interlock.workflow.state import step_tracking
+from interlock.workflow.state.document import DONE, StepId, StepRecord, WorkflowState, step_key
+
+START = 0
+GOTO = re.compile(r"^(?:step[-_ ]?)?(\d{1,2}[a-z]?)$", re.IGNORECASE)
+
+GATES = {
+    "privacy_review": "Review everything this run has written for personal and health data: what is collected, why, "
+    "where it is kept, who sees it, and for how long.",
+    "safety_review": "Review everything this run has written for harm to people: wrong or missing information, unsafe "
+    "defaults, what happens when it fails.",
+    "security_review": "Review everything this run has written for security: access, secrets, money movement, abuse.",
+    "compliance_review": "Review everything this run has written against the rules of its field: name each rule that "
+    "applies and where it is met or missing.",
+    "audit_trail": "Check that what this run has written says who decided what, and that each requirement can be "
+    "traced to its source.",
+}
+GATE = "gate-"
+
+
+@dataclass(frozen=True)
+class Following:
+    """The step that follows, and why that one. `certain` is False where several might, and nothing says which."""
+
+    step: Step | None
+    why: str
+    certain: bool = True
+    ways: tuple[str, ...] = ()
+
+
+def identify(state: WorkflowState, step: Step) -> StepId:
+    """The id of a step in this run."""
+    for record in state.steps.values():
+        if (record.path, record.line) == (step.path, step.line) and record.path:
+            return record.id
+    taken = state.steps.get(step_key(step.id))
+    if taken is None or (taken.path, taken.line) == (step.path, step.line):
+        return step.id
+    folder = posixpath.basename(posixpath.dirname(step.path)).removesuffix("-steps").removeprefix("steps-")
+    return f"{folder}-{step.id}"
+
+
+def record_of(state: WorkflowState, step: Step) -> StepRecord:
+    """The record of a step, made where it is met for the first time."""
+    id = identify(state, step)
+    return state.steps.setdefault(step_key(id), StepRecord(id, step.title, step.path, step.line))
+
+
+def take_over(state: WorkflowState, step: Step, at: str) -> StepRecord:
+    """A step that the agent has begun by itself: the run is now at it."""
+    return step_tracking.begin(state, record_of(state, step).id, step.title, at)
+
+
+def find(workflow: Workflow, record: StepRecord) -> Step | None:
+    """The step of a record; gates and the start are made here."""
+    if isinstance(record.id, str) and record.id.startswith(GATE):
+        return gate(record.id.removeprefix(GATE))
+    if record.id == START and record.path == workflow.skill.path and workflow.follow:
+        return start(workflow)
+    return next((one for one in workflow.steps if (one.path, one.line) == (record.path, record.line)), None)
+
+
+def start(workflow: Workflow) -> Step:
+    """The workflow's own text as a step, where it is what decides which file is first."""
+    return Step(START, "Choose where to begin", workflow.skill.path, workflow.text, workflow.settings)
+
+
+def gate(name: str) -> Step:
+    """A validation that a regulated domain demands beside the workflow's own (BMAD-2a.7)."""
+    text = (
+        f"{GATES[name]}\n\nChange nothing but what the review finds wrong. End with your findings and the verdict: "
+        '{"step": "completed", "verdict": "PASSED"}, or "FAILED" with the "issues" that are left.'
+    )
+    return Step(f"{GATE}{name}", name.replace("_", " ").capitalize(), "", text)
+
+
+def entry(workflow: Workflow) -> Step:
+    """Where a run begins: the only first step, or the workflow's own text that chooses among several."""
+    if len(workflow.entries) > 1:
+        return start(workflow)
+    first = workflow.first
+    return first if first is not None else start(workflow)
+
+
+def expected(workflow: Workflow, state: WorkflowState, current: Step | None, gates: Sequence[str] = ()) -> list[StepId]:
+    """The ids of the steps done and of those that will be gone through, branches along their likeliest way."""
+    done = list(state.completed_steps)
+    ahead: list[StepId] = []
+    if current is not None:
+        if workflow.follow and current.path in workflow.follow:
+            paths = chain(current.path, workflow.follow)
+            by_path = {one.path: one for one in workflow.steps}
+            ahead = [identify(state, by_path[path]) for path in paths if path in by_path]
+        elif current.id == START and workflow.follow:
+            ahead = [START]
+        elif current in workflow.steps:
+            place = workflow.steps.index(current)
+            ahead = [identify(state, one) for one in workflow.steps[place:]]
+        else:
+            ahead = [current.id]
+    return list(dict.fromkeys([*done, *ahead, *(f"{GATE}{name}" for name in gates)]))
+
+
+def onward(workflow: Workflow, step: Step) -> list[str]:
+    """The paths of the steps that may come after this one, the nearest first."""
+    if step.id == START and workflow.follow:
+        return list(workflow.entries)
+    if not workflow.follow:
+        return []
+    near = [one.path for one in workflow.follow.get(step.path, ()) if one.exists]
+    far = [path for one in near for path in chain(one, workflow.follow)]
+    return [path for path in dict.fromkeys([*near, *far]) if path != step.path]
+
+
+def following(workflow: Workflow, state: WorkflowState, step: Step, said: str | None, entered: str | None) -> Following:
+    """The step after `step`: the one that the agent began or names, else the one that its author put there."""
+    if step.id == START and workflow.follow:
+        return _first(workflow, said, entered)
+    if not workflow.follow:
+        return _within(workflow, step, said)
+    by_path = {one.path: one for one in workflow.steps}
+    if entered and entered in by_path:
+        return Following(by_path[entered], "the agent went on to it")
+    if said:
+        path = readings.named(said, list(by_path))
+        if path and path != step.path:
+            return Following(by_path[path], "the agent says that the step leads to it")
+    ways = [one for one in workflow.follow.get(step.path, ()) if one.exists and one.path in by_path]
+    main = [one for one in ways if one.via != "resume"]
+    if not main:
+        return Following(None, "it is the last step")
+    fresh = [
+        one for one in main if (record := _recorded(state, by_path[one.path])) is None or record.status not in DONE
+    ]
+    if not fresh:
+        return Following(None, "every step that may follow is done")
+    branches = [one for one in fresh if one.via == "branch"]
+    if len(branches) > 1 and fresh[0].via == "branch":
+        return Following(by_path[fresh[0].path], "it is the first of its branches", False, tuple(o.path for o in fresh))
+    words = {
+        "frontmatter": "the step's frontmatter names it",
+        "order": "it is the next file",
+        "branch": "it is the way on",
+    }
+    return Following(by_path[fresh[0].path], words.get(fresh[0].via, "the step's text names it"))
+
+
+def _first(workflow: Workflow, said: str | None, entered: str | None) -> Following:
+    by_path = {one.path: one for one in workflow.steps}
+    chosen = entered if entered in workflow.entries else readings.named(said, workflow.entries) if said else None
+    if chosen:
+        return Following(by_path[chosen], "the workflow's own text leads to it")
+    return Following(by_path[workflow.entries[0]], "it is named first", False, workflow.entries)
+
+
+def _within(workflow: Workflow, step: Step, said: str | None) -> Following:
+    """Within one file: a `goto`, or the next one. A number may be written as `5` or as `step 5`."""
+    if step not in workflow.steps:
+        return Following(None, "it is the last step")
+    wanted = GOTO.match(said.strip()) if said else None
+    if wanted:
+        target = next((one for one in workflow.steps if str(one.id).lower() == wanted[1].lower()), None)
+        if target is not None:
+            return Following(target, "the agent says that the step leads to it")
+    place = workflow.steps.index(step) + 1
+    if place >= len(workflow.steps):
+        return Following(None, "it is the last step")
+    return Following(workflow.steps[place], "it is the next step of the file")
+
+
+def _recorded(state: WorkflowState, step: Step) -> StepRecord | None:
+    return next((one for one in state.steps.values() if (one.path, one.line) == (step.path, step.line)), None)

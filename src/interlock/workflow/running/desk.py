@@ -1,0 +1,125 @@
+"""A run's desk in a team's ledger: its state, its events and its questions, each save one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+import anyio.to_thread
+
+from interlock.clock import Clock, iso
+from interlock.errors import Conflict, Forbidden, LedgerBusy
+from interlock.sessions import Act, Caller
+from interlock.tasks import answer
+from interlock.tasks.find import find
+from interlock.workflow.control.ports import Asking, Events, Superseded
+from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
+from interlock.workflow.state.document import StepId, WorkflowState
+from interlock.workflow.state.store import Store
+from interlock.workspace import Workspace
+
+BUSY_TRIES = 30
+
+Value = TypeVar("Value")
+
+
+class LedgerDesk:
+    """See `control.ports.Desk`. `caller` is the session and run that the task belongs to while it is worked on."""
+
+    def __init__(self, workspace: Workspace, caller: Caller, task_id: str, store: Store) -> None:
+        self._workspace = workspace
+        self._caller = caller
+        self._task_id = task_id
+        self._store = store
+
+    def now(self) -> str:
+        """See the port."""
+        return iso(self._workspace.clock.now())
+
+    async def save(self, state: WorkflowState, events: Events = (), asking: Asking | None = None) -> str | None:
+        """See the port. The state's file is written after the commit; that it could not be is a warning."""
+        question = await in_thread(partial(self._save, state, events, asking))
+        warnings = await anyio.to_thread.run_sync(self._store.mirror, state)
+        state.warnings = list(warnings)
+        return question
+
+    def _save(self, state: WorkflowState, events: Events, asking: Asking | None) -> str | None:
+        # A save that comes to nothing leaves the state as it was, so that it can be tried again.
+        version, waiting = state.version, state.waiting.question_id if state.waiting else None
+        question: str | None = None
+        try:
+            with self._workspace.act(self._caller, acknowledge=False) as act:
+                task = find(act.rows, self._task_id)
+                if task.run != self._caller.run or task.owner != act.name:
+                    raise Superseded(f"{task.id} is not this run's any more; nothing was written.")
+                for type, payload in events:
+                    act.event(type, task.id, **payload)
+                if asking is not None:
+                    question = self._ask(act, state, asking)
+                self._store.save(act, state)
+        except (Conflict, Forbidden) as error:
+            raise Superseded(error.message) from error
+        except BaseException:
+            state.version = version
+            if state.waiting:
+                state.waiting.question_id = waiting
+            raise
+        return question
+
+    def _ask(self, act: Act, state: WorkflowState, asking: Asking) -> str:
+        task = find(act.rows, self._task_id)
+        asked = answer.ask(
+            act, task, kind=asking.kind, text=asking.text[: answer.TEXT_LIMIT], options=asking.options,
+            default=asking.default, context=asking.context, held=False, key=asking.key, reversible=asking.reversible,
+            data={**asking.data, "workflow_id": state.workflow_id, "step": state.current_step},
+        )  # fmt: skip
+        if state.waiting is not None:
+            state.waiting.question_id, state.waiting.asked_at = asked.id, asked.asked_at
+        return asked.id
+
+    async def reply(self, question: str) -> tuple[str, str] | None:
+        """See the port."""
+        return await in_thread(partial(self._reply, question))
+
+    def _reply(self, question: str) -> tuple[str, str] | None:
+        with self._workspace.ledger.snapshot() as rows:
+            found = rows.questions.get(question)
+        if found is None or found.state == "withdrawn":
+            raise Superseded(f"The question {question} was withdrawn.")
+        return (found.answer or "", found.answered_by or "somebody") if found.state == "answered" else None
+
+    async def wait(self, question: str, seconds: float) -> tuple[str, str] | None:
+        """Nobody waits here: the run is parked, and the answer begins a new one with the state as it is."""
+        return None
+
+
+class ThreadedCheckpoints:
+    """See `control.ports.Checkpoints`: `keeper` does the work, in a thread, since it reads and copies files."""
+
+    def __init__(self, keeper: CheckpointKeeper, clock: Clock) -> None:
+        self._keeper = keeper
+        self._clock = clock
+
+    async def create(self, state: WorkflowState, *, step: StepId, reason: str) -> None:
+        """See the port."""
+        at = iso(self._clock.now())
+        await anyio.to_thread.run_sync(partial(self._keeper.create, state, step=step, reason=reason, at=at))
+
+    async def restore(self, state: WorkflowState) -> Sequence[str] | None:
+        """See the port."""
+        return await anyio.to_thread.run_sync(self._keeper.restore, state)
+
+    async def wrote(self, state: WorkflowState, paths: Sequence[str]) -> None:
+        """See the port."""
+        await anyio.to_thread.run_sync(self._keeper.wrote, state, paths)
+
+
+async def in_thread(verb: Callable[[], Value]) -> Value:
+    """`verb` in a worker thread, again and again while the ledger is locked."""
+    for _ in range(BUSY_TRIES - 1):
+        try:
+            return await anyio.to_thread.run_sync(verb)
+        except LedgerBusy:
+            continue
+    return await anyio.to_thread.run_sync(verb)

@@ -1,0 +1,94 @@
+"""A task's run of a workflow opened for work: its state and definition, as they are now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from interlock.sessions import Caller
+from interlock.tasks.find import find
+from interlock.workflow.agents.pool import AgentPool, Limits
+from interlock.workflow.control import machine
+from interlock.workflow.control.context import RunContext
+from interlock.workflow.definition import overlay
+from interlock.workflow.definition.files import Files
+from interlock.workflow.definition.package import Package
+from interlock.workflow.definition.workflow import Workflow
+from interlock.workflow.errors import WorkflowNotFound
+from interlock.workflow.running import starting
+from interlock.workflow.running.desk import LedgerDesk, ThreadedCheckpoints
+from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
+from interlock.workflow.state.document import FAILED, WorkflowState
+from interlock.workflow.state.store import Store
+from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
+from interlock.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything but the agent. `ceiling` is the absolute limit of a turn in seconds, `said` a line for the log."""
+
+    package: Package
+    workflow: Workflow
+    state: WorkflowState
+    limits: Limits
+    ceiling: float
+    task_id: str
+    said: str
+
+    def context(self, workspace: Workspace, caller: Caller, pool: AgentPool) -> RunContext:
+        """What the controller works with."""
+        return RunContext(
+            self.workflow, self.package, self.state, pool,
+            LedgerDesk(workspace, caller, self.task_id, store_of(workspace)), self.limits,
+            checkpoints=ThreadedCheckpoints(CheckpointKeeper(), workspace.clock), thresholds=self._thresholds,
+        )  # fmt: skip
+
+    def _thresholds(self) -> Mapping[str, Any]:
+        """What the overlay file says now, so that a change counts at the next decision."""
+        skill = self.workflow.skill
+        found = overlay.read(Files(self.package.root), skill.module, skill.name).workflow.get("thresholds")
+        return found if isinstance(found, Mapping) else {}
+
+
+def store_of(workspace: Workspace) -> Store:
+    """Where the states of a team's runs are kept."""
+    return WorkflowStateManager(workspace.ledger, workspace.clock)
+
+
+def prepare(workspace: Workspace, caller: Caller, task_id: str, workdir: str) -> Prepared:
+    """The run of that task, new where it has none yet; one that has failed is taken up again.
+
+    Raises:
+        InvalidRequest, WorkflowNotFound: its workflow is not installed (any more).
+        StateUnreadable: its state is damaged; the message says how to start afresh.
+    """
+    store = store_of(workspace)
+    with workspace.act(caller, acknowledge=False) as act:
+        task = find(act.rows, task_id)
+        known = task.metadata.get(starting.KEY)
+        if isinstance(known, str):
+            state = store.load(act.rows, known)
+        else:
+            state = starting.for_task(act, store, task, workdir)
+        if state.outcome == FAILED:
+            machine.reopen(state)
+        settings = act.settings
+        limits = Limits(
+            silence=float(settings.get("workflow_silence")),
+            nested=float(settings.get("workflow_nested")),
+            workflow=float(settings.get("workflow_timeout")),
+            selection=float(settings.get("workflow_selection")),
+            grace=float(settings.get("stop_grace")),
+        )
+        ceiling = float(settings.get("workflow_ceiling"))
+    try:
+        found = starting.locate(state.skill, state.plan.project or workdir)
+    except WorkflowNotFound as error:
+        raise WorkflowNotFound(
+            f"{error.message} Its run {state.workflow_id} cannot go on.", skill=state.skill
+        ) from error
+    steps = len(state.completed_steps)
+    said = f"workflow {state.workflow_id}: {'goes on' if steps else 'begins'} ({state.skill}, {steps} steps done)"
+    return Prepared(found.package, found.workflow, state, limits, ceiling, task_id, said)

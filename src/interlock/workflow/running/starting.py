@@ -1,0 +1,182 @@
+"""The beginning of a run: what is asked for, found among what is installed, and made a task of type WORKFLOW."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from interlock.errors import InvalidRequest
+from interlock.model.task import Task
+from interlock.sessions import Act
+from interlock.tasks import create
+from interlock.tasks.turns import WORKFLOW
+from interlock.workflow.definition import package as packages
+from interlock.workflow.definition import workflow as workflows
+from interlock.workflow.definition.package import Package, Skill
+from interlock.workflow.definition.workflow import Workflow
+from interlock.workflow.entry.workflow_entry_wrapper import Invocation, Malformed, detect
+from interlock.workflow.errors import WorkflowNotFound
+from interlock.workflow.state import queue
+from interlock.workflow.state.document import Plan, WorkflowState
+from interlock.workflow.state.store import Store
+
+BRIEF_LIMIT = 200_000
+VALUES = 100
+KEY = "workflow"
+"""Where a task's metadata keeps the id of its run."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a run is asked to do. `skill` is an invocation, with whatever was said after it as its arguments."""
+
+    skill: str
+    directory: str
+    brief: str = ""
+    values: Mapping[str, str] = field(default_factory=dict)
+    tier: int | None = None
+    yolo: bool = False
+    domain: str | None = None
+    agent: str = ""
+    arguments: str = ""
+
+
+@dataclass(frozen=True)
+class Located:
+    """A workflow that is installed, read."""
+
+    package: Package
+    skill: Skill
+    workflow: Workflow
+    arguments: str = ""
+
+
+def locate(text: str, directory: str) -> Located:
+    """The workflow that `text` invokes, among those installed in the project at or above `directory`.
+
+    Raises:
+        InvalidRequest: it invokes none, or no package is installed there.
+        WorkflowNotFound: no workflow of that name is installed; the message names the nearest.
+    """
+    package = packages.find(directory)
+    if package is None:
+        raise InvalidRequest(
+            f"No workflow package is installed in {os.path.abspath(directory)} or above it (no `_bmad` directory). "
+            "Install one there, or name the project with --dir.",
+            field="dir",
+        )
+    words = text.strip()
+    asked = detect(words if words.startswith("/") else f"/{words}", [skill.key for skill in package.skills])
+    if asked is None or isinstance(asked, Malformed):
+        found = asked.as_dict() if asked is not None else {}
+        raise InvalidRequest(
+            str(found.get("message") or f"{words[:100]!r} names no workflow. `interlock workflow list` shows them."),
+            field="skill",
+            **{name: found[name] for name in ("examples",) if name in found},
+        )
+    skill = package.find(asked)
+    if skill is None:
+        raise _unknown(package, asked)
+    if skill.type != "workflows":
+        raise InvalidRequest(
+            f"{skill.invocation} is one of the {skill.type}, not a workflow: there are no steps to run.", field="skill"
+        )
+    return Located(package, skill, workflows.read(package, skill), asked.arguments)
+
+
+def _unknown(package: Package, asked: Invocation) -> WorkflowNotFound:
+    near = package.nearest(asked.name)
+    hint = f" Did you mean {' or '.join(near)}?" if near else " `interlock workflow list` shows what there is."
+    return WorkflowNotFound(f"{asked.text} is not installed here.{hint}", skill=asked.text, nearest=list(near))
+
+
+def new_id(act: Act, skill: Skill) -> str:
+    """`<module>-<name>-<UTC time>-<4 hex>`."""
+    name = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in skill.name.lower())
+    stamp = act.at[:19].replace("-", "").replace(":", "")
+    return f"{skill.module or 'core'}-{name}-{stamp}-{act.clock.new_id()[-4:]}"
+
+
+def state_for(act: Act, wanted: Wanted, found: Located) -> WorkflowState:
+    """The state of a run that has not begun.
+
+    Raises:
+        InvalidRequest: the brief is too long, the tier is none, or there are too many values.
+    """
+    if len(wanted.brief) > BRIEF_LIMIT or len(wanted.values) > VALUES:
+        raise InvalidRequest(f"A brief has at most {BRIEF_LIMIT} characters, --set at most {VALUES} values.")
+    if wanted.tier is not None and not 0 <= wanted.tier <= 4:
+        raise InvalidRequest("The tier is a number from 0 to 4.", field="tier")
+    folder = found.workflow.variables.value("output_folder") or str(
+        found.package.config(found.workflow.module).get("output_folder") or ""
+    )
+    folder = found.workflow.variables.resolve(folder).text if folder else ""
+    plan = Plan(
+        project=found.package.root,
+        output_folder=folder if "{" not in folder else "",
+        agent=wanted.agent,
+        brief=wanted.brief,
+        values={str(name): str(value) for name, value in wanted.values.items()},
+        tier=wanted.tier,
+        domain=wanted.domain,
+        yolo=wanted.yolo,
+        arguments=(wanted.arguments or found.arguments)[:BRIEF_LIMIT],
+    )
+    return WorkflowState(
+        new_id(act, found.skill), found.skill.invocation, found.workflow.hash, module=found.workflow.module, plan=plan,
+        created_at=act.at,
+    )  # fmt: skip
+
+
+def start(act: Act, store: Store, wanted: Wanted, found: Located, *, assignee: str | None = None, **task: Any) -> Task:
+    """A task whose work is the run, with its state; queued where as many workflows run as may.
+
+    Raises:
+        InvalidRequest, TaskLimit, MemberNotFound: as `tasks.create.create`.
+    """
+    state = state_for(act, wanted, found)
+    fields = {
+        "subject": found.skill.invocation, "body": _body(state), "review": "none", **task,
+        "type": WORKFLOW, "metadata": {**task.get("metadata", {}), KEY: state.workflow_id, "retries": 0},
+    }  # fmt: skip
+    made = create.create(act, fields.pop("subject"), assignee=assignee, **fields)
+    attach(act, store, made, state)
+    return made
+
+
+def attach(act: Act, store: Store, task: Task, state: WorkflowState) -> None:
+    """Make `task` the one that carries out the run: its state is kept with it, and it takes its place in the queue."""
+    state.task_id = task.id
+    store.save(act, state)
+    act.event("workflow.started", task.id, workflow_id=state.workflow_id, skill=state.skill, by=act.name)
+    queue.add(act, task, skill=state.skill, data={"workflow_id": state.workflow_id})
+
+
+def for_task(act: Act, store: Store, task: Task, directory: str) -> WorkflowState:
+    """The state of a task that somebody made by hand or by chat: by what its subject or body invokes.
+
+    Raises:
+        InvalidRequest, WorkflowNotFound: it invokes no workflow that is installed.
+    """
+    text = f"{task.subject}\n{task.body}" if not task.body.lstrip().startswith("/") else task.body
+    invoked = detect(text)
+    found = locate(invoked.text if isinstance(invoked, Invocation) else text, directory)
+    given = invoked.arguments if isinstance(invoked, Invocation) else ""
+    state = state_for(act, Wanted(found.skill.invocation, directory, arguments=given), found)
+    state.task_id = task.id
+    store.save(act, state)
+    act.rows.tasks.update(task, metadata={**task.metadata, KEY: state.workflow_id, "retries": 0}, updated_at=act.at)
+    act.event("workflow.started", task.id, workflow_id=state.workflow_id, skill=state.skill, by=act.name)
+    return state
+
+
+def _body(state: WorkflowState) -> str:
+    plan = state.plan
+    parts = [f"Run {state.skill} in {plan.project}."]
+    if plan.arguments:
+        parts.append(plan.arguments[:2000])
+    if plan.brief:
+        parts.append(f"Brief:\n\n{plan.brief[:4000]}")
+    return "\n\n".join(parts)

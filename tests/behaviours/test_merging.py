@@ -1,0 +1,407 @@
+"""Merging: one at a time, proved on the merged tree, and whatever dies in the middle is taken up."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from interlock.errors import InvalidRequest, InvalidTransition
+from tests.behaviours.driving import ROOT, SHELL, Place, follow, running, until
+from tests.behaviours.repository import Repository, checkout, kept_path, stage
+
+TWO = {"ada": SHELL, "bea": SHELL}
+MEND = """
+import os, pathlib
+story = pathlib.Path('story.txt')
+text = story.read_text()
+if '<<<<<<<' in text:
+    open(PLACE + '/prompt-' + NAME, 'w').write(prompt)
+    lines = [line for line in text.splitlines() if not line.startswith(('<<<<<<<', '=======', '>>>>>>>'))]
+    story.write_text('\\n'.join(lines) + '\\n')
+else:
+    together()
+    story.write_text(text.replace('two', NAME))
+"""
+
+
+@pytest.fixture
+def repository(place: Place) -> Repository:
+    """The user's repository, in the directory to work in."""
+    return Repository(place.work)
+
+
+def meeting(place: Place, name: str, source: str, size: int = 2) -> dict[str, object]:
+    """A program that can wait, by `together()`, until so many of them have come so far."""
+    where = place.path / "meeting"
+    where.mkdir(exist_ok=True)
+    return place.program(
+        name,
+        f"NAME, PLACE = {name!r}, {str(place.path)!r}\n"
+        "def together():\n"
+        f"    open({str(where)!r} + '/' + NAME, 'w').close()\n"
+        f"    while len(os.listdir({str(where)!r})) < {size}: time.sleep(0.01)\n" + source,
+    )
+
+
+def rendezvous(place: Place, name: str, size: int = 2) -> str:
+    """The same for a shell member."""
+    where = place.path / "meeting"
+    where.mkdir(exist_ok=True)
+    return f"touch {where}/{name}; until test $(ls {where} | wc -l) -ge {size}; do sleep 0.01; done; "
+
+
+def outcomes(place: Place, key: str) -> list[str]:
+    """How the merges of a task ended."""
+    id = place.task(key).id
+    return [e.payload["outcome"] for e in place.team.events()[0] if e.type == "merge.finished" and e.task_id == id]
+
+
+def test_of_two_that_conflict_the_second_author_mends_it(place: Place, repository: Repository) -> None:
+    before = repository.untouchable()
+    members = {name: meeting(place, name, MEND) for name in ("ann", "ben")}
+    tasks = {
+        name: {"subject": f"Write {name}", "assignee": name, "verify": f"grep {name} story.txt"} for name in members
+    }
+    tasks["last"] = {"run": "cp story.txt seen.txt", "blocked_by": ["ann", "ben"]}
+    stage(place, tasks, {**members, "ada": SHELL}, parallel=2)
+    assert place.drive(parallel=2) == "finished"
+    assert place.states() == dict.fromkeys(tasks, "done")
+    assert repository.untouchable() == before
+    story = repository.show("interlock/crew", "story.txt").split()
+    assert sorted(story) == ["ann", "ben", "one", "three"]
+    assert repository.show("interlock/crew", "seen.txt").split() == story
+    (name,) = [name for name in members if (place.task(name).worktree or {}).get("returned")]
+    assert outcomes(place, name) == ["conflict", "merged"]
+    prompt = (place.path / f"prompt-{name}").read_text()
+    assert "in: story.txt" in prompt and "conflict markers" in prompt and "interlock/crew" in prompt
+
+
+STUBBORN = """
+import pathlib
+subprocess.run(['git', 'merge', '--abort'], capture_output=True)
+together()
+pathlib.Path('story.txt').write_text(NAME + '\\n')
+"""
+
+
+def conflicting(place: Place) -> str:
+    """Two that conflict, of whom neither mends it; the key of the one that is asked about."""
+    members = {name: meeting(place, name, STUBBORN) for name in ("ann", "ben")}
+    stage(place, {name: {"subject": name, "assignee": name} for name in members}, members, parallel=2)
+    assert place.drive(parallel=2) == "finished"
+    (need,) = place.needs("merge")
+    states = place.states()
+    (key,) = [key for key, state in states.items() if state == "review"]
+    assert need["task_id"] == place.task(key).id and "story.txt" in need["text"]
+    assert sorted(states.values()) == ["done", "review"] and outcomes(place, key) == ["conflict", "conflict"]
+    return key
+
+
+def test_a_second_conflict_is_a_question_and_retry_merges_what_a_person_has_mended(
+    place: Place, repository: Repository
+) -> None:
+    key = conflicting(place)
+    assert place.team.report()["left"][0]["why"] == "could not be merged; waits for an answer"
+    with pytest.raises(InvalidRequest, match="`retry`"):
+        place.team.reply(key, "perhaps")
+    assert place.team.reply(key, "retry").state == "review"  # nothing was mended
+    work = kept_path(place.task(key))
+    checkout(work).git("merge", "--quiet", "interlock/crew", check=False)
+    (work / "story.txt").write_text("mended\n")
+    assert place.team.reply(key, "retry").state == "done"
+    assert repository.show("interlock/crew", "story.txt") == "mended"
+    assert place.team.questions() == [] and place.team.doctor()["healthy"]
+
+
+def test_a_question_about_a_merge_can_send_the_author_back_or_drop_the_work(
+    place: Place, repository: Repository
+) -> None:
+    key = conflicting(place)
+    back = place.team.reply(key, "changes: take both lines")
+    assert (back.state, back.reserved_for, back.findings) == ("ready", key, "take both lines")
+    assert place.drive() == "finished" and place.task(key).state == "review"
+    dropped = place.team.reply(key, "drop")
+    assert dropped.state == "cancelled" and kept_path(dropped).is_dir()
+    assert [one["task_id"] for one in place.team.report()["kept"]] == [dropped.id]
+    assert str((dropped.worktree or {})["branch"]) in repository.branches()
+
+
+def test_conflict_markers_are_never_committed(place: Place, repository: Repository) -> None:
+    lazy = "if 'conflict markers' not in prompt:\n    together()\n    open('story.txt', 'w').write(NAME + '\\n')\n"
+    members = {name: meeting(place, name, lazy) for name in ("ann", "ben")}
+    stage(place, {name: {"subject": name, "assignee": name} for name in members}, members, parallel=2)
+    place.drive(parallel=2)
+    (question,) = place.team.questions()
+    assert question.kind == "merge" and "still hold conflict markers: story.txt" in question.text
+    assert "<<<<" not in repository.git("log", "-p", "--all")
+
+
+def test_what_is_red_only_when_merged_goes_back_with_the_output_and_the_branch_stays_green(
+    place: Place, repository: Repository
+) -> None:
+    source = """
+        together() if 'Findings' not in prompt else os.remove(NAME + '.n')
+        if 'Findings' not in prompt: open(NAME + '.n', 'w').close()
+    """
+    members = {name: meeting(place, name, _dedent(source)) for name in ("ann", "ben")}
+    verify = "ls; test $(ls *.n 2>/dev/null | wc -l) -le 1"
+    tasks = {name: {"subject": name, "assignee": name, "verify": verify} for name in members}
+    stage(place, tasks, members, parallel=2)
+    assert place.drive(parallel=2) == "finished"
+    assert place.states() == {"ann": "done", "ben": "done"}
+    (second,) = [name for name in members if outcomes(place, name) == ["red", "merged"]]
+    (first,) = [name for name in members if name != second]
+    assert [name for name in repository.files("interlock/crew") if name.endswith(".n")] == [f"{first}.n"]
+    commits = repository.git("log", "--first-parent", "--format=%H", "interlock/crew").split()
+    assert all(len([n for n in repository.files(one) if n.endswith(".n")]) <= 1 for one in commits)
+    assert "ann.n" in place.log(second, 1) or place.task(second).state == "done"
+
+
+def _dedent(text: str) -> str:
+    import textwrap
+
+    return textwrap.dedent(text)
+
+
+def test_merges_of_many_happen_one_at_a_time(place: Place, repository: Repository) -> None:
+    members = {f"m{n}": SHELL for n in range(4)}
+    verify = f"mkdir {place.path}/alone && sleep 0.05 && rmdir {place.path}/alone"
+    tasks = {f"t{n}": {"run": rendezvous(place, f"t{n}", 4) + f"touch f{n}"} for n in range(4)}
+    stage(place, tasks, members, parallel=4)
+    for key in tasks:
+        place.team.update(key, verify=f"test ! -e merged || {{ {verify}; }}")
+    assert place.drive(parallel=4) == "finished"
+    assert place.states() == dict.fromkeys(tasks, "done")
+    told = [e.type for e in place.team.events()[0] if e.type in ("merge.started", "merge.finished")]
+    assert told == ["merge.started", "merge.finished"] * 4
+    assert len([subject for subject in repository.log("interlock/crew") if subject.startswith("Merge TASK")]) == 4
+
+
+def test_two_runners_never_merge_at_once(place: Place, repository: Repository) -> None:
+    tasks = {f"t{n}": {"run": f"touch f{n}", "verify": f"test -e f{n}"} for n in range(6)}
+    stage(place, tasks, {"ada": SHELL, "bea": SHELL})
+    with place.runner() as one, place.runner(endless=True) as two:
+        follow(place.team, lambda event: list(place.states().values()).count("done") == 6)
+        two.send(signal.SIGINT)
+        assert one.wait() == two.wait() == 0
+    told = [e.type for e in place.team.events()[0] if e.type in ("merge.started", "merge.finished")]
+    assert told == ["merge.started", "merge.finished"] * 6
+    assert {f"f{n}" for n in range(6)} <= set(repository.files("interlock/crew"))
+
+
+def test_many_who_claim_the_merge_slot_at_one_moment_get_it_once(place: Place, repository: Repository) -> None:
+    from interlock.runner.lifesigns import verifier
+    from interlock.sessions import Caller
+    from interlock.tasks import merge
+    from interlock.tasks.find import find
+
+    one = waiting_for_its_merge(place)
+    workspace = place.team._workspace  # type: ignore[attr-defined]
+    gate, got = threading.Barrier(6), []
+
+    def claim() -> None:
+        gate.wait()
+        with workspace.act(Caller("interlock")) as act:
+            got.append(merge.begin(act, find(act.rows, one), verifier(), alive=lambda process: True))
+
+    threads = [threading.Thread(target=claim) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(got) == [False] * 5 + [True]
+
+
+def waiting_for_its_merge(place: Place) -> str:
+    """A task that is in the queue for its merge, and no runner there; its id."""
+    stage(place, {"one": {"run": "touch a", "review": "human", "verify": "test -e a"}})
+    assert place.drive() == "finished" and place.states() == {"one": "review"}
+    id = place.task("one").id
+    environment = {**os.environ, "INTERLOCK_RUN_TOKEN": "0" * 32, "INTERLOCK_HOME": place.home.path}
+    # Inside of a run nobody waits for a merge: it is left in the queue.
+    approve = f"import interlock; interlock.connect({place.home.path!r}).team('crew').approve({id!r})"
+    subprocess.run([sys.executable, "-c", approve], env=environment, check=True, cwd=ROOT)
+    assert place.task("one").merging is not None
+    return id
+
+
+def test_a_poll_merges_what_nobody_does_and_what_is_being_merged_is_guarded(
+    place: Place, repository: Repository
+) -> None:
+    one = waiting_for_its_merge(place)
+    with pytest.raises(InvalidTransition, match="is being merged"):
+        place.team.approve(one)
+    with pytest.raises(InvalidTransition, match="is being merged"):
+        place.team.reject(one, reason="no")
+    assert place.team.questions() == [] and place.team.status()["needs_me"] == []
+    assert place.team.doctor()["healthy"]
+    (action,) = place.team.poll(dry_run=True)["actions"]
+    assert (action["type"], action["task_id"]) == ("merge", one)
+    assert place.team.poll()["actions_executed"] == 1 and place.task("one").state == "done"
+    assert place.team.poll()["actions"] == []
+
+
+def test_a_reviewer_sees_what_is_to_be_merged_before_it_is(place: Place, repository: Repository) -> None:
+    rita = place.program("rita", """
+        import pathlib
+        ok = pathlib.Path('a').read_text() == '1' and os.path.basename(os.getcwd()).startswith('review-')
+        pathlib.Path('rubbish').write_text('x')
+        say('approve' if ok and 'git diff' in prompt else 'changes: no')
+    """)  # fmt: skip
+    stage(place, {"one": {"run": "printf 1 > a", "review": "rita", "verify": "true"}}, {"ada": SHELL, "rita": rita})
+    assert place.drive() == "finished"
+    assert place.states() == {"one": "done"} and "rubbish" not in repository.files("interlock/crew")
+    told = [e.type for e in place.team.events()[0] if e.type in ("review.started", "task.approved", "merge.queued")]
+    assert told == ["review.started", "task.approved", "merge.queued"]
+    assert os.listdir(Path(place.team.directory) / "worktrees") == []
+
+
+def test_a_person_approves_after_a_look_at_the_diff_and_the_merge_is_done_there_and_then(
+    place: Place, repository: Repository
+) -> None:
+    stage(place, {"one": {"run": "echo four >> story.txt; touch new", "review": "human"}})
+    place.drive()
+    patch = place.team.diff("one")["diff"]
+    assert "+four" in patch and "new file" in patch and "story.txt" in place.team.diff("one", stat=True)["diff"]
+    assert repository.head("interlock/crew") == repository.head("main")
+    assert place.team.approve("one").state == "done"
+    assert place.team.diff("one")["diff"] == patch
+
+
+def test_a_rejected_task_goes_on_in_its_worktree(place: Place, repository: Repository) -> None:
+    stage(place, {"one": {"run": "echo 1 >> a", "review": "human"}})
+    place.drive()
+    place.team.reject("one", reason="once more")
+    place.drive()
+    assert place.team.approve("one").state == "done"
+    assert repository.show("interlock/crew", "a").split() == ["1", "1"]
+
+
+def test_a_task_that_is_cancelled_while_it_is_merged_is_not_merged(place: Place, repository: Repository) -> None:
+    verify = f"case $PWD in */merge-*) touch {place.path}/here; sleep 60;; esac"
+    stage(place, {"one": {"run": "touch a", "verify": verify}})
+    with place.runner() as runner:
+        until(lambda: (place.path / "here").exists())
+        place.team.cancel("one")
+        runner.send(signal.SIGTERM)
+        runner.wait()
+    assert place.states() == {"one": "cancelled"} and repository.head("interlock/crew") == repository.head("main")
+
+
+def test_a_stop_puts_a_merge_back_and_the_next_run_does_it(place: Place, repository: Repository) -> None:
+    verify = (
+        f"case $PWD in */merge-*) touch {place.path}/here; until test -e {place.path}/go; do sleep 0.05; done;; esac"
+    )
+    stage(place, {"one": {"run": "touch a", "verify": verify}})
+    with place.runner() as runner:
+        until(lambda: (place.path / "here").exists())
+        runner.send(signal.SIGTERM)
+        assert runner.wait() == 0
+    task = place.task("one")
+    assert task.merging is not None and task.merging["stage"] == "waiting"
+    (place.path / "go").touch()
+    assert place.drive() == "finished" and place.states() == {"one": "done"}
+    assert outcomes(place, "one") == ["postponed", "merged"]
+
+
+def test_a_soft_stop_still_merges_what_was_finished(place: Place, repository: Repository) -> None:
+    run = f"touch {place.path}/here; until test -e {place.path}/go; do sleep 0.02; done; touch a"
+    stage(place, {"one": {"run": run}, "two": {"run": "touch b", "blocked_by": ["one"]}})
+    with place.runner() as runner:
+        until(lambda: (place.path / "here").exists())
+        runner.send(signal.SIGINT)
+        runner.hears("interrupted")
+        (place.path / "go").touch()
+        runner.wait()
+    assert place.states() == {"one": "done", "two": "ready"}
+
+
+def test_where_the_integration_branch_is_checked_out_a_person_is_asked(place: Place, repository: Repository) -> None:
+    other = place.path / "other"
+    stage(place, {"one": {"run": f"git -C {place.work} worktree add -q {other} interlock/crew; touch a"}})
+    place.drive()
+    (question,) = place.team.questions()
+    assert question.kind == "merge" and f"checked out in {other}" in question.text
+    repository.git("worktree", "remove", "--force", str(other))
+    assert place.team.reply("one", "retry", question=question.id).state == "done"
+
+
+def test_whoever_is_killed_in_the_middle_of_a_merge_leaves_nothing_and_the_next_poll_goes_on(
+    place: Place, repository: Repository
+) -> None:
+    before = repository.untouchable()
+    verify = f"case $PWD in */merge-*) echo $$ >> {place.path}/pids; test -e {place.path}/go || sleep 300;; esac"
+    stage(place, {"one": {"run": "touch a", "verify": verify}, "two": {"run": "touch b", "blocked_by": ["one"]}})
+    with place.runner() as runner:
+        until(lambda: (place.path / "pids").exists() and bool((place.path / "pids").read_text()))
+        runner.kill()
+    assert place.task("one").merging is not None and place.team.doctor()["findings"] is not None
+    (place.path / "go").touch()
+    assert place.drive() == "finished"
+    assert place.states() == {"one": "done", "two": "done"} and repository.untouchable() == before
+    assert not running(int((place.path / "pids").read_text().split()[0]))
+    assert os.listdir(Path(place.team.directory) / "worktrees") == [] and place.team.doctor()["healthy"]
+
+
+SHIM = """#!/bin/sh
+# Kills whoever calls git, right before or after its call number $AT; each call is one line of $COUNT.
+echo x >> "$COUNT"
+if [ "$(wc -l < "$COUNT")" -eq "$AT" ]; then
+  [ "$WHEN" = before ] && kill -9 $PPID && exit 1
+  {git} "$@"; code=$?
+  kill -9 $PPID
+  exit $code
+fi
+exec {git} "$@"
+"""
+
+
+def killed_at(place: Place, call: int, when: str) -> bool:
+    """Drive the team in a process that is killed at its n-th call of git; false where there were not so many."""
+    count = place.path / "count"
+    count.unlink(missing_ok=True)
+    count.touch()
+    environment = {
+        **os.environ, "AT": str(call), "WHEN": when, "COUNT": str(count),
+        "PATH": f"{place.path / 'shim'}:{os.environ['PATH']}",
+    }  # fmt: skip
+    drive = [sys.executable, "-m", "tests.behaviours.drive", place.home.path, json.dumps({"parallel": 2})]
+    done = subprocess.run(drive, cwd=ROOT, env=environment, capture_output=True, timeout=90, check=False)
+    return done.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.timeout(300)
+def test_killed_at_any_call_of_git_the_next_run_repairs_it(place: Place, seed: int, dose: float) -> None:
+    tasks = {
+        "one": {"run": "echo 1 > a", "verify": "test -s a"},
+        "two": {"run": "echo 2 > b", "verify": "test -s b"},
+        "three": {"run": "cat a b > c", "verify": "test $(wc -l < c) = 2", "blocked_by": ["one", "two"]},
+    }
+    repository = Repository(place.work)
+    before = repository.untouchable()
+    stage(place, tasks, TWO, parallel=2)
+    shim = place.path / "shim"
+    shim.mkdir()
+    (shim / "git").write_text(SHIM.replace("{git}", subprocess.check_output(["which", "git"], text=True).strip()))
+    (shim / "git").chmod(0o755)
+    for step in range(6):
+        call = 1 + (seed * 13 + step * 17) % 60
+        if not killed_at(place, call, "before" if (seed + step) % 2 else "after"):
+            break
+        assert repository.untouchable() == before
+    place.drive(parallel=2)
+    assert place.states() == dict.fromkeys(tasks, "done"), place.team.report()
+    assert repository.untouchable() == before
+    assert repository.show("interlock/crew", "c").split() == ["1", "2"]
+    assert place.team.doctor(repair=True)["healthy"]
+    assert os.listdir(Path(place.team.directory) / "worktrees") == []
+    assert repository.git("worktree", "list").count("\n") == 0
+    assert repository.branches() == ["interlock/crew", "main"]

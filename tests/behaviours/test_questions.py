@@ -1,0 +1,218 @@
+"""Questions: asked with an id, shown one at a time, answered once and by whom it may be, held or parked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import interlock
+from interlock.client import Home, Team
+from interlock.errors import Forbidden, InvalidRequest, NotAwaitingResponse, QuestionNotFound
+from interlock.runner.findings import Eyes
+from interlock.runner.scheduler import Scheduler
+
+
+@pytest.fixture
+def held(team: Team) -> str:
+    """A task that ada holds."""
+    return team.claim(team.create_task("Deploy").id, by="ada").id
+
+
+def test_an_answered_question_puts_the_task_back_for_who_asked(team: Team, held: str) -> None:
+    question = team.ask(held, "Which port?", options=["80", "8080"], context="Both are free.", by="ada")
+    task = team.task(held)
+    assert (task.state, task.owner, task.output) == ("awaiting-response", "ada", "Which port?")
+    assert task.question == question.as_dict() and question.options == ["80", "8080"]
+    back = team.reply(held, "80", question=question.id)
+    assert (back.state, back.reserved_for, back.question) == ("ready", "ada", None)
+    assert "Which port?" in team.read("ada")[-1].content
+    assert team.claim(held, by="ada").run_id == f"{held}.2"
+
+
+def test_further_questions_wait_behind_the_first(team: Team, held: str) -> None:
+    first = team.ask(held, "Which port?", by="ada")
+    second = team.ask(held, "Which host?", by="ada")
+    assert [one.id for one in team.questions()] == [first.id, second.id]
+    shown = team.task(held).question
+    assert shown is not None and shown["id"] == first.id
+    with pytest.raises(InvalidRequest, match=first.id):
+        team.reply(held, "80")
+    waiting = team.reply(held, "80", question=first.id)
+    assert (waiting.state, waiting.output) == ("awaiting-response", "Which host?")
+    assert waiting.question is not None and waiting.question["id"] == second.id
+    assert team.reply(held, "localhost").state == "ready"
+
+
+def test_a_reply_cannot_hit_another_question(team: Team, held: str) -> None:
+    first = team.ask(held, "Which port?", by="ada")
+    team.unblock(held, by="ada")
+    assert team.task(held).state == "in-progress", "ada found its own way out"
+    second = team.ask(held, "Which host?", by="ada")
+    with pytest.raises(NotAwaitingResponse) as refused:
+        team.reply(held, "80", question=first.id)
+    assert refused.value.details["current"]["id"] == second.id
+    other = team.create_task("Another")
+    with pytest.raises(QuestionNotFound):
+        team.reply(other.id, "80", question=second.id)
+    with pytest.raises(NotAwaitingResponse):
+        team.reply(other.id, "80")
+    assert [one.id for one in team.questions()] == [second.id]
+
+
+def test_nobody_answers_their_own_question_and_members_answer_none(team: Team, held: str) -> None:
+    question = team.ask(held, "Which port?", by="ada")
+    for member in ("ada", "bob"):
+        with pytest.raises(Forbidden):
+            team.reply(held, "80", question=question.id, by=member)
+    assert team.reply(held, "80", question=question.id, by="lead").state == "ready"
+
+
+def test_a_permission_is_for_a_person_outside_of_a_run(team: Team, held: str, home: Home) -> None:
+    question = team.ask(held, "May I delete build/?", kind="permission", options=["yes", "no"], by="ada")
+    with pytest.raises(InvalidRequest, match=question.id):
+        team.reply(held, "yes")
+    with pytest.raises(Forbidden):
+        team.reply(held, "yes", question=question.id, by="lead")
+    with pytest.raises(Forbidden):
+        home.team("alpha-squad").acting("human", face="mcp").reply(held, "yes", question=question.id)
+    # What an agent starts carries the mark of its run, also where a program in between dropped it.
+    verb = [
+        sys.executable,
+        "-m",
+        "interlock.surfaces.cli",
+        "--home",
+        home.path,
+        "--json",
+        "question",
+        "reply",
+        held,
+        "yes",
+    ]
+    verb += ["--question", question.id, "--team", "alpha-squad"]
+    marked = {**os.environ, "INTERLOCK_RUN_TOKEN": "t", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    inner = (
+        "import os, subprocess, sys\n"
+        "env = {name: value for name, value in os.environ.items() if name != 'INTERLOCK_RUN_TOKEN'}\n"
+        f"sys.exit(subprocess.run({verb!r}, env=env).returncode)"
+    )
+    for words in (verb, [sys.executable, "-c", inner]):
+        refused = subprocess.run(words, env=marked, capture_output=True, text=True, timeout=60)
+        assert refused.returncode == 1 and '"forbidden"' in refused.stderr
+    free = {name: value for name, value in marked.items() if name != "INTERLOCK_RUN_TOKEN"}
+    assert subprocess.run(verb, env=free, capture_output=True, timeout=60).returncode == 0
+    (event,) = [event for event in team.events()[0] if event.type == "question.answered"]
+    assert (event.actor, event.payload["face"], event.payload["answer"]) == ("human", "cli", "yes")
+
+
+def test_asking_the_same_again_by_its_key_is_the_same_question(home: Home, team: Team, held: str) -> None:
+    from interlock.sessions import Caller
+    from interlock.tasks.answer import ask
+    from interlock.tasks.find import find
+
+    workspace = team._workspace  # type: ignore[attr-defined]
+    asked = []
+    for _ in range(2):
+        with workspace.act(Caller("ada")) as act:
+            asked.append(ask(act, find(act.rows, held), text="Which port?", key="w1/3/1/1").id)
+    team.reply(held, "80")
+    with workspace.act(Caller("ada")) as act:
+        again = ask(act, find(act.rows, held), text="Which port?", key="w1/3/1/1")
+    assert asked == [again.id] * 2 and again.answer == "80"
+    assert team.task(held).state == "ready", "it was not asked again"
+
+
+def test_a_held_session_goes_on_with_its_run_and_nobody_else_is_given_it(home: Home, team: Team, held: str) -> None:
+    from interlock.sessions import Caller
+    from interlock.tasks.answer import resume
+    from interlock.tasks.find import find
+
+    window = team.acting("bob", session="w1")
+    task = window.claim(team.create_task("Another").id).id
+    question = window.ask(task, "Which port?", held=True)
+    assert question.held
+    answered = team.reply(task, "80", question=question.id)
+    assert answered.state == "ready" and [run.ended_at for run in team.runs(task)] == [None]
+    assert team.acting("bob", session="w2").next_task() is None, "it is kept for the session that asked"
+    with team._workspace.act(Caller("bob", "w1")) as act:  # type: ignore[attr-defined]
+        resume(act, find(act.rows, task))
+    going = team.task(task)
+    assert (going.state, going.owner, going.run_id) == ("in-progress", "bob", f"{task}.1")
+    assert window.complete(task).state == "done"
+
+
+def test_past_its_time_a_held_task_is_an_ordinary_new_run(connect: Callable[..., Home], clock: Any) -> None:
+    from interlock.notifiers.inprocess import InProcessNotifier
+
+    team = connect(clock=clock, notifier=InProcessNotifier()).create_team("beta")
+    team.spawn("bob")
+    window = team.acting("bob", session="w1")
+    task = window.claim(team.create_task("Deploy").id).id
+    question = window.ask(task, "Which port?", held=True)
+    team.reply(task, "80", question=question.id)
+    clock.advance(61)
+    taken = team.acting("bob", session="w2").next_task()
+    assert taken is not None and taken.run_id == f"{task}.2"
+    assert [run.ended_at is None for run in team.runs(task)] == [False, True]
+    assert team.doctor()["healthy"]
+
+
+def test_two_replies_at_once_count_once(home: Home, team: Team, held: str) -> None:
+    question = team.ask(held, "Which port?", by="ada")
+    other = interlock.connect(home.path)
+    try:
+        assert other.team("alpha-squad").reply(held, "80", question=question.id).state == "ready"
+        with pytest.raises(NotAwaitingResponse):
+            team.reply(held, "8080", question=question.id)
+    finally:
+        other.close()
+    assert [one["answer"] for one in team.conversation(held)] == ["80"]
+
+
+def waiting(connect: Callable[..., Home], clock: Any, **question: Any) -> tuple[Team, str]:
+    from interlock.notifiers.inprocess import InProcessNotifier
+
+    team = connect(clock=clock, notifier=InProcessNotifier()).create_team("beta")
+    team.spawn("bob")
+    task = team.claim(team.create_task("Deploy").id, by="bob").id
+    team.ask(task, "Which port?", by="bob", **question)
+    return team, task
+
+
+def polled(team: Team) -> list[str]:
+    return [action["type"] for action in team.poll()["actions"]]
+
+
+def test_with_nobody_awake_a_default_is_taken_where_the_asker_does_not_mind(
+    connect: Callable[..., Home], clock: Any
+) -> None:
+    team, task = waiting(connect, clock, default="8080", reversible=True)
+    clock.advance(901)
+    assert polled(team) == [], "somebody is awake"
+    team.configure({"unattended": True})
+    assert polled(team) == ["take_default"]
+    assert team.task(task).state == "ready"
+    (exchange,) = team.conversation(task)
+    assert (exchange["answer"], exchange["answered_by"]) == ("8080", "interlock")
+    assert polled(team) == []
+
+
+def test_a_default_that_matters_is_never_taken(connect: Callable[..., Home], clock: Any) -> None:
+    team, task = waiting(connect, clock, default="8080")
+    team.configure({"unattended": True})
+    clock.advance(100_000)
+    assert polled(team) == [], "a single poll reminds nobody"
+    eyes = Eyes()
+    eyes.own = "a runner"
+    lasting = Scheduler(team._workspace, eyes=eyes)  # type: ignore[attr-defined]
+    assert [one["type"] for one in lasting.poll()["actions"]] == ["remind"]
+    assert lasting.poll()["actions"] == []
+    assert team.task(task).state == "awaiting-response"
+    clock.advance(3_601)
+    assert [one["type"] for one in lasting.poll()["actions"]] == ["remind"]
+    (reminded, again) = [event for event in team.events()[0] if event.type == "question.reminded"]
+    assert reminded.payload["id"] == again.payload["id"] == team.questions()[0].id

@@ -1,0 +1,122 @@
+"""Projects, chat, task groups and replies."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from interlock.app import connect
+from tests.surfaces.http.harness import Client, Server
+
+_numbers = count(1)
+
+
+@pytest.fixture
+def project(admin: Client, tmp_path: Path) -> str:
+    name = f"project-{next(_numbers)}"
+    made = admin.post("/api/projects", {"id": name, "workdir": str(tmp_path)})
+    assert made["id"] == name and made["workdir"] == str(tmp_path)
+    return name
+
+
+def test_a_message_is_one_task_of_its_sessions_group(admin: Client, project: str) -> None:
+    first = admin.post(f"/api/projects/{project}/chat", {"content": "What does main do?", "session_id": f"{project}-s"})
+    assert first["task_group_id"] == first["session_id"] == f"{project}-s" and first["status"] == "QUEUED"
+    second = admin.post(f"/api/projects/{project}/chat", {"content": "And tests?", "sessionId": f"{project}-s"})
+    assert second["task_group_id"] == first["task_group_id"] and second["task_id"] != first["task_id"]
+    groups = admin.get(f"/api/task-groups?project={project}")
+    assert groups["total_count"] == 1
+    group = groups["task_groups"][0]
+    assert (group["task_count"], group["first_prompt"], group["project_id"]) == (2, "What does main do?", project)
+    assert group["status_counts"] == {"QUEUED": 2}
+    assert admin.get(f"/api/projects/{project}/task-groups") == groups
+    tasks = admin.get(f"/api/projects/{project}/task-groups/{project}-s/tasks")["tasks"]
+    assert [task["task_id"] for task in tasks] == [first["task_id"], second["task_id"]]
+    assert admin.get(f"/api/task-groups/{project}-s/tasks")["tasks"] == tasks
+    shown = admin.get(f"/api/projects/{project}/tasks/{first['task_id']}")
+    assert (shown["status"], shown["state"], shown["show_reply_ui"]) == ("QUEUED", "ready", False)
+    assert shown["session_id"] == shown["task_group_id"] == f"{project}-s"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"content": ""}, (400, "invalid_request")),
+        ({"content": "   "}, (400, "invalid_request")),
+        ({}, (400, "invalid_request")),
+        ({"content": "x", "colour": "red"}, (400, "invalid_request")),
+        ({"content": "x", "task_type": "SURPRISE"}, (400, "invalid_request")),
+        ({"content": "x", "session_id": "not a session"}, (400, "invalid_request")),
+        ({"content": 5}, (400, "invalid_request")),
+    ],
+)
+def test_a_chat_that_cannot_be_recorded_is_an_error(
+    admin: Client, project: str, body: object, expected: tuple[int, str]
+) -> None:
+    assert admin.refused("POST", f"/api/projects/{project}/chat", body) == expected
+    assert admin.get(f"/api/task-groups?project={project}")["total_count"] == 0
+
+
+def test_a_session_belongs_to_one_project(admin: Client, project: str) -> None:
+    admin.post("/api/projects", {"id": f"{project}-b"})
+    admin.post(f"/api/projects/{project}/chat", {"content": "x", "session_id": f"{project}-mine"})
+    refused = admin.refused(
+        "POST", f"/api/projects/{project}-b/chat", {"content": "x", "session_id": f"{project}-mine"}
+    )
+    assert refused == (409, "session_in_other_project")
+    assert admin.refused("POST", "/api/projects/nowhere/chat", {"content": "x"}) == (404, "project_not_found")
+    assert admin.refused("POST", "/api/projects", {"id": project}) == (409, "team_exists")
+
+
+def test_a_short_address_that_fits_two_projects_lists_both(admin: Client, project: str) -> None:
+    admin.post("/api/projects", {"id": f"{project}-b"})
+    tasks = [admin.post(f"/api/projects/{p}/chat", {"content": "x"})["task_id"] for p in (project, f"{project}-b")]
+    assert tasks[0] == tasks[1]
+    answer = admin.call("GET", f"/api/tasks/{tasks[0]}")
+    assert (answer.status, answer.json["error"]) == (409, "ambiguous_id")
+    assert f"{project}/{tasks[0]}" in answer.json["candidates"]
+    assert admin.get(f"/api/projects/{project}/tasks/{tasks[0]}")["task_id"] == tasks[0]
+
+
+def test_a_reply_queues_the_task_again_and_names_who_replied(server: Server, admin: Client, project: str) -> None:
+    task = admin.post(f"/api/projects/{project}/chat", {"content": "Tidy up"})["task_id"]
+    home = connect(str(server.home))
+    team = home.team(project)
+    team.spawn("bob")
+    bob = team.acting("bob")
+    bob.claim(task)
+    asked = bob.ask(task, "Which directory?")
+    home.close()
+    shown = admin.get(f"/api/projects/{project}/tasks/{task}")
+    assert shown["show_reply_ui"] is True and shown["question"]["id"] == asked.id
+    assert shown["status"] == "AWAITING_RESPONSE"
+    path = f"/api/projects/{project}/tasks/{task}/reply"
+    assert admin.refused("POST", path, {"reply": ""}) == (400, "invalid_request")
+    assert admin.refused("POST", path, {"reply": "src", "question_id": "Q-000"}) == (404, "question_not_found")
+    eva = server.person("eva")
+    done = eva.post(path, {"reply": "src", "question_id": asked.id})
+    assert done == {"task_id": task, "old_status": "AWAITING_RESPONSE", "new_status": "QUEUED"}
+    assert admin.refused("POST", path, {"reply": "again"}) == (409, "not_awaiting_response")
+    events = admin.get(f"/api/teams/{project}/events")["events"]
+    assert [e["actor"] for e in events if e["type"] == "question.answered"] == ["eva"]
+
+
+def test_groups_come_in_pages(admin: Client, project: str) -> None:
+    for number in range(5):
+        admin.post(f"/api/projects/{project}/chat", {"content": f"n {number}", "session_id": f"{project}-{number}"})
+    first = admin.get(f"/api/task-groups?project={project}&limit=2")
+    last = admin.get(f"/api/task-groups?project={project}&limit=2&offset=4")
+    assert (len(first["task_groups"]), len(last["task_groups"]), last["total_count"]) == (2, 1, 5)
+
+
+def test_a_member_sees_its_own_project_only(server: Server, admin: Client, project: str) -> None:
+    home = connect(str(server.home))
+    home.team(project).spawn("bob")
+    home.close()
+    bob = server.member("bob", project)
+    assert [one["id"] for one in bob.get("/api/projects")["projects"]] == [project]
+    admin.post("/api/projects", {"id": f"{project}-b"})
+    assert bob.refused("GET", f"/api/projects/{project}-b/task-groups")[0] == 404
+    assert bob.get("/api/task-groups")["total_count"] == 0

@@ -1,0 +1,133 @@
+"""A team's whole work over HTTP."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tests.surfaces.http.harness import Client, Server
+
+
+def test_two_members_share_a_task_list(server: Server, team: str, admin: Client) -> None:
+    admin.post(f"/api/teams/{team}/members", {"name": "cleo"})
+    bob, cleo = server.member("bob", team), server.member("cleo", team)
+    tasks = f"/api/teams/{team}/tasks"
+    first = admin.post(tasks, {"subject": "Write the parser"})
+    second = admin.post(tasks, {"subject": "Test it", "blocked_by": [first["id"]], "priority": "high"})
+    assert (first["state"], first["status"], second["state"]) == ("ready", "pending", "backlog")
+    claimed = bob.post(f"{tasks}/{first['id']}/claim")
+    assert (claimed["owner"], claimed["status"]) == ("bob", "in_progress")
+    assert cleo.refused("POST", f"{tasks}/{first['id']}/claim", {}) == (409, "task_already_claimed")
+    assert cleo.refused("POST", f"{tasks}/{second['id']}/claim", {}) == (409, "unmet_dependencies")
+    assert bob.post(f"{tasks}/{first['id']}/heartbeat")["member"] == "bob"
+    assert bob.post(f"{tasks}/{first['id']}/update", {"log": "half way"})["state"] == "in-progress"
+    assert bob.post(f"{tasks}/{first['id']}/complete", {"summary": "it parses"})["status"] == "completed"
+    assert cleo.post(f"{tasks}/next")["task"]["id"] == second["id"]
+    assert cleo.post(f"{tasks}/next")["task"] is None
+    assert cleo.post(f"{tasks}/{second['id']}/release", {"reason": "lunch"})["state"] == "ready"
+    assert [task["id"] for task in admin.get(f"{tasks}?ready=true")["tasks"]] == [second["id"]]
+    assert [task["id"] for task in admin.get(f"{tasks}?status=completed")["tasks"]] == [first["id"]]
+    log = admin.get(f"{tasks}/{first['id']}/work-log")["work_log"]
+    assert "half way" in [line["text"] for line in log]
+    assert [run["member"] for run in admin.get(f"{tasks}/{first['id']}/runs")["runs"]] == ["bob"]
+    found = admin.get(f"/api/teams/{team}/events?after=0")
+    assert [event["seq"] for event in found["events"]] == list(range(1, found["next"] + 1))
+
+
+@pytest.mark.parametrize(
+    ("verb", "body", "state"),
+    [
+        ("block", {"reason": "no network"}, "blocked"),
+        ("assign", {"to": "bob"}, "in-progress"),
+        ("cancel", {"reason": "not needed"}, None),
+        ("delete", {}, "deleted"),
+    ],
+)
+def test_every_verb_is_a_post(team: str, admin: Client, verb: str, body: dict[str, object], state: str | None) -> None:
+    task = admin.post(f"/api/teams/{team}/tasks", {"subject": "x"})["id"]
+    admin.post(f"/api/teams/{team}/tasks/{task}/claim", {"by": "bob"})
+    done = admin.post(f"/api/teams/{team}/tasks/{task}/{verb}", body)
+    assert done["tasks"][0]["state"] == "cancelled" if state is None else done["state"] == state
+
+
+def test_a_reviewer_rejects_and_approves(server: Server, team: str, admin: Client) -> None:
+    tasks = f"/api/teams/{team}/tasks"
+    bob = server.member("bob", team)
+    task = admin.post(tasks, {"subject": "x", "review": "human"})["id"]
+    bob.post(f"{tasks}/{task}/claim")
+    assert bob.post(f"{tasks}/{task}/complete")["state"] == "review"
+    assert [q["kind"] for q in admin.get(f"/api/teams/{team}/questions")["questions"]] == ["review"]
+    assert bob.refused("POST", f"{tasks}/{task}/approve", {}) == (403, "forbidden")
+    assert admin.post(f"{tasks}/{task}/reject", {"reason": "no tests"})["state"] in ("in-progress", "ready")
+
+
+def test_waiting_for_mail_ends_with_the_message(server: Server, team: str, admin: Client) -> None:
+    bob = server.member("bob", team)
+    found: list[object] = []
+    waiting = threading.Thread(target=lambda: found.append(bob.get(f"/api/teams/{team}/inbox/bob?wait_ms=60000")))
+    waiting.start()
+    admin.post(f"/api/teams/{team}/messages", {"to": "bob", "content": "wake up"})
+    waiting.join(60)
+    assert [m["content"] for m in found[0]["messages"]] == ["wake up"]  # type: ignore[index]
+    seen = found[0]["messages"][0]["id"]  # type: ignore[index]
+    assert bob.post(f"/api/teams/{team}/inbox/bob/acknowledge", {"ids": [seen]}) == {"acknowledged": [seen]}
+    assert bob.get(f"/api/teams/{team}/inbox/bob?wait_ms=0") == {"messages": [], "timed_out": True}
+
+
+def test_mail_whose_reader_is_gone_is_not_lost(server: Server, team: str, admin: Client) -> None:
+    import socket
+
+    bob = server.member("bob", team)
+    with socket.create_connection((server.host, server.port), timeout=60) as wire:
+        head = f"GET /api/teams/{team}/inbox/bob?wait_ms=60000 HTTP/1.1\r\nhost: {server.host}:{server.port}\r\n"
+        wire.sendall((head + f"authorization: {bob.headers['authorization']}\r\n\r\n").encode())
+    admin.post(f"/api/teams/{team}/messages", {"to": "bob", "content": "still there"})
+    got = bob.get(f"/api/teams/{team}/inbox/bob?wait_ms=60000")["messages"]
+    assert [message["content"] for message in got] == ["still there"]
+
+
+def test_a_broadcast_and_the_history(team: str, admin: Client, server: Server) -> None:
+    sent = admin.post(f"/api/teams/{team}/broadcast", {"content": "all hands"})
+    assert set(sent["delivered"]) == {"lead", "bob"} and sent["not_delivered"] == []
+    again = {"to": "bob", "content": "once", "client_id": "c-1"}
+    first, second = (admin.post(f"/api/teams/{team}/messages", again) for _ in range(2))
+    assert first["id"] == second["id"]
+    contents = [message["content"] for message in admin.get(f"/api/teams/{team}/messages")["messages"]]
+    assert contents.count("once") == 1 and "all hands" in contents
+    bob = server.member("bob", team)
+    assert {m["to"] for m in bob.get(f"/api/teams/{team}/messages")["messages"]} == {"bob"}
+
+
+def test_a_report_in_aof(server: Server, team: str, admin: Client) -> None:
+    bob = server.member("bob", team)
+    task = admin.post(f"/api/teams/{team}/tasks", {"subject": "x"})["id"]
+    bob.post(f"/api/teams/{team}/tasks/{task}/claim")
+    envelope = {
+        "protocol": "aof", "version": 1, "type": "status.update", "taskId": task, "fromAgent": "bob",
+        "toAgent": "lead", "sentAt": "2026-11-21T07:00:00Z", "payload": {"progress": "half way"},
+    }  # fmt: skip
+    assert bob.post(f"/api/teams/{team}/protocol", envelope)["accepted"] is True
+    refused = bob.post(f"/api/teams/{team}/protocol", {**envelope, "protocol": "smtp"})
+    assert refused["accepted"] is False and "invalid protocol" in str(refused)
+    assert bob.post(f"/api/teams/{team}/session-end") == {"results": []}
+
+
+def test_pausing_and_deleting_a_team(team: str, admin: Client) -> None:
+    admin.post(f"/api/teams/{team}/pause", {"reason": "lunch"})
+    assert admin.get(f"/api/teams/{team}")["settings"]["paused"] is True
+    admin.post(f"/api/teams/{team}/resume")
+    assert admin.get(f"/api/teams/{team}/status")["team"] == team
+    assert "needs_you" in admin.get(f"/api/teams/{team}/report") or admin.get(f"/api/teams/{team}/report")
+    assert admin.call("DELETE", f"/api/teams/{team}/members/bob").json == {"removed": "bob", "released": []}
+    assert admin.call("DELETE", f"/api/teams/{team}").json == {"deleted": team}
+    assert admin.refused("GET", f"/api/teams/{team}") == (404, "team_not_found")
+
+
+def test_metrics_count_what_there_is(team: str, admin: Client) -> None:
+    admin.post(f"/api/teams/{team}/tasks", {"subject": "x"})
+    text = admin.call("GET", "/metrics").body.decode()
+    assert f'interlock_tasks{{team="{team}",state="ready"}} 1' in text
+    assert 'route="/api/teams/{team}/tasks"' in text and team not in text.split("interlock_http_requests_total")[2]
+    for line in text.splitlines():
+        assert line.startswith("#") or (len(line.rsplit(" ", 1)) == 2 and float(line.rsplit(" ", 1)[1]) >= 0)

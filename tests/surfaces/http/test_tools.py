@@ -1,0 +1,116 @@
+"""MCP over HTTP, spoken by the official client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from httpx2 import AsyncClient
+from mcp.client.session import ClientSession
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.surfaces.http.harness import Client, Server
+from tests.surfaces.mcp.harness import Agent
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+@asynccontextmanager
+async def agent(server: Server, secret: str, **headers: str) -> AsyncIterator[Agent]:
+    sent = {"authorization": f"Bearer {secret}", **{key.replace("_", "-"): value for key, value in headers.items()}}
+    async with (
+        AsyncClient(headers=sent, timeout=60.0) as http,
+        streamable_http_client(f"{server.url}/mcp", http_client=http) as streams,
+        ClientSession(streams[0], streams[1]) as session,
+    ):
+        await session.initialize()
+        yield Agent(session)
+
+
+def secret_of(server: Server, name: str, team: str) -> str:
+    return server.tokens.create(name, role="worker", team=team)[1]
+
+
+def test_a_member_works_over_http_with_its_own_token_and_sees_its_own_tools(server: Server, team: str) -> None:
+    server.client().post(f"/api/teams/{team}/tasks", {"subject": "Write the parser"})
+
+    async def work() -> None:
+        async with agent(server, secret_of(server, "bob", team)) as bob:
+            tools = [tool.name for tool in (await bob.session.list_tools()).tools]
+            assert "task_claim" in tools and "teammate_spawn" not in tools
+            assert (await bob.ask("team_status"))["you"]["name"] == "bob"
+            task = await bob.ask("task_claim")
+            assert task["owner"] == "bob"
+            assert (await bob.ask("task_complete", task_id=task["id"], summary="done"))["state"] == "done"
+            refusal = await bob.refused("teammate_spawn", name="eva")
+            assert refusal["error"] in ("forbidden", "invalid_request")
+
+    anyio.run(work)
+    done = server.client().get(f"/api/teams/{team}/events")["events"]
+    assert {event["actor"] for event in done if event["type"] == "task.completed"} == {"bob"}
+
+
+def test_mail_counts_as_delivered_once_its_answer_was_written(server: Server, team: str, admin: Client) -> None:
+    async def work() -> None:
+        async with agent(server, secret_of(server, "bob", team)) as bob, anyio.create_task_group() as group:
+
+            async def write() -> None:
+                await anyio.to_thread.run_sync(
+                    lambda: admin.post(f"/api/teams/{team}/messages", {"to": "bob", "content": "hello"})
+                )
+
+            group.start_soon(write)
+            found = await bob.ask("poll_inbox", timeout_ms=30_000)
+            assert [message["content"] for message in found["messages"]] == ["hello"]
+
+    anyio.run(work)
+    kinds = [event["type"] for event in admin.get(f"/api/teams/{team}/events")["events"]]
+    assert "message.delivered" in kinds and "message.requeued" not in kinds
+
+
+def test_a_person_names_the_team_and_may_do_what_the_lead_may(server: Server, team: str) -> None:
+    async def work() -> None:
+        secret = server.tokens.create("eva", role="operator")[1]
+        async with agent(server, secret, interlock_team=team) as eva:
+            assert "teammate_spawn" in [tool.name for tool in (await eva.session.list_tools()).tools]
+            assert (await eva.ask("team_status"))["you"]["name"] == "eva"
+
+    anyio.run(work)
+
+
+def test_nobody_comes_in_without_a_token_or_into_another_team(server: Server, team: str, admin: Client) -> None:
+    hello = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    }
+    accept = {"accept": "application/json, text/event-stream"}
+    assert server.stranger().refused("POST", "/mcp", hello, headers=accept) == (401, "unauthorized")
+    viewer = server.person("vic", "viewer")
+    assert viewer.refused("POST", "/mcp", hello, headers=accept) == (403, "forbidden")
+    assert admin.refused("POST", "/mcp", hello, headers=accept) == (400, "invalid_request")
+    bob = server.member("bob", team)
+    assert bob.refused("POST", "/mcp", hello, headers={**accept, "interlock-team": "other"}) == (403, "forbidden")
+    assert bob.refused("POST", "/mcp", hello, headers={**accept, "interlock-member": "lead"}) == (403, "forbidden")
+
+
+def test_a_session_of_one_token_is_not_there_for_another(server: Server, team: str, admin: Client) -> None:
+    admin.post(f"/api/teams/{team}/members", {"name": "cleo"})
+    hello = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    }
+    accept = {"accept": "application/json, text/event-stream"}
+    bob, cleo = server.member("bob", team), server.member("cleo", team)
+    opened = bob.call("POST", "/mcp", hello, headers=accept)
+    assert opened.status == 200
+    session = opened.headers["mcp-session-id"]
+    listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+    said = {**accept, "mcp-session-id": session, "mcp-protocol-version": "2025-06-18"}
+    assert cleo.call("POST", "/mcp", listing, headers=said).status == 404
+    assert bob.call("POST", "/mcp", listing, headers=said).status == 200

@@ -1,0 +1,219 @@
+"""`interlock up` as a process: one a home, away within two seconds, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from interlock.app import connect
+from tests.surfaces.http.harness import PATIENCE, Server, children
+
+STUBBORN = "trap '' TERM; sleep 600 & wait; sleep 600"
+
+
+def cli(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "interlock.surfaces.cli", "--home", str(home), "--json", *arguments]
+    return subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+
+def wait_until(wanted: Callable[[], bool], server: Server) -> None:
+    """Poll the server until something is so."""
+    deadline = time.monotonic() + PATIENCE
+    while not wanted():
+        assert time.monotonic() < deadline
+        server.stranger().get("/healthz")
+
+
+def busy_team(server: Server) -> None:
+    """A team whose shell member runs a command that does not heed TERM."""
+    admin = server.client()
+    admin.post("/api/teams", {"name": "alpha"})
+    admin.post("/api/teams/alpha/members", {"name": "sh", "agent": "shell"})
+    admin.post("/api/teams/alpha/tasks", {"subject": "sleep", "run": STUBBORN})
+    wait_until(lambda: len(children(server.process.pid)) >= 2, server)
+
+
+def gone(pids: list[int]) -> bool:
+    from interlock import process_table
+
+    return not any((row := process_table.row(pid)) is not None and row.running for pid in pids)
+
+
+def test_a_second_server_on_the_same_home_is_refused_with_the_address_of_the_first(
+    start: Callable[..., Server],
+) -> None:
+    server = start()
+    second = cli(server.home, "up", "--port", "0")
+    assert second.returncode == 1
+    refusal = json.loads(second.stderr)
+    assert (refusal["error"], refusal["url"]) == ("server_alive", server.url)
+    assert server.url in refusal["message"]
+
+
+def test_two_homes_have_two_servers_whose_cookies_do_not_meet(start: Callable[..., Server], tmp_path: Path) -> None:
+    one, other = start(tmp_path / "one"), start(tmp_path / "other")
+    assert one.url != other.url
+    browser = one.browser()
+    cookies = f"{browser.headers['cookie']}; {other.browser().headers['cookie']}"
+    for server in (one, other):
+        assert server.stranger(cookie=cookies).call("GET", "/api/teams").status == 200
+    assert other.stranger(cookie=browser.headers["cookie"]).call("GET", "/api/teams").status == 401
+
+
+def test_open_makes_links_to_the_running_server_only(start: Callable[..., Server], tmp_path: Path) -> None:
+    none = cli(tmp_path / "home", "open")
+    assert none.returncode == 1 and json.loads(none.stderr)["error"] == "server_not_found"
+    server = start()
+    link = json.loads(cli(server.home, "open").stdout)["link"]
+    assert link.startswith(f"{server.url}/open/")
+    assert server.stranger().call("GET", link.removeprefix(server.url)).status == 303
+    assert server.ready["link"] != link
+
+
+def test_it_is_away_within_two_seconds_with_streams_open_and_leaves_no_child(start: Callable[..., Server]) -> None:
+    server = start()
+    busy_team(server)
+    admin = server.client()
+    streams = [admin.stream("0") for _ in range(5)]
+    browser = server.browser().stream()
+    left = children(server.process.pid)
+    assert left
+    # The processor time it needs is not bounded by a clock on the wall of a busy machine: two seconds are its own
+    # budget, and we allow for being kept waiting.
+    before = time.monotonic()
+    server.ask_to_end()
+    server.process.wait(PATIENCE)
+    took = time.monotonic() - before
+    said = server.close()
+    assert server.process.returncode == 0, said
+    assert "Traceback" not in said, said
+    assert took < 6.0
+    assert gone(left), left
+    for stream in [*streams, browser]:
+        assert stream.ended.wait(PATIENCE)
+    assert not (server.home / "server.json").exists()
+
+
+def test_what_was_killed_is_taken_up_by_the_next_server_without_using_up_an_attempt(
+    start: Callable[..., Server],
+) -> None:
+    server = start()
+    busy_team(server)
+    left = children(server.process.pid)
+    server.kill()
+    again = start(server.home)
+    admin = again.client()
+    tasks = "/api/teams/alpha/tasks"
+
+    def second_run() -> bool:
+        id = admin.get(tasks)["tasks"][0]["id"]
+        runs = admin.get(f"{tasks}/{id}/runs")["runs"]
+        return len(runs) == 2 and gone(left)
+
+    wait_until(second_run, again)
+    assert admin.get(tasks)["tasks"][0]["attempt"] == 1
+
+
+def test_tasks_of_a_team_that_comes_later_are_worked_on(start: Callable[..., Server]) -> None:
+    server = start()
+    admin = server.client()
+    admin.post("/api/teams", {"name": "later"})
+    admin.post("/api/teams/later/members", {"name": "sh", "agent": "shell"})
+    task = admin.post("/api/teams/later/tasks", {"subject": "say", "run": "echo hello"})["id"]
+    wait_until(lambda: admin.get(f"/api/teams/later/tasks/{task}")["state"] == "done", server)
+    assert admin.get(f"/api/teams/later/tasks/{task}")["output"] == "hello"
+
+
+def test_stopping_one_team_pauses_it_and_leaves_the_server_to_the_others(start: Callable[..., Server]) -> None:
+    server = start()
+    busy_team(server)
+    left = children(server.process.pid)
+    stopped = json.loads(cli(server.home, "stop", "--now", "--team", "alpha").stdout)
+    assert "server" in stopped["ended"]
+    wait_until(lambda: gone(left), server)
+    admin = server.client()
+    assert admin.get("/api/teams/alpha")["settings"]["paused"] is True
+    assert server.process.poll() is None
+
+
+def test_down_ends_server_and_agents(start: Callable[..., Server]) -> None:
+    server = start()
+    busy_team(server)
+    left = children(server.process.pid)
+    ended = cli(server.home, "down")
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["server"] == server.url
+    server.process.wait(PATIENCE)
+    assert gone(left)
+
+
+def test_deleting_a_busy_team_over_http_does_not_end_the_server(start: Callable[..., Server]) -> None:
+    server = start()
+    busy_team(server)
+    admin = server.client()
+    assert admin.refused("DELETE", "/api/teams/alpha") == (409, "members_running")
+    assert admin.call("DELETE", "/api/teams/alpha?force=true").status == 200
+    assert admin.get("/api/teams") == {"teams": []}
+
+
+def test_a_cookie_outlives_the_server(start: Callable[..., Server]) -> None:
+    server = start()
+    browser = server.browser()
+    server.kill()
+    again = start(server.home)
+    assert again.stranger(cookie=browser.headers["cookie"]).call("GET", "/api/teams").status == 200
+
+
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_every_way_of_asking_ends_it(start: Callable[..., Server], number: str) -> None:
+    import signal
+
+    server = start()
+    server.process.send_signal(getattr(signal, number))
+    server.process.wait(PATIENCE)
+    assert server.process.returncode == 0, server.close()
+
+
+def test_a_port_that_is_taken_is_refused_when_asked_for_and_passed_over_when_not(
+    start: Callable[..., Server], tmp_path: Path
+) -> None:
+    first = start(tmp_path / "one")
+    refused = cli(tmp_path / "two", "up", "--port", str(first.port))
+    assert refused.returncode == 1 and json.loads(refused.stderr)["error"] == "invalid_request"
+
+
+def test_it_listens_on_this_machine_only_unless_told(start: Callable[..., Server]) -> None:
+    server = start()
+    assert server.host == "127.0.0.1"
+    rows = (
+        [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        if os.path.exists("/proc/net/tcp")
+        else []
+    )
+    ours = [row[1] for row in rows if row[3] == "0A" and row[1].endswith(f":{server.port:04X}")]
+    assert all(address.startswith("0100007F") for address in ours)
+
+
+def test_a_home_keeps_its_tokens(start: Callable[..., Server]) -> None:
+    server = start()
+    made = json.loads(cli(server.home, "token", "create", "--person", "eva").stdout)
+    assert server.client(made["token"]).call("GET", "/api/teams").status == 200
+    listed = json.loads(cli(server.home, "token", "list").stdout)["tokens"]
+    assert [token["id"] for token in listed] == [made["id"]] and "token" not in listed[0]
+    assert json.loads(cli(server.home, "token", "revoke", made["id"]).stdout)["name"] == "eva"
+    assert server.client(made["token"]).call("GET", "/api/teams").status == 401
+    assert cli(server.home, "token", "revoke", made["id"]).returncode == 1
+    home = connect(str(server.home))
+    home.create_team("alpha").spawn("bob")
+    home.close()
+    member = json.loads(cli(server.home, "token", "create", "--member", "bob").stdout)
+    assert (member["role"], member["team"]) == ("worker", "alpha")
+    assert cli(server.home, "token", "create", "--member", "nobody").returncode == 1
+    assert cli(server.home, "token", "create", "--person", "eva", "--role", "worker").returncode == 1

@@ -1,0 +1,287 @@
+"""A stage for workflow runs: a project with a small workflow package, agents that play a part, a desk in memory."""
+
+from __future__ import annotations
+
+import copy
+import posixpath
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from interlock.agent import Opening, Permission, Turn, Update, refuse
+from interlock.clock import iso
+from interlock.workflow.agents.pool import AgentPool, Limits
+from interlock.workflow.control.automation_controller import AutomationController
+from interlock.workflow.control.context import Ending, RunContext
+from interlock.workflow.control.ports import Asking, Events, Knowledge, NoCheckpoints, Superseded
+from interlock.workflow.definition import package as packages
+from interlock.workflow.definition import workflow as workflows
+from interlock.workflow.entry.workflow_entry_wrapper import Invocation, detect
+from interlock.workflow.state.document import Plan, WorkflowState
+from tests.workflow import virtual
+
+APC = "**Select an Option:** [A] Advanced Elicitation [P] Party Mode [C] Continue"
+DONE = '{"step": "completed"}'
+SKILL = "/bmad:bmm:workflows:make-plan"
+START = 1_795_000_000.0
+
+
+def project(
+    root: Path, steps: int = 3, *, module: str = "bmm", front: str = "", workflow: str = "", body: str = ""
+) -> Path:
+    """A project with one workflow of `steps` step files, each with the usual menu. `front` is added to the frontmatter
+    of each step, `workflow` to that of the workflow."""
+    config = root / "_bmad" / "_config"
+    config.mkdir(parents=True)
+    folder = root / "_bmad" / module / "workflows" / "make-plan"
+    (folder / "steps").mkdir(parents=True)
+    path = f"_bmad/{module}/workflows/make-plan/workflow.md"
+    (config / "manifest.yaml").write_text(f"installation:\n  version: 6.0.0\nmodules:\n  - core\n  - {module}\n")
+    (config / "workflow-manifest.csv").write_text(
+        f'name,description,module,path\n"make-plan","x","{module}","{path}"\n'
+    )
+    (root / "_bmad" / module / "config.yaml").write_text(
+        'output_folder: "{project-root}/_bmad-output"\nuser_name: Ada\n'
+    )
+    (folder / "workflow.md").write_text(
+        f"---\nname: make-plan\n{workflow}---\n# Plan\n\nLoad, read and execute `steps/step-01-part.md`.\n"
+    )
+    for number in range(1, steps + 1):
+        onward = f"nextStepFile: './step-{number + 1:02d}-part.md'\n" if number < steps else ""
+        last = "This is the final step." if number == steps else "- IF C: save, then load {nextStepFile}"
+        menu = f'Display: "{APC}"\n\n' if number < steps else ""
+        (folder / "steps" / f"step-{number:02d}-part.md").write_text(
+            f"---\nname: 'step-{number:02d}-part'\noutputFile: '{{output_folder}}/plan.md'\n{onward}{front}---\n"
+            f"# Step {number}: Part {number}\n\nWrite part {number}.\n{body}\n\n{menu}{last}\n"
+        )
+    return root
+
+
+@dataclass
+class Part:
+    """What an agent is given to play with in one turn: the prompt, and ways to be heard."""
+
+    prompt: str
+    opening: Opening
+    on_update: Callable[[Update], None]
+    turn: int
+
+    def say(self, text: str) -> None:
+        self.on_update(Update("text", text))
+
+    def tool(self, status: str, *paths: str, id: str = "t1", kind: str = "edit") -> None:
+        self.on_update(Update("tool", "a tool", {"id": id, "kind": kind, "status": status, "paths": list(paths)}))
+
+    @property
+    def step(self) -> str:
+        """The id of the step that the prompt is about; "" where it is an answer."""
+        found = re.search(r"^# Step ([\w.-]+): ", self.prompt, re.MULTILINE)
+        return found[1] if found else ""
+
+    @property
+    def answer(self) -> str:
+        """The first line: the answer alone, where the prompt is one."""
+        return self.prompt.splitlines()[0] if self.prompt else ""
+
+
+Play = Callable[[Part], Awaitable["str | Turn"]]
+
+
+class Player:
+    """An agent that plays `play`; `sessions` are all that were opened."""
+
+    name = "player"
+
+    def __init__(self, play: Play, *, lasting: bool = True, resumes: bool = False) -> None:
+        self.play = play
+        self.lasting = lasting
+        self.resumes = resumes
+        self.sessions: list[PlayerSession] = []
+        self.prompts: list[str] = []
+
+    async def open(self, opening: Opening) -> PlayerSession:
+        self.sessions.append(PlayerSession(self, opening, len(self.sessions) + 1))
+        return self.sessions[-1]
+
+
+class PlayerSession:
+    """One life of a `Player`."""
+
+    identity = None
+
+    def __init__(self, player: Player, opening: Opening, number: int) -> None:
+        self._player = player
+        self._opening = opening
+        self.lasting = player.lasting
+        self.agent_session = (opening.resume or f"s{number}") if player.resumes else None
+        self.closed = False
+        self._scope: anyio.CancelScope | None = None
+        self._over: anyio.Event | None = None
+
+    async def prompt(self, text: str, on_update: Callable[[Update], None]) -> Turn:
+        assert not self.closed
+        self._player.prompts.append(text)
+        self._scope, self._over = anyio.CancelScope(), anyio.Event()
+        turn = Turn("cancelled")
+        try:
+            with self._scope:
+                said = await self._player.play(Part(text, self._opening, on_update, len(self._player.prompts)))
+                turn = said if isinstance(said, Turn) else Turn("end", said)
+        finally:
+            self._over.set()
+        return turn
+
+    async def cancel(self) -> None:
+        if self._scope is not None:
+            self._scope.cancel()
+
+    async def close(self) -> None:
+        self.closed = True
+        await self.cancel()
+        if self._over is not None:
+            await self._over.wait()
+
+
+Answers = Callable[[Asking], "str | None"]
+
+
+@dataclass
+class MemoryDesk:
+    """A desk in memory. `answers` plays the human; a question it answers with None stays open.
+
+    `die_at`: the save at which the process dies, from 1; what was saved before stays.
+    """
+
+    answers: Answers = lambda asking: None
+    die_at: int | None = None
+    saved: WorkflowState | None = None
+    saves: int = 0
+    events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    asked: dict[str, Asking] = field(default_factory=dict)
+    replies: dict[str, str] = field(default_factory=dict)
+
+    def now(self) -> str:
+        return iso(START + anyio.current_time())
+
+    async def save(self, state: WorkflowState, events: Events = (), asking: Asking | None = None) -> str | None:
+        self.saves += 1
+        if self.die_at is not None and self.saves >= self.die_at:
+            raise Superseded("the process was killed")
+        state.version += 1
+        copied = WorkflowState.from_dict(copy.deepcopy(state.as_dict()))
+        if asking is not None and copied.waiting is not None:
+            copied.waiting.question_id = asking.key
+        self.saved = copied
+        self.events += [(kind, dict(payload)) for kind, payload in events]
+        if asking is None:
+            return None
+        known = self.asked.setdefault(asking.key, asking)
+        if asking.key not in self.replies and (reply := self.answers(known)) is not None:
+            self.replies[asking.key] = reply
+        return asking.key
+
+    async def reply(self, question: str) -> tuple[str, str] | None:
+        return (self.replies[question], "ada") if question in self.replies else None
+
+    async def wait(self, question: str, seconds: float) -> tuple[str, str] | None:
+        await anyio.sleep(seconds)
+        return await self.reply(question)
+
+    def of(self, type: str) -> list[dict[str, Any]]:
+        """The payloads of the events of one type."""
+        return [payload for kind, payload in self.events if kind == type]
+
+
+@dataclass
+class Outcome:
+    """What became of a run."""
+
+    ending: Ending
+    state: WorkflowState
+    desk: MemoryDesk
+    seconds: float
+
+
+def play(
+    root: Path,
+    player: Player,
+    *,
+    skill: str = SKILL,
+    desk: MemoryDesk | None = None,
+    plan: Plan | None = None,
+    state: WorkflowState | None = None,
+    limits: Limits | None = None,
+    knowledge: Knowledge | None = None,
+    checkpoints: Any = None,
+    thresholds: Callable[[], dict[str, Any]] = dict,
+    permit: Callable[[Permission], Awaitable[str | None]] = refuse,
+) -> Outcome:
+    """Run a workflow with that player until the controller lets go of it, in virtual time."""
+    package = packages.load(str(root))
+    asked = detect(skill)
+    assert isinstance(asked, Invocation)
+    found = package.find(asked)
+    assert found is not None, skill
+    workflow = workflows.read(package, found)
+    desk = desk or MemoryDesk()
+    state = state or WorkflowState("bmm-make-plan-x", skill, plan=plan or Plan(project=str(root), tier=1))
+    limits = limits or Limits()
+
+    async def main() -> tuple[Ending, float]:
+        opening = Opening(
+            session_id="s", member="ada", workdir=str(root), environment={}, log="", time_limit=86_400.0,
+            stop_grace=1.0, output_bytes=1_000_000, permit=permit,
+        )  # fmt: skip
+        pool = AgentPool(player, opening, limits, resume=state.agent_session)
+        run = RunContext(
+            workflow, package, state, pool, desk, limits, checkpoints or NoCheckpoints(), knowledge or Knowledge(),
+            thresholds,
+        )  # fmt: skip
+        ending = await AutomationController(run).run()
+        return ending, anyio.current_time()
+
+    ending, seconds = virtual.run(main)
+    return Outcome(ending, state, desk, seconds)
+
+
+def writes(root: Path, *, menu: str = APC, path: str = "_bmad-output/plan.md") -> Play:
+    """A well-behaved agent: it shows the menu of each step, saves on C, and says so."""
+    at = {"step": ""}
+
+    async def part(part: Part) -> str:
+        if part.step and not part.answer.startswith("C"):
+            at["step"] = part.step
+            if int(part.step) >= 3 and "final step" in part.prompt:
+                _append(root / path, part.step)
+                return f"All parts are written.\n{DONE}"
+            return f"Here is part {part.step}.\n\n{menu}\n" + '{"step": "waiting"}'
+        if part.answer.startswith("C"):
+            _append(root / path, at["step"])
+            return f"Saved.\n{DONE}"
+        return f"I do not understand {part.answer!r}.\n" + '{"step": "waiting"}'
+
+    return part
+
+
+def _append(path: Path, step: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        file.write(f"## Part {step}\n")
+
+
+def script(*turns: str | Turn | Callable[[Part], Awaitable[str | Turn]]) -> Play:
+    """These turns in their order; the last one again and again."""
+
+    async def part(part: Part) -> str | Turn:
+        turn = turns[min(part.turn, len(turns)) - 1]
+        return turn if isinstance(turn, (str, Turn)) else await turn(part)
+
+    return part
+
+
+def step_files(root: Path) -> Sequence[str]:
+    return sorted(posixpath.basename(str(one)) for one in root.rglob("step-*.md"))
