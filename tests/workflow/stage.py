@@ -222,7 +222,7 @@ def play(
 ) -> Outcome:
     """Run a workflow with that player until the controller lets go of it, in virtual time."""
     package = packages.load(str(root))
-    asked = detect(skill)
+    asked = detect(skill, [one.key for one in package.skills])
     assert isinstance(asked, Invocation)
     found = package.find(asked)
     assert found is not None, skill
