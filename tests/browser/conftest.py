@@ -63,6 +63,7 @@ class Place:
         self.contexts.append(context)
         page = context.new_page()
         page.on("request", lambda request: self._asked(request.url))
+        page.on("response", lambda response: self._answered(response))
         page.on("pageerror", lambda error: self.faults.append(str(error)))
         page.on("console", lambda message: self._said(message))
         page.goto(f"{self.server.url}/open/{self.server.tokens.new_code()}")
@@ -98,6 +99,10 @@ class Place:
     def _asked(self, url: str) -> None:
         if not url.startswith(("data:", "blob:")) and urlsplit(url).hostname != self.server.host:
             self.foreign.append(url)
+
+    def _answered(self, response: Any) -> None:
+        if response.status >= 500:
+            self.faults.append(f"{response.status} {response.url}")
 
     def _said(self, message: Any) -> None:
         # A line that broke because a test killed the server is no fault of the page.
