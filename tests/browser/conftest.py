@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,6 +16,7 @@ import interlock
 from interlock.client import Home, Team
 from tests.surfaces.http.harness import Server
 
+T = TypeVar("T")
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     "--no-sandbox --headless --disable-gpu --disable-quic --no-first-run --disable-background-networking "
@@ -79,6 +81,11 @@ class Place:
         if agent:
             team.spawn("ada", agent="command", command=[sys.executable, str(AGENT), str(self.directory)])
         return team
+
+    def aside(self, work: Callable[[], T]) -> T:
+        """Do it in a thread: playwright keeps an event loop in this one, and a verb that runs a check wants its own."""
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(work).result()
 
     def let_go(self) -> None:
         """The agent may ask now."""
