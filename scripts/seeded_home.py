@@ -22,8 +22,8 @@ def _harbour(home: Home, workdir: str) -> None:
     home.create_project("harbour-api", workdir)
     team = home.team("harbour-api")
     for name, model in (("ada", "sonnet"), ("ben", "sonnet"), ("cleo", "opus")):
-        team.spawn(name, agent="command", command=[sys.executable, "-c", "pass"], type="author" if name != "cleo" else "reviewer",
-                   model=model)  # fmt: skip
+        kind = "reviewer" if name == "cleo" else "author"
+        team.spawn(name, agent="command", command=[sys.executable, "-c", "pass"], type=kind, model=model)
     made: dict[str, str] = {}
     for key, subject, waits, more in PLAN:
         made[key] = team.create_task(

@@ -80,7 +80,7 @@ def executor_for(
         return found
     from interlock.executors.workflow import WorkflowExecutor
 
-    return WorkflowExecutor(found.agent, found, workspace_of)
+    return WorkflowExecutor(found, workspace_of)
 
 
 def _agent_executor(member: Member, home: str | None) -> AgentExecutor:
