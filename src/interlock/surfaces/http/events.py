@@ -15,6 +15,7 @@ from interlock.surfaces.http import cursor, documents
 from interlock.surfaces.http.access import Access
 from interlock.surfaces.http.answers import answer
 from interlock.surfaces.http.feed import Feed, Item
+from interlock.surfaces.http.shapes import TeamName
 from interlock.surfaces.http.visitor import Reader, Visitor
 
 router = APIRouter(prefix="/api", tags=["events"])
@@ -38,7 +39,7 @@ STREAM: dict[int | str, dict[str, Any]] = {
 @router.get("/teams/{team}/events", responses={200: {"model": documents.Events}})
 def of_team(
     visitor: Reader,
-    team: str,
+    team: TeamName,
     after: Annotated[int, Query(ge=0)] = 0,
     limit: Annotated[int, Query(ge=1, le=MOST_AT_ONCE)] = MOST_AT_ONCE,
 ) -> Response:

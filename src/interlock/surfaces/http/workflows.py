@@ -8,7 +8,7 @@ from starlette.responses import Response
 from interlock.errors import NotAvailable
 from interlock.surfaces.http.visitor import Operator, Reader
 
-router = APIRouter(prefix="/api/workflows", tags=["workflows"])
+router = APIRouter(prefix="/api/workflows", tags=["workflows"], include_in_schema=False)
 
 
 def _not_yet() -> NotAvailable:
