@@ -10,7 +10,7 @@ STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -n $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint check bench storm wheel reference picture clean
+.PHONY: help setup demo test lint check bench agents storm wheel reference picture clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ check: lint test ## everything that CI checks before it storms
 
 bench: $(STAMP) ## measure, each beside its floor (ARGS="wake --json" chooses)
 	@$(BIN)/python -m bench $(ARGS)
+
+agents: $(STAMP) ## install real agent programs into .agents/, for the tests with them (ARGS="gemini opencode")
+	@$(BIN)/python scripts/fetch_agents.py $(ARGS)
 
 storm: $(STAMP) ## long storms of processes and random cases (DOSE=0.1 for a tenth of them)
 	@DOSE=$(DOSE) $(PYTEST) -m storm --timeout 1800 $(ARGS)

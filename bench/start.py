@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from bench.measure import Row, at_most_times, in_turns, median
 STARTS = 20
 COMMANDS: dict[str, tuple[tuple[str, ...], float]] = {
     "inject, no mail": (("inject", "--as", "m0"), 3),
+    "hook, tool": (("hook", "claude", "--name", "m0"), 3),
+    "hook, prompt": (("hook", "claude", "--name", "m0"), 3.5),
     "task list": (("task", "list"), 6),
     "task show": (("task", "show", "001"), 6),
     "task update": (("task", "update", "001", "--log", "on it"), 6),
@@ -22,6 +25,11 @@ COMMANDS: dict[str, tuple[tuple[str, ...], float]] = {
     "status": (("status",), 6),
 }
 """Arguments, and how many times a bare start each may take."""
+GIVEN = {
+    "hook, tool": {"hook_event_name": "PostToolUse", "session_id": "bench"},
+    "hook, prompt": {"hook_event_name": "UserPromptSubmit", "session_id": "bench"},
+}
+"""What is on stdin of those that read it."""
 
 
 def run() -> list[Row]:
@@ -33,7 +41,10 @@ def run() -> list[Row]:
         environment |= {"INTERLOCK_HOME": str(home), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         program = Path(sys.executable).with_name("interlock")
         ours = [str(program)] if program.exists() else [sys.executable, "-m", "interlock.surfaces.cli"]
-        starts = [started([*ours, *arguments], environment) for arguments, _ in COMMANDS.values()]
+        starts = [
+            started([*ours, *arguments], environment, json.dumps(GIVEN[name]).encode() if name in GIVEN else b"")
+            for name, (arguments, _) in COMMANDS.items()
+        ]
         bare, *taken = in_turns([started([sys.executable, "-c", "pass"], environment), *starts], STARTS)
     return [
         Row(f"cold start, {name}, median", median(each), median(bare), (at_most_times(bound),))
@@ -41,8 +52,6 @@ def run() -> list[Row]:
     ]
 
 
-def started(command: list[str], environment: dict[str, str]) -> Callable[[], object]:
+def started(command: list[str], environment: dict[str, str], given: bytes = b"") -> Callable[[], object]:
     """Run that command to its end."""
-    return lambda: subprocess.run(
-        command, check=True, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-    )
+    return lambda: subprocess.run(command, check=True, env=environment, input=given, stdout=subprocess.DEVNULL)

@@ -132,7 +132,9 @@ def command(root: Any, path: str) -> str:
     parts = [f"### `interlock {path}`\n", f"    {usage}\n", f"{said}\n"]
     if options:
         parts.append(table(("option", "meaning"), options))
-    if found.example:
+    if isinstance(found, click.Group):
+        parts += [command(root, f"{path} {name}") for name in found.list_commands(context)]
+    elif found.example:
         parts.append("Example:\n\n" + "".join(f"    {line}\n" for line in found.example.splitlines()))
     return "\n".join(parts)
 

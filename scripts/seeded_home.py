@@ -22,8 +22,8 @@ def _harbour(home: Home, workdir: str) -> None:
     home.create_project("harbour-api", workdir)
     team = home.team("harbour-api")
     for name, model in (("ada", "sonnet"), ("ben", "sonnet"), ("cleo", "opus")):
-        team.spawn(name, command=[sys.executable, "-c", "pass"], type="author" if name != "cleo" else "reviewer",
-                   model=model)  # fmt: skip
+        kind = "reviewer" if name == "cleo" else "author"
+        team.spawn(name, agent="command", command=[sys.executable, "-c", "pass"], type=kind, model=model)
     made: dict[str, str] = {}
     for key, subject, waits, more in PLAN:
         made[key] = team.create_task(
@@ -62,7 +62,7 @@ def _harbour(home: Home, workdir: str) -> None:
 def _atlas(home: Home, workdir: str) -> None:
     home.create_project("atlas-docs", workdir)
     team = home.team("atlas-docs")
-    team.spawn("ines", command=[sys.executable, "-c", "pass"])
+    team.spawn("ines", agent="command", command=[sys.executable, "-c", "pass"])
     first = team.create_task("Find pages that nobody links to")
     second = team.create_task("Rewrite the guide to importing data", blocked_by=[first.id])
     team.create_task("Record the new screenshots", blocked_by=[second.id])

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from interlock.client import Home
     from interlock.clock import Clock
     from interlock.executor import Executor
+    from interlock.executors.agent import AgentExecutor
     from interlock.model.team import Member
     from interlock.notifier import Notifier
     from interlock.workspace import Workspace

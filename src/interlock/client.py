@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from interlock.agent import Update
 from interlock.client_verbs import Mail, Mailing, People, Speech, Tasks
 from interlock.client_views import Views
-from interlock.client_workflow import WorkflowQueue
+from interlock.client_workflow import WorkflowQueue, WorkflowRuns
 from interlock.joined import Windows
 from interlock.model.event import Event
 from interlock.model.task import Task
 from interlock.model.team import Member
+from interlock.runner.notices import Notices
 from interlock.runner.staging import Staged
 from interlock.runner.stop import Stop
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Home", "Mail", "Mailing", "People", "Speech", "Tasks", "Team"]
 
 
-class Team(Tasks, Mailing, People, Speech, Views, WorkflowQueue, Protocol):
+class Team(Tasks, Mailing, People, Speech, Views, WorkflowQueue, WorkflowRuns, Protocol):
     """One team, seen by one caller."""
 
     @property
@@ -221,6 +222,10 @@ class Home(Windows, Protocol):
             RunnerAlive: another living process drives this team.
             AgentError: no member has an agent, or one has an agent that this version cannot run.
         """
+
+    def notices(self, team: str | None = None, *, link: Callable[[], str | None] = ...) -> Notices:
+        """What tells people, by `notify.command` and `notify.webhook`, that something in the team, or in any, needs
+        them; `link` answers where the page is served. The caller starts and stops it."""
 
     def driven(self, team: str) -> bool:
         """Whether a living process drives the team."""

@@ -1,7 +1,8 @@
-"""PORT, the part of `client` that is about workflows: the queue of those that wait for their turn."""
+"""PORT, the part of `client` that is about workflows: their runs, and the queue of those that wait for their turn."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from interlock.model.task import Task
@@ -27,3 +28,49 @@ class WorkflowQueue(Protocol):
 
     def clear_workflow_queue(self, *, by: str | None = None) -> list[str]:
         """Cancel everything that waits; the ids of the tasks. For the lead and people only."""
+
+
+class WorkflowRuns(Protocol):
+    """Runs of workflows. A run is the contract's document: `{workflow_id, skill, state, outcome, current_step, steps,
+    …}`, with `progress` beside it. `run` names one by its id, the end of it, its task or its skill; null is the newest.
+    """
+
+    def installed_workflows(self, directory: str | None = None) -> list[dict[str, Any]]:
+        """The workflows of the package in that directory, the team's own by default: `{skill, module, name,
+        description}`."""
+
+    def start_workflow(
+        self,
+        skill: str,
+        *,
+        directory: str | None = None,
+        agent: str | None = None,
+        brief: str = "",
+        values: Mapping[str, str] | None = None,
+        tier: int | None = None,
+        yolo: bool = False,
+        by: str | None = None,
+    ) -> dict[str, Any]:
+        """Begin a run: a task of type WORKFLOW for the member `agent`, or for whoever takes it. The run's document."""
+
+    def preview_workflow(self, skill: str, *, directory: str | None = None) -> dict[str, Any]:
+        """What a run would need and do: `{skill, steps, preflight, validation, faults, …}`; nothing is begun."""
+
+    def workflow_runs(self) -> list[dict[str, Any]]:
+        """All runs, the newest first."""
+
+    def workflow_run(self, run: str | None = None) -> dict[str, Any]:
+        """One run."""
+
+    def workflow_decisions(self, run: str | None = None) -> list[dict[str, Any]]:
+        """Every decision of a run, whole and in order; `replayed` is what it comes to when it is made again, null where
+        it asked the world."""
+
+    def resumable_workflow(self, skill: str, *, directory: str | None = None) -> dict[str, Any] | None:
+        """The offer to go on with an interrupted run of that workflow, null where there is none."""
+
+    def resume_workflow(self, run: str | None = None, *, by: str | None = None) -> dict[str, Any]:
+        """Take an interrupted or failed run up again; `resumed` says from where."""
+
+    def cancel_workflow(self, run: str | None = None, *, by: str | None = None) -> dict[str, Any]:
+        """Call a run off."""

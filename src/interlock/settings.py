@@ -41,7 +41,7 @@ class Setting:
     @property
     def variable(self) -> str:
         """The environment variable that overrides it."""
-        return f"INTERLOCK_{self.name.upper()}"
+        return f"INTERLOCK_{self.name.upper().replace('.', '_')}"
 
     def parse(self, value: object, where: str) -> int | float | bool | str:
         """`value` as this setting's type.
@@ -180,6 +180,16 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("http_host", "127.0.0.1", "The address `interlock up` listens on.", team=False),
     Setting("http_hosts", "", "Further names that `interlock up` may be called by, with spaces between.", team=False),
     Setting("http_body_bytes", 4_194_304, "Largest body of an HTTP request, in bytes.", team=False, minimum=1024),
+    Setting(
+        "notify.command",
+        "",
+        "A program that is told when something needs a human: words or a JSON list, never read by a shell.",
+        team=False,
+    ),
+    Setting("notify.webhook", "", "An address that the same is sent to, as JSON by POST.", team=False),
+    Setting(
+        "notify.interval", 30.0, "Seconds between two notifications; what comes between waits.", team=False, minimum=1
+    ),
     Setting("mirror", True, "Write the files that show the ledger (task files, inboxes, config.json)."),
 )
 

@@ -108,8 +108,7 @@ class Endpoint:
         self._answers = 0
         self._lock = threading.Lock()
         handler = type("Handler", (_Handler,), {"endpoint": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), handler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     def __enter__(self) -> Endpoint:
@@ -177,6 +176,13 @@ supports_websockets = false
 request_max_retries = 0
 stream_max_retries = 0
 """
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """An agent that was ended left its connection open: no news."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -137,7 +137,7 @@ def test_without_an_identity_interlock_commits_in_its_own_name(
     monkeypatch.setenv("GIT_CONFIG_SYSTEM", os.devnull)
     stage(place, {"one": {"run": "touch a"}})
     assert place.drive() == "finished"
-    told = repository.git("log", "--format=%an <%ae>, %cn", "-2", "interlock/crew").split("\n")
+    told = repository.git("log", "--format=%an <%ae>, %cn", "main..interlock/crew").split("\n")
     assert told == ["Interlock <interlock@localhost>, Interlock"] * 2
 
 

@@ -490,6 +490,45 @@ class TestRuns:
             rows.team.end_session("bob", "s1", AT)
             assert rows.team.session("bob", "s1") == ("another", AT)
 
+    def test_the_seats_of_programs_that_joined_are_found_by_session_and_by_process(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            rows.team.begin_session("bob", "by-hand", AT, "p1")
+            rows.team.begin_session("bob", "w1", "1", "p1", "claude")
+            rows.team.begin_session("ada", "w2", "2", "p2", "codex")
+            rows.team.begin_session("ada", "w3", "3", "p1", "claude")
+            rows.team.end_session("ada", "w3", AT)
+            assert rows.team.seats() == [("ada", "w2", "p2", None), ("bob", "w1", "p1", None)]
+            assert rows.team.seats("w3") == [("ada", "w3", "p1", AT)]
+            assert rows.team.seats(process="p1") == [("ada", "w3", "p1", AT), ("bob", "w1", "p1", None)]
+            assert rows.team.seats("by-hand") == rows.team.seats(process="p9") == []
+
+    def test_the_process_of_a_program_that_joined_is_the_one_it_began_with(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            rows.team.begin_session("bob", "w1", AT, "p1", "claude")
+            rows.team.note_gone("bob", "w1", AT)
+            rows.team.session_lives("bob", "w1", "its MCP server")
+            assert rows.team.session("bob", "w1") == ("p1", None)
+            rows.team.begin_session("bob", "w1", AT, "p2")
+            assert rows.team.seats() == [("bob", "w1", "p2", None)]
+
+    def test_whether_a_session_was_sent_back_in_this_turn(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            assert not rows.team.sent_back("bob", "w1")
+            rows.team.begin_session("bob", "w1", AT, "p1", "claude")
+            assert not rows.team.sent_back("bob", "w1")
+            rows.team.note_sent_back("bob", "w1", True)
+            assert rows.team.sent_back("bob", "w1")
+            rows.team.note_sent_back("bob", "w1", False)
+            assert not rows.team.sent_back("bob", "w1")
+
+    def test_whether_a_session_holds_work_that_no_runner_drives(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            rows.runs.begin(run("001", 1))
+            rows.runs.begin(run("002", 2, runner="r"))
+            assert rows.team.holds_work("bob", "s1")
+            assert not rows.team.holds_work("bob", "s2")
+            assert not rows.team.holds_work("ada", "s1")
+
     def test_what_is_being_verified_is_found(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:
             rows.tasks.insert(task("001", state="review", owner="bob"))

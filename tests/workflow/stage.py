@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 
-from interlock.agent import Opening, Turn, Update
+from interlock.agent import Opening, Permission, Turn, Update, refuse
 from interlock.clock import iso
 from interlock.workflow.agents.pool import AgentPool, Limits
 from interlock.workflow.control.automation_controller import AutomationController
@@ -218,6 +218,7 @@ def play(
     knowledge: Knowledge | None = None,
     checkpoints: Any = None,
     thresholds: Callable[[], dict[str, Any]] = dict,
+    permit: Callable[[Permission], Awaitable[str | None]] = refuse,
 ) -> Outcome:
     """Run a workflow with that player until the controller lets go of it, in virtual time."""
     package = packages.load(str(root))
@@ -233,7 +234,7 @@ def play(
     async def main() -> tuple[Ending, float]:
         opening = Opening(
             session_id="s", member="ada", workdir=str(root), environment={}, log="", time_limit=86_400.0,
-            stop_grace=1.0, output_bytes=1_000_000,
+            stop_grace=1.0, output_bytes=1_000_000, permit=permit,
         )  # fmt: skip
         pool = AgentPool(player, opening, limits, resume=state.agent_session)
         run = RunContext(

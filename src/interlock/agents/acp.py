@@ -35,7 +35,7 @@ from acp.schema import (
 from pydantic import ValidationError
 
 from interlock.agent import McpServer, Opening
-from interlock.agents.acp_session import AcpSession
+from interlock.agents.acp_session import AcpSession, reason_of
 from interlock.agents.capacity import Limit
 from interlock.child import Child
 from interlock.errors import AgentError, InvalidRequest, NoCapacity, StorageError
@@ -256,7 +256,7 @@ class AcpAgent:
                 return NoCapacity(
                     f"{self.name} cannot work now: {short.reason}.{advice}", agent=self.name, retry_at=short.retry_at
                 )
-            what = f"refused a session: {error}" if isinstance(error, RequestError) else f"answered strangely: {error}"
+            what = f"opened no session: {' '.join(reason_of(error).split())}"
         elif isinstance(error, TimeoutError):
             what = f"opened no session within {START_SECONDS:g} seconds"
         else:

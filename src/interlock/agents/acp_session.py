@@ -46,6 +46,7 @@ _STOPS = {
     "max_tokens": "it stopped at its model's limit of tokens",
     "max_turn_requests": "it stopped at its limit of requests for one turn",
     "refusal": "the agent refused to go on",
+    "cancelled": "it ended its turn by itself, as some agents do when a permission is refused",
 }
 
 
@@ -79,6 +80,7 @@ class AcpSession:
         self._resets_at: float | None = None
         self._closed = False
         self._asked = 0
+        self._withdrawn = False
         self._tasks = [asyncio.create_task(self._watch()), asyncio.create_task(self._listen_to_errors())]
 
     @property
@@ -110,7 +112,7 @@ class AcpSession:
             self._speech = speech = Speech(self._opening, on_update, self._cost)
         except StorageError as error:
             return Turn("failed", detail=error.message)
-        self._idle, self._stop, self._failure = anyio.Event(), anyio.Event(), None
+        self._idle, self._stop, self._failure, self._withdrawn = anyio.Event(), anyio.Event(), None, False
         try:
             turn = await self._turn(text, speech)
             speech.finish()
@@ -169,7 +171,9 @@ class AcpSession:
                 group.start_soon(_then_cancel, stop, group)
                 group.start_soon(_then_cancel, self._wire.over, group)
         known = {choice.id for choice in permission.choices}
-        return permission_answer(answer[0] if answer[0] in known and not stop.is_set() else None)
+        chosen = answer[0] if answer[0] in known and not stop.is_set() else None
+        self._withdrawn = self._withdrawn or chosen is None
+        return permission_answer(chosen)
 
     @contextmanager
     def _clock_stopped(self) -> Iterator[None]:
@@ -207,17 +211,16 @@ class AcpSession:
         speech.finish()  # so that its last line is known
         if response is not None:
             speech.spent(_spent(response.usage))
-        reason = "" if error is None else _reason(error)
+        reason = "" if error is None else reason_of(error)
         short = self._shortage(reason, speech.last_line, getattr(error, "code", None))
         if short is not None:
             return Turn("capacity", detail=short.reason, retry_at=short.retry_at)
         if error is not None:
-            return Turn("failed", detail=blanked(reason, self._opening.secrets)[:1000])
+            return Turn("failed", detail=blanked(reason, self._opening.secrets).partition("\n")[0][:1000])
         stop = response.stop_reason
-        kind: Literal["cancelled", "failed", "end"] = (
-            "cancelled" if stop == "cancelled" else "failed" if stop == "refusal" else "end"
-        )
-        return Turn(kind, detail=_STOPS.get(stop))
+        if stop == "cancelled" and self._withdrawn:
+            return Turn("cancelled")
+        return Turn("failed" if stop == "refusal" else "end", detail=_STOPS.get(stop))
 
     async def _enforce(self) -> None:
         """Wait for the time limit or a wish to stop; ask politely, then see to it."""
@@ -267,7 +270,7 @@ class AcpSession:
 
     def shortage(self, error: RequestError | ValidationError) -> Shortage | None:
         """Whether a refusal is one for want of capacity."""
-        return self._shortage(_reason(error), "", getattr(error, "code", None))
+        return self._shortage(reason_of(error), "", getattr(error, "code", None))
 
     def _on_update(self, params: Mapping[str, Any]) -> None:
         update = params.get("update")
@@ -329,6 +332,7 @@ class AcpSession:
 
 
 _TIME_IS_UP = "its time was up"
+_INTERNAL = "Internal error"
 
 
 def _nobody(line: str) -> None:
@@ -340,13 +344,14 @@ async def _then_cancel(event: anyio.Event, group: anyio.abc.TaskGroup) -> None:
     group.cancel_scope.cancel()
 
 
-def _reason(error: RequestError | ValidationError) -> str:
+def reason_of(error: RequestError | ValidationError) -> str:
+    """What went wrong in the agent's words; in lines of their own what it says for programs."""
     if isinstance(error, ValidationError):
         return f"its answer was not understood: {str(error)[:300]}"
     data = error.data
-    more = data.get("details") or data.get("errorKind") or data.get("message") if isinstance(data, dict) else data
-    said = str(error).removeprefix("Internal error: ")
-    return f"{said}: {more}" if more and str(more) not in said else said
+    more = data.get("details") or data.get("message") or data.get("errorKind") if isinstance(data, dict) else data
+    said = str(error).removeprefix(_INTERNAL).lstrip(": ")
+    return "\n".join(str(one) for one in (said, more) if one) or _INTERNAL
 
 
 def _spent(usage: Any) -> dict[str, int]:

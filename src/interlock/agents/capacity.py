@@ -137,5 +137,5 @@ def _zone(name: str | None) -> tzinfo | None:
 
 
 def _short(text: str) -> str:
-    text = " ".join(text.split())
+    text = " ".join(text.partition("\n")[0].split())
     return text if len(text) <= 300 else text[:299] + "…"

@@ -20,11 +20,11 @@ class AgentExecutor:
 
     def __init__(self, agent: Agent, variables: tuple[str, ...] = ()) -> None:
         self.variables = variables
-        self._agent = agent
+        self.agent = agent
 
     def start(self, job: Job) -> AgentExecution:
         """An execution of `job.prompt`, not yet running."""
-        return AgentExecution(self._agent, job)
+        return AgentExecution(self.agent, job)
 
 
 class AgentExecution:

@@ -13,7 +13,8 @@ from typing import Literal
 
 from interlock.agent import Agent, Opening, Update, ignore
 from interlock.errors import InterlockError
-from interlock.executor import Execution, Executor, Job, Result
+from interlock.executor import Execution, Job, Result
+from interlock.executors.agent import AgentExecutor
 from interlock.processes import Identity
 from interlock.sessions import Caller
 from interlock.tasks.turns import WORKFLOW
@@ -35,15 +36,19 @@ STATUS: dict[str, Literal["ended", "failed", "cancelled", "capacity"]] = {
 class WorkflowExecutor:
     """For members with an agent: workflows here, everything else by `others`."""
 
-    def __init__(self, agent: Agent, others: Executor, workspace_of: Callable[[str], Workspace]) -> None:
-        self._agent = agent
+    def __init__(self, others: AgentExecutor, workspace_of: Callable[[str], Workspace]) -> None:
         self._others = others
         self._workspace_of = workspace_of
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Those of its agent's."""
+        return self._others.variables
 
     def start(self, job: Job) -> Execution:
         """An execution of `job`, not yet running."""
         if job.kind == WORKFLOW:
-            return WorkflowExecution(self._agent, job, self._workspace_of(job.team))
+            return WorkflowExecution(self._others.agent, job, self._workspace_of(job.team))
         return self._others.start(job)
 
 

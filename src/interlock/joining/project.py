@@ -211,11 +211,12 @@ def _exclude(project: str, program: str, paths: list[str], before: dict[str, Any
     if known is not None and data is not None:
         data = restore.without(data, known, restore.original_of(project, known))
         restore.write(path, data or b"", None)
-    new = [one for one in (f"{os.path.dirname(restore.RECORD)}/", *paths) if not _ignored(project, one)]
+    new = [one for one in paths if not _ignored(project, one)]
     text = (data or b"").decode("utf-8", "surrogateescape")
-    if not new or not os.path.isdir(os.path.dirname(path)):
+    if not os.path.isdir(os.path.dirname(path)):
         return []
-    lines = "".join(f"/{prefix}{one}\n" for one in new)
+    # The record's own line stands in every program's block: each may be the last to leave.
+    lines = "".join(f"/{prefix}{one}\n" for one in (f"{os.path.dirname(restore.RECORD)}/", *new))
     inserted = block(text, lines).replace(restore.MARK, f"{restore.MARK} {program}")
     written = (text + inserted).encode("utf-8", "surrogateescape")
     file: dict[str, Any] = {

@@ -110,10 +110,11 @@ EVENT_TYPES: dict[str, str] = {
     "workflow.state_rebuilt": "The file of a workflow's state was written anew from the ledger; payload: workflow_id, "
     "reason.",
     "memory.degraded": "Memory could not be reached, and the work went on without; payload: reason, operation.",
+    "notice.failed": "People could not be notified; payload: via (command or webhook), error.",
     "scheduler.poll": "A poll of the scheduler did something; payload: actions (how many of each type), executed.",
     "plan.started": "A plan was begun or continued; payload: path, new, updated.",
     "runner.started": "A runner drives the team; payload: process, endless (it waits for work: `interlock work`).",
-    "runner.stopped": "That runner ended; payload: reason.",
+    "runner.stopped": "That runner ended; payload: reason, endless.",
     "mirror.conflict": "A file that somebody edited was kept aside before it was written again; payload: path, kept.",
     "mirror.adopted": "An edited file was taken over into the ledger; payload: path, fields.",
     "ledger.repaired": "`interlock doctor --repair` put right what did not add up; payload: what.",

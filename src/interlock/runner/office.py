@@ -115,7 +115,7 @@ def leave(workspace: Workspace, session: str, reason: str) -> None:
     try:
         with workspace.act(Caller(SYSTEM)) as act:
             act.rows.team.end_session(SYSTEM, session, act.at)
-            act.event("runner.stopped", reason=reason)
+            act.event("runner.stopped", reason=reason, endless=True)
             act.topics.add("members")
     finally:
         _leave(workspace)

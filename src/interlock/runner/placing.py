@@ -149,12 +149,18 @@ def message_of(task: Task) -> str:
 
 
 def sweep(workspace: Workspace, found: Trees) -> list[str]:
-    """Remove the worktrees of tasks that are done, and those of merges and reviews that nobody carries out any more;
-    what was removed."""
+    """Remove the worktrees and branches of tasks that are done, and the worktrees of merges and reviews that nobody
+    carries out any more; what was removed."""
     removed = []
     for path in leftovers(workspace):
         found.remove(path)
         removed.append(path)
+    with workspace.ledger.snapshot() as rows:
+        over = [task.worktree or {} for task in rows.tasks.worktrees() if task.state == "done"]
+    there = found.branches() if over else set()
+    for known in over:
+        if known["branch"] in there and known.get("head"):
+            found.forget(str(known["branch"]), str(known["head"]))
     return removed
 
 

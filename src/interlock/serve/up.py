@@ -79,18 +79,21 @@ def up(
             pages=pages,
         )
         crews = Crews(home)
+        notices = home.notices(link=lambda: url)
         ending = _Ending()
 
         def begin_to_end() -> None:
             ending.begin()
             application.close(app)
             crews.stop()
+            notices.stop()
 
         listener = Listener(app, begin_to_end)
 
         def ready() -> None:
             claim.announce(url)
             crews.start()
+            notices.start()
             on_ready(Served(url, link_to(url, tokens), is_loopback(host)))
 
         try:

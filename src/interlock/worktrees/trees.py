@@ -6,13 +6,16 @@ process that died, and is made again. All of it can be repeated after a crash.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from interlock.errors import GitFailed, WorktreeRefused
+from interlock.worktrees.git import Git
 from interlock.worktrees.repository import HEADS, NONE, Repository, source_of
 
 DIRECTORY = "worktrees"
@@ -151,9 +154,13 @@ class Trees:
     def seal(self, known: dict[str, object], message: str) -> Sealed:
         """Commit what lies in the worktree of a task and is not committed; its branch then names what is there.
 
-        Nobody may be at work in it. Files that still hold conflict markers are committed by nobody.
+        Its agent must have ended; of several that seal at once (for its review, for its merge) one does it. Files that
+        still hold conflict markers are committed by nobody.
         """
-        git, branch = self._git.at(str(known["path"])), str(known["branch"])
+        with _alone(str(known["path"])):
+            return self._seal(self._git.at(str(known["path"])), str(known["branch"]), message)
+
+    def _seal(self, git: Git, branch: str, message: str) -> Sealed:
         for name in LOCKS:  # Left by a git that was killed with its agent.
             lock = os.path.join(git.directory, git("rev-parse", "--git-path", name).text)
             if os.path.lexists(lock):
@@ -239,6 +246,11 @@ class Trees:
         """Delete a task's branch, whose commits the integration branch has."""
         self._git("update-ref", "-d", HEADS + branch, head, ok=(0, 1, 128))
 
+    def branches(self) -> set[str]:
+        """The branches of the team's tasks."""
+        below = f"{HEADS}interlock-work/{self.team}/"
+        return set(self._git("for-each-ref", "--format=%(refname:lstrip=2)", below).text.split("\n"))
+
     def all(self) -> list[str]:
         """Every worktree of the repository below our root, also where its directory is gone."""
         found = []
@@ -288,6 +300,17 @@ class Trees:
                 "Set INTERLOCK_HOME to a place outside, or add it to .gitignore.",
                 path=root,
             )
+
+
+@contextmanager
+def _alone(directory: str) -> Iterator[None]:
+    """Nobody else, in this process or another, is in this block for that directory; it ends with the process."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _marked(path: str) -> bool:

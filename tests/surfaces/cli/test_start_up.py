@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +18,7 @@ HEAVY = {"rich", "mcp", "anyio", "asyncio", "pydantic", "ruamel", "subprocess", 
 OTHERS = {"message", "team", "report", "run", "demo", "task_create", "task_work", "task_edit", "plan", "events"}
 
 
-def loaded(*arguments: str) -> set[str]:
+def loaded(*arguments: str, given: Path | None = None) -> set[str]:
     """The modules that a command line has loaded when it ends."""
     code = (
         f"import sys; sys.path.insert(0, {str(SRC)!r}); sys.argv = ['interlock', *{list(arguments)!r}]\n"
@@ -24,7 +27,10 @@ def loaded(*arguments: str) -> set[str]:
         "print(*sys.modules, file=sys.stderr)"
     )
     # -I: what an editable installation's own start-up hooks load is not ours.
-    ran = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    with open(given or os.devnull, "rb") as stdin:
+        ran = subprocess.run(
+            [sys.executable, "-I", "-c", code], stdin=stdin, capture_output=True, text=True, check=True
+        )
     return set(ran.stderr.splitlines()[-1].split())
 
 
@@ -39,6 +45,20 @@ def test_the_hook_loads_nothing_heavy(interlock: Interlock, team: str, tmp_path:
     interlock("message", "send", "--to", "tester", "hi")
     heavy = SLOW & loaded("--home", f"{tmp_path}/home", "inject", "--as", "tester")
     assert not heavy
+
+
+@pytest.mark.parametrize("name", ["UserPromptSubmit", "PostToolUse", "Stop"])
+def test_the_hook_of_a_program_that_joined_loads_nothing_heavy(
+    interlock: Interlock, team: str, tmp_path: Path, name: str
+) -> None:
+    line = ["--home", f"{tmp_path}/home", "hook", "claude", "--name", "ada"]
+    for event in ("SessionStart", name):
+        given = tmp_path / "event.json"
+        given.write_text(json.dumps({"hook_event_name": event, "session_id": "s-1"}))
+        modules = loaded(*line, given=given)
+        interlock("message", "send", "--to", "ada", "--urgent", "hi")
+    assert "interlock.clients.local.window" in modules
+    assert not SLOW & modules
 
 
 def test_a_verb_loads_its_own_module_and_nothing_heavy(interlock: Interlock, team: str, tmp_path: object) -> None:

@@ -152,7 +152,7 @@ def test_a_fault_in_a_task_is_named_with_its_line(text: str, line: int, part: st
         (f"{'a' * 51}: {{agent: shell}}", "1 to 50"),
         ("ada: {}", "has no agent"),
         ("ada: shell", "must be a mapping"),
-        ("ada: {agent: command}", "which command"),
+        ("ada: {agent: command}", "must say which"),
         ("ada: {agent: {command: ls}}", "{command: [program"),
         ("ada: {agent: {command: []}}", "{command: [program"),
         ("ada: {agent: {command: ['']}}", "is blank"),

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from interlock import settings as settings_module
 from interlock.clients.local.base import calling
 from interlock.clients.local.project_verbs import LocalProjects
+from interlock.clients.local.windows import LocalWindows
 from interlock.errors import MembersRunning, StorageError, TeamExists, TeamLimit, TeamNotFound
 from interlock.model.names import HUMAN, LEAD, check_session_key, check_team_name, sanitized
 from interlock.sessions import Caller
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
     from interlock.agent import Update
     from interlock.clients.local.mail import LocalMailing
     from interlock.clients.local.team import LocalTeam
-    from interlock.clients.local.window import LocalWindow
     from interlock.clock import Clock
     from interlock.executor import Executor
     from interlock.ledger import Ledgers
     from interlock.model.team import Member
     from interlock.notifier import Notifier
+    from interlock.runner.notices import Notices
     from interlock.runner.staging import Staged
     from interlock.runner.stop import Stop
     from interlock.settings import Settings
@@ -36,7 +37,7 @@ CREATING = ".creating-"
 DELETING = ".deleting-"
 
 
-class LocalHome(LocalProjects):
+class LocalHome(LocalProjects, LocalWindows):
     """See `client.Home`."""
 
     def __init__(
@@ -104,7 +105,7 @@ class LocalHome(LocalProjects):
     def team(self, name: str) -> LocalTeam:
         from interlock.clients.local.team import LocalTeam
 
-        return LocalTeam(self._workspace(name), Caller(HUMAN))
+        return LocalTeam(self.workspace(name), Caller(HUMAN))
 
     def mailing(
         self, name: str, member: str, *, session: str | None = None, run: int | None = None, face: str = "python"
@@ -112,34 +113,7 @@ class LocalHome(LocalProjects):
         # Mail alone: a hook that pays for this at every turn loads nothing of tasks.
         from interlock.clients.local.mail import LocalMailing
 
-        return LocalMailing(self._workspace(name), calling(member, session, run, face))
-
-    def window(self, team: str, *, program: str, session: str, name: str, process: str | None = None) -> LocalWindow:
-        from interlock.clients.local.window import LocalWindow
-
-        return LocalWindow(self._workspace(team), program, session, name, process)
-
-    def joined(self) -> list[str]:
-        from interlock.clients.local import projects
-
-        return projects.listed(self.path)
-
-    def note_joined(self, project: str) -> None:
-        from interlock.clients.local import projects
-
-        projects.note(self.path, project)
-
-    def note_left(self, project: str) -> None:
-        from interlock.clients.local import projects
-
-        projects.forget(self.path, project)
-
-    def seated(self, team: str) -> tuple[str, str] | None:
-        from interlock import seats
-        from interlock.clients.local.window import lineage
-
-        with self._workspace(team).ledger.snapshot() as rows:
-            return seats.around(rows, lineage)
+        return LocalMailing(self.workspace(name), calling(member, session, run, face))
 
     def teams(self) -> list[str]:
         try:
@@ -154,7 +128,7 @@ class LocalHome(LocalProjects):
         from interlock.clients.local.copies import forgetting
         from interlock.clients.local.ending import ask_running, stop_runner
 
-        workspace = self._workspace(name)
+        workspace = self.workspace(name)
         if force:
             stop_runner(workspace, now=True)
         else:
@@ -196,7 +170,7 @@ class LocalHome(LocalProjects):
             if dry_run:
                 return staging.staged(found, changes)
             self.create_team(found.team, workdir=found.workdir)
-        workspace = self._workspace(found.team)
+        workspace = self.workspace(found.team)
         verb = staging.preview if dry_run else staging.stage
         try:
             return staging.staged(found, verb(workspace, found, redo=redo, new=new))
@@ -222,22 +196,34 @@ class LocalHome(LocalProjects):
         from interlock.runner.crew import Crew
 
         crew = Crew(
-            self._workspace(team), self._executor_for, home=self.path, parallel=parallel, until=until, stop=stop,
+            self.workspace(team), self._executor_for, home=self.path, parallel=parallel, until=until, stop=stop,
             on_update=on_update, take_over=take_over, endless=endless, shared=shared,
         )  # fmt: skip
         return anyio.run(crew.work)
 
+    def notices(self, team: str | None = None, *, link: Callable[[], str | None] = lambda: None) -> Notices:
+        from interlock.runner.notices import Notices
+        from interlock.runner.sending import Way, ways
+
+        def set_now() -> tuple[list[Way], float]:
+            settings = self._settings.for_home(settings_module.read_file(os.path.join(self.path, SETTINGS_FILE)))
+            found = ways(str(settings.get("notify.command")), str(settings.get("notify.webhook")))
+            return found, float(settings.get("notify.interval"))
+
+        names = self.teams if team is None else lambda: [team]
+        return Notices(self.path, names, self.workspace, set_now, self._clock, link)
+
     def driven(self, team: str) -> bool:
         from interlock.runner.lifesigns import lives
 
-        with self._workspace(team).look() as rows:
+        with self.workspace(team).look() as rows:
             runner = rows.team.get().runner
         return runner is not None and lives(runner) is not False
 
     def stop(self, team: str, *, member: str | None = None, now: bool = False) -> dict[str, Any]:
         from interlock.clients.local import ending
 
-        workspace = self._workspace(team)
+        workspace = self.workspace(team)
         if member is not None:
             return ending.stop_member(workspace, member, now=now)
         return ending.stop_runner(workspace, now=now)
@@ -270,6 +256,10 @@ class LocalHome(LocalProjects):
             name: None if value is None else settings_module.known(name).parse(value, "config set")
             for name, value in changes.items()
         }
+        if any(name.startswith("notify.") for name in parsed):
+            from interlock.runner.sending import ways
+
+            ways(str(parsed.get("notify.command") or ""), str(parsed.get("notify.webhook") or ""))
         try:
             os.makedirs(self.path, mode=0o700, exist_ok=True)
             lock = os.open(os.path.join(self.path, ".settings.lock"), os.O_WRONLY | os.O_CREAT, 0o600)
@@ -290,7 +280,7 @@ class LocalHome(LocalProjects):
         from interlock.doctor import examine_all
 
         return examine_all(
-            self.path, self.teams() if team is None else [team], self._workspace, self._ledgers.inspect,
+            self.path, self.teams() if team is None else [team], self.workspace, self._ledgers.inspect,
             lambda name, remove: self._notifier.leftovers(name, remove=remove),
             whole_home=team is None, repair=repair, adopt=adopt,
         )  # fmt: skip
@@ -317,7 +307,8 @@ class LocalHome(LocalProjects):
     def _is_team(self, name: str) -> bool:
         return os.path.exists(os.path.join(self._teams, name, "ledger.db"))
 
-    def _workspace(self, name: str) -> Workspace:
+    def workspace(self, name: str) -> Workspace:
+        """The team of that name, open for work. Raises InvalidTeamName, TeamNotFound."""
         check_team_name(name)
         directory = os.path.join(self._teams, name)
         known = self._workspaces.get(name)

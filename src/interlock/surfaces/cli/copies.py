@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from interlock.errors import InvalidRequest
 from interlock.output import plain
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
@@ -46,7 +45,7 @@ def merge(call: Call, tasks: tuple[str, ...], everything: bool, into: str | None
     touched, nothing is changed.
     """
     if everything == bool(tasks):
-        raise InvalidRequest("Name the tasks to merge, or say --all.", field="tasks")
+        raise click.UsageError("Name the tasks to merge, or say --all.")
     found = call.team().merge(tasks, everything=everything, into=into, dry_run=dry_run)
     call.answer(found, list(_told(found, dry_run)))
     return 1 if dry_run and (found["conflicts"] or found["dirty"]) else 0

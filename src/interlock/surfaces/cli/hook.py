@@ -17,7 +17,7 @@ import time
 
 from interlock.errors import InterlockError
 from interlock.joining.events import HOOKS
-from interlock.surfaces.cli.inject import BadUsage
+from interlock.surfaces.cli.inject import BadUsage, put, silence_stdout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def run(arguments: list[str]) -> int | None:
         pass
     except Exception as error:  # boundary: a hook that fails would stop the agent that it is to help
         explain(error)
-        _silence()
+        silence_stdout()
     return 0
 
 
@@ -130,8 +130,7 @@ def answer(options: dict[str, str], given: bytes, deadline: Deadline) -> None:
             text = shaped(event, name, heard)
             if text:
                 deadline.printing()
-                sys.stdout.write(text)
-                sys.stdout.flush()
+                put(text)
     finally:
         home.close()
 
@@ -218,9 +217,3 @@ def explain(error: Exception) -> None:
     if os.environ.get("INTERLOCK_DEBUG"):
         message = error.message if isinstance(error, InterlockError) else f"{type(error).__name__}: {error}"
         print(f"interlock hook: {message}", file=sys.stderr)
-
-
-def _silence() -> None:
-    from interlock.surfaces.cli.inject import silence_stdout
-
-    silence_stdout()

@@ -96,11 +96,24 @@ def hand_over(
     try:
         with open_mail(opened, team, identify(member, session)).mail(inject=True, urgent_only=urgent) as mail:
             text = _as_json(mail) if as_json else mail.as_xml()
-            if text:
-                sys.stdout.write(text)
-            sys.stdout.flush()
+            put(text)
     finally:
         opened.close()
+
+
+def put(text: str) -> None:
+    """Write all of `text` to stdout, or raise.
+
+    Where Python is told not to buffer (PYTHONUNBUFFERED), its own `write` drops silently what does not fit into the
+    pipe at once, and mail would count as delivered that nobody got.
+
+    Raises:
+        OSError: the reader is gone.
+    """
+    data = text.encode("utf-8", "replace")
+    while data:
+        data = data[sys.stdout.buffer.write(data) :]
+    sys.stdout.flush()
 
 
 def fail_open(error: InterlockError) -> None:

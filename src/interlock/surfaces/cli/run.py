@@ -77,11 +77,29 @@ def run(
     limit = staged.time_limit
     if limit is not None:
         ends = min(time.time() + limit, ends or float("inf"))
-    while True:
-        reason = drive(call, team, parallel=parallel or staged.parallel, until=ends, take_over=take_over)
-        if reason != "finished" or not attended or not _answer_questions(call, team):
-            break
+    with _told(call, team.name):
+        while True:
+            reason = drive(call, team, parallel=parallel or staged.parallel, until=ends, take_over=take_over)
+            if reason != "finished" or not attended or not answer_questions(call, team):
+                break
     return finish(call, team, reason)
+
+
+@contextmanager
+def _told(call: Call, team: str) -> Iterator[None]:
+    """People who look elsewhere are told what needs them."""
+    from interlock.serve.place import find
+
+    def link() -> str | None:
+        place = find(call.home.path)
+        return None if place is None else place.url
+
+    notices = call.home.notices(team, link=link)
+    notices.start()
+    try:
+        yield
+    finally:
+        notices.stop(last=True)
 
 
 def drive(
@@ -186,7 +204,7 @@ def _watch(call: Call, team: Team) -> str:
     return LEFT
 
 
-def _answer_questions(call: Call, team: Team) -> bool:
+def answer_questions(call: Call, team: Team) -> bool:
     """Offer the open questions; whether any was answered, so that the run can go on."""
     answered = False
     for question in team.questions():

@@ -29,7 +29,13 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("resume", "pause:resume", "go on after a pause, or after a member was stopped"),
         ("stop", "stop:stop", "stop a team's runner, or one member"),
         ("down", "stop:down", "stop everything that runs in this home"),
-        ("workflow", LATER, "run a workflow of many steps (not yet)"),
+        ("workflow list", "workflow:list_", "the workflows that are installed here"),
+        ("workflow show", "workflow:show", "the steps of a workflow and what it needs"),
+        ("workflow run", "workflow_run:run", "take an agent through a workflow of many steps"),
+        ("workflow status", "workflow:status", "how far a run is, and why it did what it did"),
+        ("workflow resume", "workflow:resume", "go on with an interrupted or failed run"),
+        ("workflow cancel", "workflow:cancel", "call a run off"),
+        ("workflow queue", "workflow_queue:queue", "workflows that wait for their turn"),
         ("doctor", "doctor:doctor", "check ledger, files and mirror; mend what can be mended"),
         ("config list", "config:list_", "every setting, its value and where it comes from"),
         ("config get", "config:get", "one setting"),
@@ -103,6 +109,10 @@ BRANCHES: dict[str, tuple[str, str]] = {
     "question": (
         "list, reply: what waits for a human",
         "What waits for a human: reviews, and whatever an agent cannot decide.",
+    ),
+    "workflow": (
+        "list, show, run, status, resume, cancel, queue: workflows of many steps",
+        "Workflows of many steps, run by agents that are watched and answered. What cannot be decided is asked.",
     ),
     "config": (
         "list, get, set: the settings",

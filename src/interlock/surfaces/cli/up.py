@@ -26,6 +26,7 @@ def up(call: Call, port: int | None, host: str | None, browse: bool) -> None:
     """
     from interlock.serve.up import Served
     from interlock.serve.up import up as serve
+    from interlock.surfaces.web.pages import router
 
     def ready(served: Served) -> None:
         lines = [f"Interlock is up: {served.link}", "The link opens once; `interlock open` makes another. Ctrl-C ends."]
@@ -36,7 +37,7 @@ def up(call: Call, port: int | None, host: str | None, browse: bool) -> None:
         if browse:
             open_browser(call.home.path, served.link)
 
-    serve(call.home, host=host, port=port, on_ready=ready)
+    serve(call.home, host=host, port=port, on_ready=ready, pages=[router()])
     if not call.json:
         call.say("Everything has ended.")
 

@@ -1,8 +1,9 @@
 """The dependency graph as a picture, laid out here so that the page needs no library and no script.
 
 Tasks are stations in columns: each stands one column right of the last of its blockers. Within a column the order
-follows the neighbours (two sweeps of barycentres), which takes most crossings out. Lines run level, and change height
-at 45 degrees, as on a track diagram. All of it is linear in tasks and edges but the sorting.
+follows the neighbours (a few sweeps of barycentres), which takes most crossings out. An edge over several columns gets
+a lane of its own in each, so that it never seems to call at a station it passes. Lines run level, and change height at
+45 degrees, as on a track diagram. All of it is linear in what is drawn but the sorting.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ from interlock.model.task import FINAL, Task
 ROOMY = 60
 """Up to so many stations each has its name written in full; above, they stand closer."""
 MOST = 2000
-SWEEPS = 3
+MOST_LANES = 6000
+"""Where there would be more, long edges run straight."""
+SWEEPS = 4
+LANE = 16.0
+"""Pixels that a lane takes of the height."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,6 @@ class Track:
 
     path: str
     open: bool
-    ids: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +70,16 @@ def picture(
         kept = {task.id for task in chosen}
         known = [(a, b) for a, b in known if a in kept and b in kept]
     columns = _columns(chosen, known)
-    _order(columns, known)
+    ways = _ways(columns, known)
+    _order(columns, [hop for way in ways for hop in zip(way, way[1:], strict=False)])
     roomy = len(chosen) <= ROOMY
-    stations = _place(columns, by_id, _wide(len(columns), across) if roomy else 150.0, 46.0 if roomy else 30.0)
+    wide = _wide(len(columns), across) if roomy else 150.0
+    spots = _spots(columns, by_id, wide, 46.0 if roomy else 32.0)
     return Picture(
-        stations=list(stations.values()),
-        tracks=[_track(stations[a], stations[b]) for a, b in known],
-        width=max((one.x + one.room for one in stations.values()), default=0) + 16,
-        height=max((one.y for one in stations.values()), default=0) + 34,
+        stations=[Station(task, *spots[task.id], wide - 36) for task in chosen],
+        tracks=[_track([spots[one] for one in way], by_id[way[0]].state != "done") for way in ways],
+        width=len(columns) * wide + 8,
+        height=max((y for _, y in spots.values()), default=0) + 34,
         alone=len(tasks) - len(touched),
         left_out=left_out,
     )
@@ -115,13 +121,28 @@ def _columns(tasks: Sequence[Task], edges: Sequence[tuple[str, str]]) -> list[li
     return found
 
 
+def _ways(columns: list[list[str]], edges: Sequence[tuple[str, str]]) -> list[list[str]]:
+    """Each edge as the ids it runs through; lanes are added to the columns it passes."""
+    place = {id: n for n, column in enumerate(columns) for id in column}
+    lanes = sum(place[b] - place[a] - 1 for a, b in edges)
+    found = []
+    for a, b in edges:
+        way = [a]
+        for n in range(place[a] + 1, place[b]) if lanes <= MOST_LANES else ():
+            lane = f"{a}>{b}>{n}"
+            columns[n].append(lane)
+            way.append(lane)
+        found.append([*way, b])
+    return found
+
+
 def _order(columns: list[list[str]], edges: Sequence[tuple[str, str]]) -> None:
     """Sort each column by the mean place of its neighbours, from the left and back."""
     left, right = defaultdict(list), defaultdict(list)
-    for blocker, blocked in edges:
-        left[blocked].append(blocker)
-        right[blocker].append(blocked)
-    place = {id: float(n) for column in columns for n, id in enumerate(column)}
+    for one, other in edges:
+        left[other].append(one)
+        right[one].append(other)
+    place = {id: n - len(column) / 2 for column in columns for n, id in enumerate(column)}
     for sweep in range(SWEEPS):
         neighbours = left if sweep % 2 == 0 else right
         for column in columns if sweep % 2 == 0 else reversed(columns):
@@ -140,30 +161,33 @@ def _wide(columns: int, across: float) -> float:
     return min(230.0, max(138.0, (across - 20) / max(1, columns)))
 
 
-def _place(columns: list[list[str]], by_id: dict[str, Task], wide: float, high: float) -> dict[str, Station]:
-    tallest = max((len(column) for column in columns), default=0)
+def _spots(
+    columns: list[list[str]], by_id: dict[str, Task], wide: float, high: float
+) -> dict[str, tuple[float, float]]:
+    """Where the middle of each station's mark is, and of each lane."""
+    heights = [sum(high if id in by_id else LANE for id in column) for column in columns]
+    tallest = max(heights, default=0.0)
     found = {}
     for n, column in enumerate(columns):
-        top = (tallest - len(column)) * high / 2
-        for row, id in enumerate(column):
-            found[id] = Station(by_id[id], 18 + n * wide, 30 + top + row * high, wide - 40)
+        y = 6 + (tallest - heights[n]) / 2
+        for id in column:
+            room = high if id in by_id else LANE
+            found[id] = (18 + n * wide, y + room / 2)
+            y += room
     return found
 
 
-def _track(a: Station, b: Station) -> Track:
-    """Level out of the one, at 45 degrees (steeper where there is no room), level into the other."""
-    start, end = a.x + 9, b.x - 9
-    rise = b.y - a.y
-    slope = min(abs(rise), 26.0)
-    middle = end - 14
-    if rise == 0:
-        path = f"M{start:.0f} {a.y:.0f}H{end:.0f}"
-    else:
-        sign = 1 if rise > 0 else -1
-        bend = middle - slope
-        path = f"M{start:.0f} {a.y:.0f}H{bend - 0:.0f}"
-        if abs(rise) <= 2 * 13:
-            path += f"L{middle:.0f} {b.y:.0f}H{end:.0f}"
-        else:
-            path += f"l13 {sign * 13}V{b.y - sign * 13:.0f}l13 {sign * 13}H{end:.0f}"
-    return Track(path, a.task.state != "done", f"{a.task.id} {b.task.id}")
+def _track(spots: list[tuple[float, float]], open: bool) -> Track:
+    """Level from spot to spot, and up or down at 45 degrees right before the next, steeper where there is no room."""
+    x, y = spots[0]
+    path = [f"M{x + 9:.0f} {y:.0f}"]
+    for n, (to_x, to_y) in enumerate(spots[1:], 2):
+        rise = to_y - y
+        middle = to_x - (23 if n == len(spots) else 14)
+        if rise:
+            sign, bend = (1 if rise > 0 else -1), min(abs(rise) / 2, 12.0)
+            path.append(f"H{middle - 2 * bend:.0f}l{bend:.1f} {sign * bend:.1f}V{to_y - sign * bend:.1f}")
+            path.append(f"l{bend:.1f} {sign * bend:.1f}")
+        path.append(f"H{to_x - (9 if n == len(spots) else 0):.0f}")
+        y = to_y
+    return Track("".join(path), open)

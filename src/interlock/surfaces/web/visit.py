@@ -22,6 +22,10 @@ class Visit:
     def __init__(self, request: Request, visitor: Any) -> None:
         self._visitor = visitor
         self._read: dict[str, Any] = {}
+        state: Any = request.app.state
+        if not hasattr(state, "glances"):
+            state.glances = {}
+        self._glances: dict[str, tuple[int, dict[str, Any]]] = state.glances
         self.path = request.url.path
         self.params: Mapping[str, str] = request.path_params
         self.query: Mapping[str, str] = request.query_params
@@ -72,6 +76,19 @@ class Visit:
     def statuses(self) -> list[dict[str, Any]]:
         """`Team.status` of every project; one that cannot be read says why, as `error` and `message`."""
         return [self._status(name) for name in self.teams]
+
+    def glance(self, name: str) -> dict[str, Any]:
+        """How many things of a project need somebody, and run. Counted anew only when something has happened there."""
+        try:
+            head = self.named(name).head()
+            known = self._glances.get(name)
+            if known is None or known[0] != head:
+                status = self._status(name)
+                counted = {"name": name, "needs": len(status["needs_me"]), "running": len(status["running"])}
+                known = self._glances[name] = (head, counted)
+        except InterlockError:
+            return {"name": name, "needs": 0, "running": 0}
+        return known[1]
 
     @cached_property
     def status(self) -> dict[str, Any]:

@@ -70,14 +70,17 @@ def judge(run: RunContext, reading: Reading, step: Step) -> tuple[str, str]:
 def _settle_recovery(run: RunContext) -> None:
     """A failure that is over: what helped is logged, and kept where it was more than trying again."""
     found = run.state.recovery
-    tried = found.get("tried") or []
-    if not tried:
+    tried, advice = found.get("tried") or [], found.get("advice")
+    if not tried and not advice:
         return
-    method, attempts = str(tried[-1]["strategy"]), int(found.get("attempts", len(tried)))
+    method = str(tried[-1]["strategy"]) if tried else "human_advice"
+    attempts = max(1, int(found.get("attempts", len(tried))))
     run.record.recovery_method, run.record.attempts_count = method, attempts
     run.event("workflow.recovered", recovery_method=method, attempts_count=attempts, step=run.record.id)
     if found.get("kind") == recovering.VALIDATION:
-        run.knowledge.learn(str(found.get("reason", "")), f"{method}: {found.get('reason', '')}")
+        issues = "; ".join(str(one) for one in found.get("issues", []))
+        helped = f"{method.replace('_', ' ')}: {advice}" if advice else f"{method.replace('_', ' ')} of {issues}"
+        run.knowledge.learn(str(found.get("reason", "")), helped)
     run.state.timeout_error = None
     run.state.recovery = {}
 

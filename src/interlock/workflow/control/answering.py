@@ -29,9 +29,10 @@ async def menu(run: RunContext, found: Reading) -> None:
     assert participation is not None and run.heard is not None
     shown = menus.shown(participation.detection)
     assert shown is not None
-    menus.arrived(state, record, shown, participation.within)
+    own = participation.detection.step_menu is not None
+    menus.arrived(state, record, shown, participation.within, own=own)
     where = menus.situation(state, record, run.settings, output=run.heard.output, exists=turning.exists(run))
-    before = asking.answered_before(state, record, known_by(shown))
+    before = asking.answered_before(state, run.replay, known_by(shown))
     if where.escalation != bmb_thresholds.CONTINUE and await _called_for(run, found, shown, where):
         return
     if before is not None:
@@ -120,10 +121,12 @@ async def _ask_menu(
 
 async def question(run: RunContext, found: Reading) -> None:
     """A question or a halt: what was answered before, what was given, what the brief says, and only then a human."""
-    state, record = run.state, run.record
+    state = run.state
     text = found.text or "The agent has stopped and does not say why. What should it do?"
     mark = asking.fingerprint(text)
-    given = asking.answered_before(state, record, text) or asking.from_facts(text, state.plan.brief, state.plan.values)
+    # Asked again in the same visit, also by an agent that has forgotten, it has the same answer.
+    before = asking.answered_before(state, asking.answered(state, run.record), text)
+    given = before or asking.from_facts(text, state.plan.brief, state.plan.values)
     if given is not None and run.once(f"given/{mark}", DELEGATED):
         run.decide(Decision("question", given.answer, given.why, by=given.by, basis={"question": text[-1000:]}))
         turning.send(run, turning.ANSWER, prompts.answer(given.answer, given.why))

@@ -58,12 +58,18 @@ def new_entry(state: WorkflowState, record: StepRecord | None, purpose: str, tex
     return entry
 
 
-def answered_before(state: WorkflowState, record: StepRecord, text: str) -> Given | None:
-    """The answer to the same question in this visit of the step."""
+def answered(state: WorkflowState, record: StepRecord) -> list[str]:
+    """The keys of the questions that were answered in this visit of the step, in their order."""
+    mine = (record.id, record.visit)
+    return [str(one["key"]) for one in state.asked if (one["step"], one["visit"]) == mine and one.get("answer")]
+
+
+def answered_before(state: WorkflowState, keys: list[str], text: str) -> Given | None:
+    """The answer to the same question among those with these keys; its key is taken out of them."""
     wanted = fingerprint(text)
     for one in state.asked:
-        same = (one["step"], one["visit"], one["fingerprint"]) == (record.id, record.visit, wanted)
-        if same and one.get("answer") is not None:
+        if one["key"] in keys and one["fingerprint"] == wanted:
+            keys.remove(one["key"])
             return Given(str(one["answer"]), str(one.get("by", "human")), "it was answered in this step before")
     return None
 

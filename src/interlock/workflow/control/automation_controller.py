@@ -12,6 +12,7 @@ from interlock.errors import AgentError
 from interlock.workflow.control import documents, initializing, machine, mending, prompts, replying, working
 from interlock.workflow.control.context import Ending, RunContext
 from interlock.workflow.control.ports import Superseded
+from interlock.workflow.state import resume as resuming
 from interlock.workflow.state.document import (
     CANCELLED,
     COMPLETED,
@@ -67,8 +68,17 @@ class AutomationController:
         """What was going on when the state was last written."""
         run = self.run_
         state = run.state
+        if state.state == TERMINAL:
+            return
         if state.state in (RUNNING, VALIDATING, RECOVERING, FAILED) and state.sent is not None:
             run.interrupted = True
+        if state.current_step is not None:
+            offered = resuming.offer(state, run.workflow.hash)
+            state.resumed = offered.indicator
+            run.event("workflow.resumed", from_step=offered.from_step, text=offered.indicator)
+            if offered.problem is not None:
+                await replying.ask_about_change(run, offered.text)
+                return
         if state.state in (VALIDATING, FAILED, RECOVERING):
             # Nothing is written within these; after a kill, or when a human takes it up again, the step goes on.
             state.state = RUNNING

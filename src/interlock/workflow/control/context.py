@@ -37,7 +37,8 @@ class Ending:
 
 @dataclass
 class RunContext:
-    """See the module. `thresholds` is read anew at every decision, so that a change counts at the next (BMAD-2a.7)."""
+    """See the module. `thresholds` is read anew at every decision, so that a change counts at the next (BMAD-2a.7).
+    `replay` are the keys of the questions that were answered in a visit that begins again after an interruption."""
 
     workflow: Workflow
     package: Package
@@ -53,6 +54,7 @@ class RunContext:
     heard: Heard | None = None
     before: str = ""
     tried: dict[str, int] = field(default_factory=dict)
+    replay: list[str] = field(default_factory=list)
     _events: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
 
     @property

@@ -55,10 +55,13 @@ def stack_of(state: WorkflowState) -> MenuStack:
     return MenuStack(tuple(Frame(str(one["step"]), str(one["menu_id"]), one.get("within")) for one in state.menu_stack))
 
 
-def arrived(state: WorkflowState, record: StepRecord, menu: Menu, nested: str | None) -> None:
-    """A menu is shown: it is nested in what was opened, or the nested mode is over and its parent is back."""
+def arrived(state: WorkflowState, record: StepRecord, menu: Menu, nested: str | None, *, own: bool) -> None:
+    """A menu is shown: it is nested in what was opened, or the nested mode is over and its parent is back. `own`: it is
+    one of the step's."""
     frames = list(state.menu_stack)
     id = menu_id(record, menu)
+    if nested is None and not own and menu.shape != "asked" and frames and all(one["menu_id"] != id for one in frames):
+        nested = frames[-1].get("within")
     if nested is None and not _asks_about_nested(menu, frames):
         known = next((n for n, frame in enumerate(frames) if frame["menu_id"] == id), None)
         frames = frames[: known + 1] if known is not None else [_frame(record, id, None)]
@@ -118,6 +121,10 @@ def decide(
         yes = next((one for one in menu.options if labels.meaning(one.label) == labels.YES), None)
         if yes is not None:
             return MenuDecision(ANSWERED, yes, f"the changes of the {where.within} that was asked for are taken", 85)
+    if where.within == ELICITATION and option is None and "[x]" in menu.prompt.lower():
+        # The line that asks names the way out, which is not among the numbered methods.
+        leave = Option("x", "Proceed") if where.rounds else menu.options[0]
+        return MenuDecision(ANSWERED, leave, "elicitation takes one round, then x returns to the parent menu", 85)
     if selection.mode == AUTOMATIC and option is not None and score >= automatic_from:
         return MenuDecision(ANSWERED, option, why, score)
     if where.depth > nesting.DEEPEST:

@@ -61,6 +61,9 @@ class Checkpoints(Protocol):
     async def restore(self, state: WorkflowState) -> Sequence[str] | None:
         """Bring the files of an interrupted step back; None where nothing was kept, else what could not be restored."""
 
+    async def wrote(self, state: WorkflowState, paths: Sequence[str]) -> None:
+        """Note that the run wrote these files."""
+
 
 class NoCheckpoints:
     """For runs whose files nobody keeps."""
@@ -71,6 +74,9 @@ class NoCheckpoints:
     async def restore(self, state: WorkflowState) -> Sequence[str] | None:
         """Nothing was kept."""
         return None
+
+    async def wrote(self, state: WorkflowState, paths: Sequence[str]) -> None:
+        """Nothing."""
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,8 @@ def failed(state: WorkflowState, kind: str, reason: str, issues: Sequence[str] =
         "attempts": attempts,
         "reason": reason[:2000],
         "issues": [str(one)[:500] for one in issues][:50],
+        "shrinking": 0 < len(issues) < len(known.get("issues", [])),
+        "advice": known.get("advice"),
         "stalled": stalls.is_stalled(known.get("hash"), found) if kind == VALIDATION else False,
         "hash": found,
         "tried": list(known.get("tried", []))[-TRIED:],
@@ -77,6 +79,8 @@ def remedy(state: WorkflowState, *, fix_known: bool, template: bool) -> Remedy:
         if (strategy == "memory_patterns" and not fix_known) or (strategy == "template_fixes" and not template):
             continue
         return Remedy(FIX, strategy, why=f"the next strategy not tried yet: {strategy.replace('_', ' ')}")
+    if found.get("shrinking"):
+        return Remedy(FIX, "heuristic_fixes", why="it helped: fewer findings are left")
     return Remedy(ASK, why="every strategy was tried")
 
 

@@ -15,9 +15,11 @@ from interlock.workflow.control.stalls import Visits
 from interlock.workflow.menu.history import Entry, History
 from interlock.workflow.menu.options import Option
 from interlock.workflow.state import step_tracking
-from interlock.workflow.state.document import FAILED, RUNNING, Waiting
+from interlock.workflow.state.document import FAILED, INITIALIZING, RUNNING, WAITING_USER, Waiting
 
 STOPPED = "a human stopped it"
+KEPT = ("hash", "party", "kind", "reason", "issues")
+"""What is still known of a failure when a human has the step tried again."""
 
 
 async def wait(run: RunContext) -> Ending | None:
@@ -48,7 +50,7 @@ async def _take(run: RunContext, waiting: Waiting, text: str, by: str) -> None:
     run.decide(Decision(waiting.purpose, text, f"{by} answered", by="human"))
     handlers = {
         "menu": _menu, "question": _question, "preflight": _preflight, "oversight": _confirmed,
-        "checkpoint": _confirmed, "escalation": _escalation, "party_mode": _escalation,
+        "checkpoint": _confirmed, "escalation": _escalation, "party_mode": _escalation, "resume": _change,
     }  # fmt: skip
     await handlers.get(waiting.purpose, _question)(run, waiting, text)
 
@@ -79,6 +81,41 @@ async def _preflight(run: RunContext, waiting: Waiting, text: str) -> None:
         return
     initializing.take_values(run, [str(one) for one in waiting.data.get("missing", [])], text)
     run.state.waiting = None
+    await initializing.initialize(run)
+
+
+async def ask_about_change(run: RunContext, text: str) -> None:
+    """The workflow is not what it was when the state was saved: a fresh start is advised, a human decides."""
+    state = run.state
+    if state.waiting is not None and state.waiting.purpose == "resume":
+        return
+    entry = asking.new_entry(state, None, "resume", f"{text} {run.workflow.hash}", run.desk.now())
+    options = ("start fresh", "resume")
+    before = {"state": RUNNING if state.waiting is None else state.state}
+    state.waiting = Waiting(entry["key"], "resume", text, list(options), data=before)
+    state.state = WAITING_USER
+    question = Asking(entry["key"], "clarification", f"{text} ({' / '.join(options)}?)", options, options[0])
+    state.waiting.question_id = await run.save(question)
+
+
+async def _change(run: RunContext, waiting: Waiting, text: str) -> None:
+    state = run.state
+    state.workflow_hash = run.workflow.hash
+    if text.strip().lower() == "resume":
+        state.waiting, state.sent = None, None
+        run.interrupted = False
+        here = state.step(state.current_step) if state.current_step is not None else None
+        if here is None or stepping.find(run.workflow, here) is None:
+            _stop(run)
+            return
+        run.move(RUNNING)
+        return
+    # What was written stays where it is; the run forgets it and begins with the first step.
+    state.steps, state.completed_steps, state.plan_of_steps = {}, [], []
+    state.current_step = state.waiting = state.sent = state.agent_session = None
+    state.transcript, state.menu_stack, state.batch, state.recovery = [], [], [], {}
+    run.interrupted = False
+    run.move(INITIALIZING)
     await initializing.initialize(run)
 
 
@@ -131,7 +168,8 @@ async def _escalation(run: RunContext, waiting: Waiting, text: str) -> None:
         failed_party = state.recovery.get("failed_party", [])
         advice = "" if meant == AGAIN else f"The user's advice on what went wrong:\n\n{prompts.quoted(text)}"
         state.recovery = {
-            **{name: state.recovery[name] for name in ("hash", "party", "kind") if name in state.recovery},
+            **{name: value for name, value in state.recovery.items() if name in KEPT},
+            "advice": None if meant == AGAIN else text[:1000],
             "attempts": 0, "tried": [], "failed_party": failed_party, "guidance": advice,
         }  # fmt: skip
         state.timeout_error = None

@@ -6,7 +6,7 @@ its session is resumed where the agent can do that (decision 36).
 
 from __future__ import annotations
 
-from interlock.workflow.control import documents, menus, prompts, reading, stepping
+from interlock.workflow.control import asking, documents, menus, prompts, reading, stepping
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.initializing import fresh, outputs
@@ -24,6 +24,8 @@ async def begin(run: RunContext, step: Step, again: str = "") -> None:
     text = prompts.step_prompt(run.workflow, state, step, again=again)
     record = stepping.record_of(state, step)
     step_tracking.begin(state, record.id, step.title, run.desk.now(), input=step_tracking.input_hash(text))
+    # What it may write is known before it writes: killed in between, that is what is put back.
+    record.files = list(dict.fromkeys([*record.files, *documents.outputs(run.workflow, step, state.plan.values)]))
     state.plan_of_steps = stepping.expected(run.workflow, state, step, run.settings.gates)
     state.documents = list(dict.fromkeys([*state.documents, *documents.existing(run.root, outputs(run))]))
     await run.checkpoints.create(state, step=record.id, reason=f"before step {record.id}")
@@ -44,6 +46,7 @@ async def take_up(run: RunContext) -> None:
         return
     kept = await run.checkpoints.restore(state)
     state.transcript, state.menu_stack = [], []
+    run.replay = asking.answered(state, record)
     record.attempts += 1
     left = f"; not restored: {', '.join(kept[:5])}" if kept else ""
     run.decide(Decision("resume", str(record.id), f"the step was interrupted and begins again{left}"))
@@ -79,8 +82,9 @@ async def turn(run: RunContext) -> str | None:
     run.heard = ended.heard
     run.said("" if sent.purpose == STEP else sent.text, ended.heard.output)
     record = run.record
-    written = [documents.relative(run.root, path) for path in ended.written]
-    record.files = list(dict.fromkeys([*record.files, *(path for path in written if path)]))[:200]
+    written = [path for path in (documents.relative(run.root, one) for one in ended.written) if path]
+    record.files = list(dict.fromkeys([*record.files, *written]))[:200]
+    await run.checkpoints.wrote(state, list(dict.fromkeys([*documents.existing(run.root, outputs(run)), *written])))
     return ended.timeout
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
 import anyio.to_thread
 
-from interlock.clock import iso
-from interlock.errors import Conflict, Forbidden, LedgerBusy, StaleRun, StateConflict
+from interlock.clock import Clock, iso
+from interlock.errors import Conflict, Forbidden, LedgerBusy
 from interlock.sessions import Act, Caller
 from interlock.tasks import answer
 from interlock.tasks.find import find
 from interlock.workflow.control.ports import Asking, Events, Superseded
-from interlock.workflow.state.document import WorkflowState
+from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
+from interlock.workflow.state.document import StepId, WorkflowState
 from interlock.workflow.state.store import Store
 from interlock.workspace import Workspace
 
@@ -57,9 +58,7 @@ class LedgerDesk:
                 if asking is not None:
                     question = self._ask(act, state, asking)
                 self._store.save(act, state)
-        except (StateConflict, StaleRun, Forbidden) as error:
-            raise Superseded(error.message) from error
-        except Conflict as error:
+        except (Conflict, Forbidden) as error:
             raise Superseded(error.message) from error
         except BaseException:
             state.version = version
@@ -93,6 +92,27 @@ class LedgerDesk:
     async def wait(self, question: str, seconds: float) -> tuple[str, str] | None:
         """Nobody waits here: the run is parked, and the answer begins a new one with the state as it is."""
         return None
+
+
+class ThreadedCheckpoints:
+    """See `control.ports.Checkpoints`: `keeper` does the work, in a thread, since it reads and copies files."""
+
+    def __init__(self, keeper: CheckpointKeeper, clock: Clock) -> None:
+        self._keeper = keeper
+        self._clock = clock
+
+    async def create(self, state: WorkflowState, *, step: StepId, reason: str) -> None:
+        """See the port."""
+        at = iso(self._clock.now())
+        await anyio.to_thread.run_sync(partial(self._keeper.create, state, step=step, reason=reason, at=at))
+
+    async def restore(self, state: WorkflowState) -> Sequence[str] | None:
+        """See the port."""
+        return await anyio.to_thread.run_sync(self._keeper.restore, state)
+
+    async def wrote(self, state: WorkflowState, paths: Sequence[str]) -> None:
+        """See the port."""
+        await anyio.to_thread.run_sync(self._keeper.wrote, state, paths)
 
 
 async def in_thread(verb: Callable[[], Value]) -> Value:

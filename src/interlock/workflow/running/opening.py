@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.errors import WorkflowNotFound
 from interlock.sessions import Caller
 from interlock.tasks.find import find
 from interlock.workflow.agents.pool import AgentPool, Limits
@@ -16,8 +15,10 @@ from interlock.workflow.definition import overlay
 from interlock.workflow.definition.files import Files
 from interlock.workflow.definition.package import Package
 from interlock.workflow.definition.workflow import Workflow
+from interlock.workflow.errors import WorkflowNotFound
 from interlock.workflow.running import starting
-from interlock.workflow.running.desk import LedgerDesk
+from interlock.workflow.running.desk import LedgerDesk, ThreadedCheckpoints
+from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import FAILED, WorkflowState
 from interlock.workflow.state.store import Store
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
@@ -41,7 +42,7 @@ class Prepared:
         return RunContext(
             self.workflow, self.package, self.state, pool,
             LedgerDesk(workspace, caller, self.task_id, store_of(workspace)), self.limits,
-            thresholds=self._thresholds,
+            checkpoints=ThreadedCheckpoints(CheckpointKeeper(), workspace.clock), thresholds=self._thresholds,
         )  # fmt: skip
 
     def _thresholds(self) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlock.errors import AmbiguousId, Forbidden, InvalidTransition, WorkflowNotFound
+from interlock.errors import AmbiguousId, Forbidden, InvalidTransition
 from interlock.ledger import Rows
 from interlock.model.task import FINAL
 from interlock.sessions import Act
@@ -12,6 +12,7 @@ from interlock.tasks import change
 from interlock.tasks.find import find as find_task
 from interlock.workflow.control import machine
 from interlock.workflow.definition.package import Package
+from interlock.workflow.errors import WorkflowNotFound
 from interlock.workflow.state import resume as resuming
 from interlock.workflow.state import step_tracking
 from interlock.workflow.state.document import CANCELLED, FAILED, TERMINAL, WorkflowState

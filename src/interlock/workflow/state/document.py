@@ -118,7 +118,8 @@ class WorkflowState:
     latest ones, short (each whole one is an event). `asked` are the questions to humans with their answers,
     `transcript` what was said in the step's visit so far: a session that cannot be resumed gets it again. `visits`
     counts states for loops (decision 31). `seconds` is the controller's own time (decision 30): waiting for a human and
-    being down are not in it.
+    being down are not in it. `written` are the files as the run last left them (path: hash, empty for deleted ones):
+    what differs from it was changed by somebody else. `rollbacks` are those done so far, the last one may be undone.
     """
 
     workflow_id: str
@@ -152,6 +153,8 @@ class WorkflowState:
     transcript: list[dict[str, str]] = field(default_factory=list)
     triggers: list[dict[str, Any]] = field(default_factory=list)
     documents: list[str] = field(default_factory=list)
+    written: dict[str, str] = field(default_factory=dict)
+    rollbacks: list[dict[str, Any]] = field(default_factory=list)
     agent_session: str | None = None
     resumed: str | None = None
     seconds: float = 0.0

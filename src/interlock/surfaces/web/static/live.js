@@ -10,6 +10,8 @@ const AGAIN_MS = 1000;
 const tags = new Map();
 const wanted = new Set();
 const busy = new Set();
+const rest = new Map(); // until when a region is left alone: what is dear to fetch is fetched less often
+const REST = 4;
 let timer = null;
 
 export function keepCurrent() {
@@ -94,6 +96,11 @@ function work() {
   for (const name of [...wanted]) {
     if (document.hidden && name !== "nav") continue;
     if (busy.has(name)) continue;
+    const left = (rest.get(name) ?? 0) - performance.now();
+    if (left > 0) {
+      timer ??= setTimeout(work, left);
+      continue;
+    }
     wanted.delete(name);
     refresh(name);
   }
@@ -103,6 +110,7 @@ async function refresh(name) {
   const region = document.getElementById(`region-${name}`);
   if (!region) return;
   busy.add(name);
+  const began = performance.now();
   try {
     const headers = { accept: "text/html" };
     if (tags.has(name)) headers["if-none-match"] = tags.get(name);
@@ -127,6 +135,8 @@ async function refresh(name) {
     setTimeout(() => again(name), 3 * AGAIN_MS);
   } finally {
     busy.delete(name);
+    const ended = performance.now();
+    rest.set(name, ended + REST * Math.min(ended - began, 5000));
     if (wanted.has(name)) later();
   }
 }

@@ -17,15 +17,7 @@ SHOWN = 40
 
 def nav(visit: Visit) -> dict[str, Any]:
     """The projects with how many things in each need a person."""
-    found = [
-        {
-            "name": status["team"],
-            "needs": len(status["needs_me"]),
-            "running": len(status["running"]),
-            "open": sum(n for state, n in status["counts"].items() if state not in ("done", "cancelled", "deleted")),
-        }
-        for status in visit.statuses
-    ]
+    found = [visit.glance(name) for name in visit.teams]
     here = next((one for one in found if one["name"] == visit.project), None)
     return {"projects": found, "needs": sum(one["needs"] for one in found), "here": here}
 

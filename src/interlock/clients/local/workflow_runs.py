@@ -1,0 +1,122 @@
+"""Runs of workflows of a local team."""
+
+from __future__ import annotations
+
+import os
+
+from interlock.clients.local.base import LocalBase
+from interlock.errors import InvalidRequest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from interlock.workflow.state.store import Store
+
+
+class LocalWorkflowRuns(LocalBase):
+    """See `client_workflow.WorkflowRuns`."""
+
+    def installed_workflows(self, directory: str | None = None) -> list[dict[str, Any]]:
+        from interlock.workflow.definition import package as packages
+        from interlock.workflow.running import verbs
+
+        where = self._directory_of(directory)
+        package = packages.find(where)
+        return verbs.installed(package) if package is not None else []
+
+    def start_workflow(
+        self,
+        skill: str,
+        *,
+        directory: str | None = None,
+        agent: str | None = None,
+        brief: str = "",
+        values: Mapping[str, str] | None = None,
+        tier: int | None = None,
+        yolo: bool = False,
+        by: str | None = None,
+    ) -> dict[str, Any]:
+        from interlock.workflow.running import starting, verbs
+
+        where = self._directory_of(directory)
+        found = starting.locate(skill, where)
+        wanted = starting.Wanted(
+            found.skill.invocation, where, brief, dict(values or {}), tier, yolo, agent=agent or "",
+            arguments=found.arguments,
+        )  # fmt: skip
+        store = self._run_states
+        with self._act(by) as act:
+            task = starting.start(act, store, wanted, found, assignee=agent)
+            state = store.load(act.rows, str(task.metadata[starting.KEY]))
+        warnings = [*act.warnings, *store.mirror(state)]
+        return {**verbs.shown(state), "warnings": warnings}
+
+    def preview_workflow(self, skill: str, *, directory: str | None = None) -> dict[str, Any]:
+        from interlock.workflow.running import previewing, starting
+
+        return previewing.preview(starting.locate(skill, self._directory_of(directory)))
+
+    def workflow_runs(self) -> list[dict[str, Any]]:
+        from interlock.workflow.running import verbs
+
+        with self._workspace.look() as rows:
+            return [verbs.shown(state) for state in self._run_states.list(rows)]
+
+    def workflow_run(self, run: str | None = None) -> dict[str, Any]:
+        from interlock.workflow.running import verbs
+
+        with self._workspace.look() as rows:
+            return verbs.shown(verbs.find(rows, self._run_states, run))
+
+    def workflow_decisions(self, run: str | None = None) -> list[dict[str, Any]]:
+        from interlock.workflow.running import previewing, verbs
+
+        with self._workspace.look() as rows:
+            state = verbs.find(rows, self._run_states, run)
+            events = rows.events.of_task(state.task_id) if state.task_id else []
+        return previewing.decisions(state, events)
+
+    def resumable_workflow(self, skill: str, *, directory: str | None = None) -> dict[str, Any] | None:
+        from interlock.workflow.running import starting
+        from interlock.workflow.state import resume
+
+        found = starting.locate(skill, self._directory_of(directory))
+        with self._workspace.look() as rows:
+            runs = [one for one in self._run_states.list(rows) if one.plan.project == found.package.root]
+        state = resume.interrupted(runs, found.skill.invocation)
+        return resume.offer(state, found.workflow.hash).as_dict() if state is not None else None
+
+    def resume_workflow(self, run: str | None = None, *, by: str | None = None) -> dict[str, Any]:
+        from interlock.workflow.running import verbs
+
+        store = self._run_states
+        with self._act(by) as act:
+            state = verbs.find(act.rows, store, run)
+            said = verbs.take_up(act, store, state)
+            shown = verbs.shown(state)
+        return {**shown, "resumed": said, "warnings": [*act.warnings, *store.mirror(state)]}
+
+    def cancel_workflow(self, run: str | None = None, *, by: str | None = None) -> dict[str, Any]:
+        from interlock.workflow.running import verbs
+
+        store = self._run_states
+        with self._act(by) as act:
+            state = verbs.cancel(act, store, verbs.find(act.rows, store, run))
+            shown = verbs.shown(state)
+        return {**shown, "warnings": [*act.warnings, *store.mirror(state)]}
+
+    @property
+    def _run_states(self) -> Store:
+        from interlock.workflow.running.opening import store_of
+
+        return store_of(self._workspace)
+
+    def _directory_of(self, directory: str | None) -> str:
+        if directory is None:
+            with self._workspace.look() as rows:
+                directory = rows.team.get().workdir
+        if not directory:
+            raise InvalidRequest("Say in which project: the team has no working directory.", field="dir")
+        return os.path.abspath(directory)

@@ -1,0 +1,144 @@
+"""`interlock workflow …`: runs of workflows, shown and steered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from interlock.surfaces.cli import words
+from interlock.surfaces.cli.call import Call
+from interlock.surfaces.cli.command import verb
+from interlock.surfaces.cli.source import FOLDER
+
+MARKS = {"completed": "✓", "in_progress": "▶", "failed": "✗", "skipped": "–", "rolled_back": "↩", "pending": "·"}
+
+
+@verb("list", example="interlock workflow list --dir .")
+@click.option("--dir", "directory", type=FOLDER, metavar="DIR", default=".", help="The project [default: here].")
+def list_(call: Call, directory: str) -> None:
+    """The workflows that are installed in a project: what `workflow run` can be given."""
+    from interlock.workflow.definition import package as packages
+    from interlock.workflow.running.verbs import installed
+
+    package = packages.find(directory)
+    found = installed(package) if package is not None else []
+    width = max((len(str(one["skill"])) for one in found), default=0)
+    lines = [f"{words.strong(str(one['skill']).ljust(width))}  {_short(str(one['description']), 80)}" for one in found]
+    nothing = "No workflow package is installed here (no `_bmad` directory here or above)."
+    call.answer({"workflows": found}, lines or nothing)
+
+
+@verb("show", example="interlock workflow show /bmad:bmm:workflows:create-prd")
+@click.argument("skill")
+@click.option("--dir", "directory", type=FOLDER, metavar="DIR", default=".", help="The project [default: here].")
+def show(call: Call, skill: str, directory: str) -> None:
+    """What a workflow is made of: its steps, their menus, what it needs and what of that is missing."""
+    from interlock.workflow.running.previewing import preview
+    from interlock.workflow.running.starting import locate
+
+    found = preview(locate(skill, directory))
+    call.answer(found, _preview(found))
+
+
+@verb("status", example="interlock workflow status")
+@click.argument("run", required=False)
+@click.option("--all", "everything", is_flag=True, help="Every run of the team.")
+@click.option("--decisions", is_flag=True, help="Also every decision, with its reason.")
+def status(call: Call, run: str | None, everything: bool, decisions: bool) -> None:
+    """How far a run is: its steps, what it waits for, and with --decisions why it did what it did.
+
+    RUN is a run's id, its task, or its skill; the newest open one by default.
+    """
+    team = call.team()
+    if everything:
+        runs = team.workflow_runs()
+        call.answer({"workflows": runs}, [_line(one) for one in runs] or "No workflow was run here yet.")
+        return
+    found = team.workflow_run(run)
+    decided = team.workflow_decisions(found["workflow_id"]) if decisions else []
+    document = {**found, "decision_log": decided} if decisions else found
+    call.answer(document, [*_run(found), *([""] if decided else []), *(_decision(one) for one in decided)])
+
+
+@verb("resume", example="interlock workflow resume")
+@click.argument("run", required=False)
+@click.option("--detach", is_flag=True, help="Leave the work to the team's runner.")
+def resume(call: Call, run: str | None, detach: bool) -> int:
+    """Go on with a run that was interrupted or has failed; what is done stays done."""
+    from interlock.surfaces.cli.workflow_run import carry_on
+
+    team = call.team()
+    found = team.resume_workflow(run)
+    if not call.json:
+        call.say(f"{words.strong(found['workflow_id'])}  {found['resumed']}")
+    return carry_on(call, team, found["workflow_id"], detach=detach)
+
+
+@verb("cancel", example="interlock workflow cancel create-prd-20261121T081500-1a2b")
+@click.argument("run", required=False)
+def cancel(call: Call, run: str | None) -> None:
+    """Call a run off; the documents that it wrote stay where they are."""
+    found = call.team().cancel_workflow(run)
+    call.answer(found, f"{words.strong(found['workflow_id'])} is cancelled at step {found['current_step']}.")
+    call.warn(found["warnings"])
+
+
+def _run(found: Mapping[str, Any]) -> list[str]:
+    """One run for people."""
+    progress = found["progress"]
+    whole = progress["completed_count"] + progress["remaining_count"]
+    lines = [_line(found)]
+    if found.get("resumed") and found["state"] != "TERMINAL":
+        lines.append(f"  ▶ {found['resumed']}")
+    for record in found["steps"].values():
+        took = f"  {record['duration_ms'] / 1000:.1f} s" if record.get("duration_ms") else ""
+        why = f"  {_short(record.get('error') or record.get('reason') or '', 80)}"
+        lines.append(
+            f"  {MARKS.get(record['status'], '?')} {record['id']:>4}  {words.clean(record['name'])}{took}{why}".rstrip()
+        )
+    lines.append(f"  {progress['completed_count']} of {whole} steps, {progress['progress_percent']} %")
+    if found["documents"]:
+        lines.append(f"  documents: {', '.join(found['documents'])}")
+    if found["error"]:
+        lines.append(click.style(f"  {words.clean(str(found['error']))}", fg="red"))
+    if found["waiting"]:
+        lines += ["", click.style("It waits for you:", bold=True), words.clean(found["waiting"]["text"])]
+        lines.append(words.faint(f"interlock question reply {found['task_id']} TEXT"))
+    return lines
+
+
+def _line(found: Mapping[str, Any]) -> str:
+    state = found["outcome"] or found["state"]
+    at = (
+        f" at step {found['current_step']}"
+        if found["state"] != "TERMINAL" and found["current_step"] is not None
+        else ""
+    )
+    return f"{words.strong(found['workflow_id'])}  {found['skill']}  {state}{at}"
+
+
+def _decision(one: Mapping[str, Any]) -> str:
+    sure = f" ({one['confidence']:g} %)" if one.get("confidence") is not None else ""
+    chosen = f"{one['kind']}: {words.clean(one['choice'])}{sure}"
+    return f"{one['seq']:>4}  step {one['step']}  {chosen}  {words.faint(one['why'])}"
+
+
+def _preview(found: Mapping[str, Any]) -> list[str]:
+    ready = found["preflight"]["overall_status"]
+    lines = [words.strong(found["skill"]), _short(found["description"], 100), f"pre-flight: {ready}"]
+    for name in found["preflight"]["missing"]:
+        lines.append(click.style(f"  missing: {name}", fg="yellow"))
+    for one in found["steps"]:
+        mark = " " if one["expected"] else words.faint("(another way)")
+        menu = f"  [{' '.join(one['menus'][-1])}]" if one["menus"] else ""
+        lines.append(f"  {one['step']:>4}  {words.clean(str(one['name']))}{menu} {mark}".rstrip())
+    for fault in found["faults"]:
+        lines.append(click.style(f"  {fault['path']}: {fault['message']}", fg="yellow"))
+    return lines
+
+
+def _short(text: str, most: int) -> str:
+    line = " ".join(words.clean(text).split())
+    return line if len(line) <= most else line[: most - 1] + "…"

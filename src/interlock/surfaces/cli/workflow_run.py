@@ -1,0 +1,162 @@
+"""`interlock workflow run`: a workflow taken through an agent, from here, until it ends or waits for a human."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from interlock.errors import InvalidRequest, TeamNotFound
+from interlock.surfaces.cli import words
+from interlock.surfaces.cli.call import Call
+from interlock.surfaces.cli.command import verb
+from interlock.surfaces.cli.run import answer_questions, drive
+from interlock.surfaces.cli.source import FOLDER, SOURCE
+
+if TYPE_CHECKING:
+    from interlock.client import Team
+
+
+@verb("run", example="interlock workflow run /bmad:bmm:workflows:create-prd --agent claude --brief brief.md")
+@click.argument("skill")
+@click.option("--dir", "directory", type=FOLDER, metavar="DIR", default=".", help="The project [default: here].")
+@click.option("--agent", metavar="A", help="A member, an agent such as claude, or a program with its arguments.")
+@click.option("--brief", type=SOURCE, metavar="FILE", help="What you want, in your words; - reads it from stdin.")
+@click.option("--set", "values", metavar="K=V", multiple=True, help="A variable of the workflow; may be repeated.")
+@click.option(
+    "--tier", type=click.IntRange(0, 4), metavar="N", help="0 to 4: how many checkpoints [default: by the brief]."
+)
+@click.option("--yolo", is_flag=True, help="Ask nothing that can be decided without you.")
+@click.option("--new", is_flag=True, help="Begin anew, also where an interrupted run could go on.")
+@click.option("--detach", is_flag=True, help="Only begin it: the team's runner does the work.")
+@click.option("--dry-run", is_flag=True, help="Show the steps and what is missing; begin nothing.")
+def run(
+    call: Call,
+    skill: str,
+    directory: str,
+    agent: str | None,
+    brief: tuple[str, str] | None,
+    values: tuple[str, ...],
+    tier: int | None,
+    yolo: bool,
+    new: bool,
+    detach: bool,
+    dry_run: bool,
+) -> int:
+    """Run a workflow: an agent is taken through every step, its menus are answered, and you are asked what is left.
+
+    Run again, it goes on where it was interrupted. Exit code 0 when the workflow is completed.
+    """
+    from interlock.workflow.running.previewing import preview
+    from interlock.workflow.running.starting import locate
+
+    found = locate(skill, directory)
+    if dry_run:
+        from interlock.surfaces.cli.workflow import _preview
+
+        shown = preview(found)
+        call.answer(shown, _preview(shown))
+        return 0
+    given = dict(_pair(one) for one in values)
+    team = team_for(call, found.package.root)
+    offer = None if new else team.resumable_workflow(skill, directory=directory)
+    if offer is not None and _resumes(call, offer):
+        begun = team.resume_workflow(offer["workflow_id"])
+        if not call.json:
+            call.say(f"{words.strong(begun['workflow_id'])}  {begun['resumed']}")
+    else:
+        begun = team.start_workflow(
+            skill, directory=directory, agent=member_for(team, agent), brief=brief[1] if brief else "", values=given,
+            tier=tier, yolo=yolo,
+        )  # fmt: skip
+        if not call.json:
+            call.say(f"{words.strong(begun['workflow_id'])}  {begun['skill']} begins as {begun['task_id']}")
+    return carry_on(call, team, begun["workflow_id"], detach=detach)
+
+
+def carry_on(call: Call, team: Team, run_id: str, *, detach: bool = False) -> int:
+    """Drive the team until the run has ended or waits for somebody; offers the questions on a terminal."""
+    from interlock.surfaces.cli.workflow import _run
+
+    attended = not call.json and sys.stdin.isatty() and sys.stdout.isatty()
+    while not detach:
+        reason = drive(call, team, parallel=None, until=None)
+        state = team.workflow_run(run_id)
+        if state["state"] == "TERMINAL" or reason != "finished" or not attended or not answer_questions(call, team):
+            break
+    state = team.workflow_run(run_id)
+    call.answer(state, _run(state))
+    return 0 if detach or state["outcome"] == "COMPLETED" else 1
+
+
+def team_for(call: Call, root: str) -> Team:
+    """The team that is meant, if it works in that project; else the one that does, made where there is none yet."""
+    try:
+        team = call.team()
+        if call.asked_team or os.environ.get("INTERLOCK_TEAM") or _works_in(team, root):
+            return team
+    except TeamNotFound:
+        if call.asked_team or os.environ.get("INTERLOCK_TEAM"):
+            raise
+    for name in call.home.teams():
+        if _works_in(call.home.team(name), root):
+            return call.team_named(name)
+    base = re.sub(r"[^a-z0-9_-]+", "-", os.path.basename(root).lower()).strip("-_")[:40] or "workflows"
+    taken = set(call.home.teams())
+    name = next(one for one in (base, *(f"{base}-{number}" for number in range(2, 1000))) if one not in taken)
+    call.home.create_team(name, workdir=root)
+    return call.team_named(name)
+
+
+def member_for(team: Team, agent: str | None) -> str | None:
+    """The member that carries the run out: one that is there, or one spawned for the agent that is named.
+
+    Raises:
+        InvalidRequest: none is named and the team has none.
+    """
+    members = [one for one in team.members() if one.role == "member" and one.agent not in (None, "shell")]
+    if agent is None:
+        if not members:
+            raise InvalidRequest(
+                "No member of this team has an agent: name one with --agent, such as --agent claude, or any program: "
+                '--agent "PROGRAM ARGUMENT".',
+                field="agent",
+            )
+        return members[0].name
+    words_ = shlex.split(agent)
+    known = next((one for one in members if agent in (one.name, one.agent) or one.command == words_), None)
+    if known is not None:
+        return known.name
+    if len(words_) == 1 and "/" not in agent:
+        return team.spawn(agent, agent=agent).name
+    kind = "acp" if words_[0] == "acp" else "command"
+    command = words_[1:] if kind == "acp" else words_
+    taken = {one.name for one in team.members()}
+    name = next(one for one in ("agent", *(f"agent-{number}" for number in range(2, 1000))) if one not in taken)
+    return team.spawn(name, agent=kind, command=command).name
+
+
+def _works_in(team: Team, root: str) -> bool:
+    workdir = team.describe().get("workdir")
+    return bool(workdir) and os.path.realpath(str(workdir)) == os.path.realpath(root)
+
+
+def _resumes(call: Call, offer: dict[str, Any]) -> bool:
+    """Whether to go on with the interrupted run: as a human says, else as is advised."""
+    if call.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        if not call.json:
+            call.say(f"{offer['text']} ({offer['advice']}; --new begins anew)")
+        return bool(offer["advice"] == "resume")
+    call.say(offer["text"])
+    return bool(click.confirm("Resume it?", default=offer["advice"] == "resume"))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--set")
+    return name.strip(), value

@@ -1,0 +1,139 @@
+"""Checkpoints of a run: its state and its files, before a step begins and before a fix is tried (BMAD-3.6, FR60, FR62).
+
+What a checkpoint holds, where its files are kept, and how a state goes back to it; `checkpoint_keeper` makes them.
+One is `{id, step_id, step_name, timestamp, reason, can_rollback, why_not, state_snapshot, files}`; the newest ten are
+kept. `files` says where they are kept: a commit of the run's branch, or a manifest (`snapshots`). The output
+documents list them in their frontmatter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from interlock.workflow.state import files, output_frontmatter, run_branch
+from interlock.workflow.state.document import RUNNING, WorkflowState, step_key
+from interlock.workflow.state.run_branch import RunBranch
+from interlock.workflow.state.snapshots import Manifest, Snapshots, current
+
+MOST = 10
+KEPT = (
+    *("state", "current_step", "completed_steps", "plan_of_steps", "steps", "menu_history", "menu_stack", "batch"),
+    *("recovery", "triggers", "documents"),
+)
+"""What of a state a checkpoint keeps. Not what was asked of the run, what humans answered, or what happened since."""
+BEGUN = frozenset({"in_progress", "completed", "failed", "skipped"})
+DOCUMENTS = (".md", ".markdown")
+BY_GIT, BY_US = "git", "files"
+
+
+class Place:
+    """Where a run's files are kept: its branch, or snapshots."""
+
+    def __init__(self, state: WorkflowState, branch: str | None = None) -> None:
+        plan = state.plan
+        self.output = files.output_folder(plan.project, plan.output_folder)
+        self.snapshots = Snapshots(plan.project, self.output, state.workflow_id)
+        self.branch: RunBranch | None = run_branch.of_project(plan.project, state.workflow_id, self.output, branch)
+
+    def manifest_of(self, checkpoint: Mapping[str, Any] | None) -> Manifest | None:
+        """The manifest of a checkpoint whose files are kept by us; null where there is none, or it is damaged."""
+        kept_by = checkpoint["files"] if checkpoint else {}
+        if kept_by.get("kind") != BY_US:
+            return None
+        try:
+            return self.snapshots.manifest(kept_by["manifest"])
+        except ValueError:
+            return None
+
+    def keep(self, state: WorkflowState, checkpoint: Mapping[str, Any], previous: Manifest | None) -> dict[str, Any]:
+        """Keep the files as they are now; answers where."""
+        if self.branch is not None:
+            commit = self.branch.commit(f"{state.skill}: {checkpoint['reason']}")
+            return {"kind": BY_GIT, "branch": self.branch.branch, "commit": commit}
+        name = self.snapshots.take(previous, {*state.documents, *state.written})
+        manifest = self.snapshots.manifest(name)
+        return {"kind": BY_US, "manifest": name, "whole": manifest.whole, "left_out": manifest.left_out[:20]}
+
+    def forget(self, checkpoint: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> None:
+        """Drop what only that checkpoint needs."""
+        name = checkpoint["files"].get("manifest")
+        if name and all(one["files"].get("manifest") != name for one in others):
+            self.snapshots.forget(name)
+
+
+def kept(state: WorkflowState) -> dict[str, Any]:
+    """What a checkpoint keeps of a state."""
+    whole = state.as_dict()
+    return {name: whole[name] for name in KEPT}
+
+
+def number_of(checkpoint: Mapping[str, Any]) -> int:
+    """The number of a checkpoint, from its id."""
+    _, _, number = str(checkpoint.get("id", "")).rpartition("-")
+    return int(number) if number.isdigit() else 0
+
+
+def restored(state: WorkflowState, checkpoint: Mapping[str, Any]) -> WorkflowState:
+    """The state as it was at that checkpoint, for the run to go on from (BMAD-3.7.3, BMAD-3.7.6).
+
+    Steps that had begun since are `rolled_back`. How often a step was begun is not taken back: what was asked in a
+    visit that is undone must not answer a question of the next.
+
+    Raises:
+        ValueError: the snapshot is damaged.
+    """
+    snapshot = checkpoint.get("state_snapshot")
+    if not isinstance(snapshot, Mapping) or not isinstance(snapshot.get("completed_steps"), list):
+        raise ValueError("its snapshot of the state is damaged")
+    found = WorkflowState.from_dict({**state.as_dict(), **snapshot, "outcome": None, "state": RUNNING})
+    here = step_key(checkpoint["step_id"])
+    found.completed_steps = [one for one in found.completed_steps if step_key(one) != here]
+    done = {step_key(one) for one in found.completed_steps}
+    for key, record in WorkflowState.from_dict(state.as_dict()).steps.items():
+        if key not in done and record.status in BEGUN:
+            record.status, record.completed_at, record.duration_ms, record.error = "rolled_back", None, None, None
+            found.steps[key] = record
+        if key in found.steps:
+            found.steps[key].visit, found.steps[key].attempts = record.visit, record.attempts
+    found.checkpoints = [one for one in state.checkpoints if number_of(one) <= number_of(checkpoint)]
+    found.current_step = checkpoint["step_id"]
+    found.error = found.timeout_error = found.waiting = found.sent = found.agent_session = None
+    found.error_details, found.visits, found.transcript = {}, {}, []
+    return found
+
+
+def credit(state: WorkflowState, before: Mapping[str, Any] | None, manifest: Manifest | None) -> None:
+    """Note what the step since the last checkpoint has left, as the run's: the files that it named, or, where its agent
+    does not tell, the run's documents."""
+    if before is None or manifest is None:
+        return
+    record = state.step(before["step_id"])
+    named = record.files if record and record.files else state.documents
+    for path in named:
+        found = current(state.plan.project, path)
+        old = manifest.entries.get(path)
+        if (found[0] if found else None) != (old.sha if old else None):
+            state.written[path] = found[0] if found else ""
+
+
+def show(state: WorkflowState, manifest: Manifest | None) -> None:
+    """List the checkpoints in the run's documents. What somebody else has changed since stays known as such."""
+    for path in state.documents:
+        if not path.endswith(DOCUMENTS):
+            continue
+        whole = files.inside(state.plan.project, path)
+        data = files.get(whole)
+        if data is None:
+            continue
+        try:
+            text = output_frontmatter.with_checkpoints(data.decode(), state.checkpoints)
+        except UnicodeDecodeError:
+            continue
+        if text is None or text.encode() == data or files.get(whole) != data:
+            continue  # Left alone, as it should be, or somebody is writing to it just now.
+        found = current(state.plan.project, path)
+        before, old = files.sha(data), manifest.entries.get(path) if manifest else None
+        files.put(whole, text.encode(), found[1] if found else None)
+        if state.written.get(path, old.sha if old else before) == before:
+            state.written[path] = files.sha(text.encode())

@@ -1,0 +1,284 @@
+"""Going back to a checkpoint, state and files, and taking that back (BMAD-3.7, FR61, decision 35).
+
+What is about to be replaced is copied first (`archive`); then the state is written, with the rollback noted as pending;
+then the files are put in place; then it is noted as done. Whatever kills it in between, `finish` does the rest, and it
+may be called at any time. When the files cannot be put in place, everything is taken back and the state is as before.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from interlock.clock import iso
+from interlock.errors import GitFailed, InvalidRequest, StorageError
+from interlock.sessions import Act, Caller
+from interlock.tasks.transition import move, waiting_state
+from interlock.workflow.errors import RollbackRefused
+from interlock.workflow.state import files
+from interlock.workflow.state.archive import MEANWHILE, Archive, Item, Journal, stamp
+from interlock.workflow.state.checkpoints import BY_GIT, Place, number_of, restored
+from interlock.workflow.state.document import WorkflowState
+from interlock.workflow.state.rollback_plan import CHANGED, EVERYTHING, Preview, preview
+from interlock.workflow.state.snapshots import current
+from interlock.workflow.state.store import Store
+from interlock.workspace import Workspace
+
+PENDING, DONE = "pending", "done"
+
+
+def restore_step(state: WorkflowState, at: str) -> list[str] | None:
+    """Bring the files of a step that was interrupted back to its newest checkpoint, so that it can begin again; null
+    where nothing was kept, else what could not be restored.
+
+    Nobody knows any more who wrote last: the run's documents and the files that the step has named count as the run's.
+    All that is replaced is kept in the archive.
+    """
+    checkpoint = next((one for one in reversed(state.checkpoints) if one["step_id"] == state.current_step), None)
+    if checkpoint is None or not checkpoint["can_rollback"]:
+        return None
+    record = state.step(checkpoint["step_id"])
+    named = [*state.documents, *(record.files if record else ())]
+    try:
+        planned = preview(state, checkpoint, include=named)
+        journal = _journal(state, checkpoint, planned, "restore", at)
+        archive = _kept_first(state, journal)
+        late = archive.carry_out(journal) if journal.items else []
+    except (RollbackRefused, ValueError, GitFailed, StorageError, InvalidRequest):
+        return None
+    _credit(state, journal)
+    return [*(one.path for one in planned.asked), *late]
+
+
+@dataclass
+class Outcome:
+    """What was done. `left` are files that stay as they are, with the reason; `archive` is the directory, from the
+    project's root, that holds what was replaced."""
+
+    state: WorkflowState
+    kind: str
+    step: Any
+    restored: list[str]
+    removed: list[str]
+    left: list[dict[str, Any]]
+    archive: str
+    warnings: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The shape every face shows."""
+        return {
+            "workflow_id": self.state.workflow_id,
+            "kind": self.kind,
+            "step": self.step,
+            "restored": self.restored,
+            "removed": self.removed,
+            "left": self.left,
+            "archive": self.archive,
+            "warnings": self.warnings,
+        }
+
+
+class Rollback:
+    """Rollbacks of the runs of one team."""
+
+    def __init__(self, workspace: Workspace, caller: Caller, store: Store) -> None:
+        self._workspace = workspace
+        self._caller = caller
+        self._store = store
+
+    def to(self, state: WorkflowState, checkpoint: Mapping[str, Any], *, include: Collection[str] = ()) -> Outcome:
+        """Roll back. `include`: files that were asked about and agreed to, `*` for all; the others stay.
+
+        Raises:
+            RollbackRefused: it cannot be done, or could not and was taken back; nothing has changed.
+            StateConflict: somebody else has written the state; nothing has changed.
+        """
+        self.finish(state)
+        planned = preview(state, checkpoint, include=include)
+        at = iso(self._workspace.clock.now())
+        journal = _journal(state, checkpoint, planned, "rollback", at)
+        left = [{"path": one.path, "why": one.why, "possible": one.possible} for one in planned.asked]
+        return self._do(state, restored(state, checkpoint), journal, left)
+
+    def undo(self, state: WorkflowState, *, include: Collection[str] = ()) -> Outcome:
+        """Take the last rollback back: state and files as they were before it.
+
+        Raises:
+            RollbackRefused: there is none, its archive is damaged, or the run has gone on since and `include` does not
+                agree to lose that.
+            StateConflict: somebody else has written the state; nothing has changed.
+        """
+        self.finish(state)
+        last = next((one for one in reversed(state.rollbacks) if not one.get("undone")), None)
+        if last is None or last["kind"] != "rollback":
+            raise RollbackRefused(f"{state.workflow_id} has no rollback that could be undone.", alternatives=[])
+        since = [one for one in state.checkpoints if number_of(one) > number_of({"id": last["checkpoint"]})]
+        if since and EVERYTHING not in include:
+            raise RollbackRefused(
+                f"{state.workflow_id} has gone on since its rollback to step {last['step']}; undoing that would lose "
+                "the steps since then. Roll back to a step of now, or agree with `*`.",
+                alternatives=[],
+            )
+        archive = Archive(state, last["archive"])
+        try:
+            done = archive.read()
+            journal = archive.reverse(done, iso(self._workspace.clock.now()))
+            for item in journal.items:
+                if item.want is not None:
+                    archive.content(item.path, item.want)
+            before = WorkflowState.from_dict(done.document)
+        except (ValueError, TypeError, KeyError) as error:
+            raise RollbackRefused(f"The rollback cannot be undone: {error}. Nothing was changed.") from error
+        journal.document = state.as_dict()
+        left: list[dict[str, Any]] = []
+        for item in list(journal.items):
+            found = current(state.plan.project, item.path)
+            now = found[0] if found else None
+            if now == item.have:
+                continue
+            if EVERYTHING in include or item.path in include:
+                item.have = now
+            else:
+                journal.items.remove(item)
+                left.append({"path": item.path, "why": CHANGED, "possible": True})
+        before.version, before.created_at = state.version, state.created_at
+        before.rollbacks = [{**one, "undone": True} if one is last else dict(one) for one in state.rollbacks]
+        return self._do(state, before, journal, left)
+
+    def finish(self, state: WorkflowState) -> list[str]:
+        """Finish what a crash left of the last rollback; answers the files that somebody has changed meanwhile."""
+        last = state.rollbacks[-1] if state.rollbacks else None
+        if last is None or last["files"] != PENDING:
+            return []
+        archive = Archive(state, last["archive"])
+        try:
+            journal = archive.read()
+            left = archive.carry_out(journal)
+        except (ValueError, GitFailed, StorageError, InvalidRequest) as error:
+            raise RollbackRefused(
+                f"The last rollback of {state.workflow_id} was interrupted and cannot be finished: {error}. Its copies "
+                f"are in {archive.path}.",
+                reason=str(error),
+            ) from error
+        state.rollbacks = [*state.rollbacks[:-1], {**last, "files": DONE}]
+        _credit(state, journal)
+        self._save(state, None)
+        return left
+
+    def _do(
+        self,
+        state: WorkflowState,
+        after: WorkflowState,
+        journal: Journal,
+        left: list[dict[str, Any]],
+    ) -> Outcome:
+        archive = _kept_first(state, journal)
+        noted = {"at": journal.at, "archive": archive.name, "step": journal.step, "kind": journal.kind}
+        noted |= {"checkpoint": journal.checkpoint, "files": PENDING, "undone": journal.kind == "undo"}
+        after.rollbacks = [*after.rollbacks, noted]
+        after.version = state.version
+        paths = [item.path for item in journal.items]
+        try:
+            self._save(after, {"step": journal.step, "checkpoint": journal.checkpoint, "files": paths[:200]}, noted)
+        except BaseException:
+            shutil.rmtree(archive.path, ignore_errors=True)
+            raise
+        try:
+            late = archive.carry_out(journal)
+        except (ValueError, GitFailed, StorageError, InvalidRequest) as error:
+            raise self._taken_back(archive, journal, after, error) from error
+        after.rollbacks = [*after.rollbacks[:-1], {**noted, "files": DONE}]
+        _credit(after, journal)
+        self._save(after, None)
+        warnings = list(self._store.mirror(after))
+        left += [{"path": path, "why": MEANWHILE, "possible": True} for path in late]
+        return Outcome(
+            after, journal.kind, journal.step,
+            [item.path for item in journal.items if item.exists and item.path not in late],
+            [item.path for item in journal.items if not item.exists and item.path not in late],
+            left, files.relative(state.plan.project, archive.path), warnings,
+        )  # fmt: skip
+
+    def _taken_back(
+        self, archive: Archive, journal: Journal, after: WorkflowState, error: Exception
+    ) -> RollbackRefused:
+        """The files could not be put in place: everything is as it was before, if the machine lets us."""
+        said = f"The rollback failed: {error}. "
+        try:
+            reverse = archive.reverse(journal, journal.at)
+            back = Archive(after, f"{archive.name}-taken-back")
+            back.carry_out(reverse)
+            before = WorkflowState.from_dict(journal.document)
+            before.version = after.version
+            self._save(before, None)
+            self._store.mirror(before)
+            shutil.rmtree(back.path, ignore_errors=True)
+            said += "State and files are as they were before."
+        except (ValueError, GitFailed, StorageError, InvalidRequest) as second:
+            said += f"Some files could not be put back either ({second}); their copies are in {archive.path}."
+        return RollbackRefused(said, reason=str(error))
+
+    def _save(
+        self, state: WorkflowState, event: Mapping[str, Any] | None, noted: Mapping[str, Any] | None = None
+    ) -> None:
+        with self._workspace.act(self._caller) as act:
+            if event is not None:
+                self._free_task(act, state)
+            self._store.save(act, state)
+            if event is not None and noted is not None:
+                act.event(
+                    "workflow.rolled_back", state.task_id, workflow_id=state.workflow_id, archive=noted["archive"],
+                    undo=noted["kind"] == "undo", **event,
+                )  # fmt: skip
+
+    def _free_task(self, act: Act, state: WorkflowState) -> None:
+        """What the run waited for has lost its point: its questions are withdrawn, its task may be taken up again."""
+        task = act.rows.tasks.get(state.task_id) if state.task_id else None
+        if task is not None and task.state in ("awaiting-response", "blocked"):
+            move(act, task, waiting_state(task), reason="rolled back")
+
+
+def _credit(state: WorkflowState, journal: Journal) -> None:
+    """What a rollback put in place is as the run had left it; undoing it brings back what was known then."""
+    if journal.kind == "rollback":
+        for item in journal.items:
+            state.written[item.path] = (item.want or "") if item.exists else ""
+
+
+def _journal(state: WorkflowState, checkpoint: Mapping[str, Any], planned: Preview, kind: str, at: str) -> Journal:
+    """What is to be done about the files, for `planned`."""
+    source: dict[str, Any] = {"kind": planned.kind}
+    journal = Journal(
+        state.workflow_id, kind, at, checkpoint["step_id"], str(checkpoint["id"]), source, state.as_dict(),
+        [Item(one.path, one.have, one.exists, one.want, one.mode) for one in planned.chosen],
+    )  # fmt: skip
+    if planned.kind == BY_GIT:
+        source["commit"] = journal.target = checkpoint["files"]["commit"]
+        journal.branch = checkpoint["files"]["branch"]
+    return journal
+
+
+def _kept_first(state: WorkflowState, journal: Journal) -> Archive:
+    """Copy what is to be replaced, and write the journal.
+
+    Raises:
+        RollbackRefused: it could not be copied; nothing was changed.
+    """
+    output = files.output_folder(state.plan.project, state.plan.output_folder)
+    folder = os.path.join(output, files.ARCHIVE_FOLDER)
+    archive = Archive(state, stamp(journal.at, os.listdir(folder) if os.path.isdir(folder) else ()))
+    try:
+        place = Place(state, journal.branch)
+        if journal.branch is not None and place.branch is not None:
+            tip = place.branch.keep(archive.name)
+            journal.tip = journal.tip or tip
+        archive.write(journal)
+    except (ValueError, GitFailed, StorageError, InvalidRequest) as error:
+        shutil.rmtree(archive.path, ignore_errors=True)
+        raise RollbackRefused(
+            f"What would be replaced could not be kept first: {error}. Nothing was changed.", reason=str(error)
+        ) from error
+    return archive

@@ -1,0 +1,238 @@
+"""Claude Code and Codex themselves, over ACP, with a scripted model: what Interlock says it can do with them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+import interlock
+from interlock import process_table
+from interlock.agent import Opening, Permission, Turn, Update
+from interlock.agents.hiring import agent_of
+from interlock.agents.profiles import load
+from interlock.client import Team
+from interlock.processes import RUN_TOKEN
+from interlock.runner import launcher
+from interlock.runner.assignment import our_server
+from interlock.runner.environment import allowed_environment
+from tests.agents.endpoint import Endpoint, Move, Seen, call, fail, say, stall
+from tests.agents.real import INSTALLING, enter, last, shell, since
+from tests.behaviours.driving import Place, until
+
+pytestmark = [pytest.mark.npm, pytest.mark.timeout(INSTALLING)]
+
+
+@pytest.fixture(params=["claude", "codex"])
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+class Real:
+    """One real agent program as the member `bob`, in sessions of its own."""
+
+    def __init__(self, path: Path, name: str, endpoint: Endpoint) -> None:
+        self.name = name
+        self.endpoint = endpoint
+        self.place = Place(path)
+        self.updates: list[Update] = []
+        self.asked: list[Permission] = []
+        self.team: Team = self.place.home.create_team("crew", workdir=str(self.place.work))
+        self.team.spawn("bob", agent=name)
+        self.token = os.urandom(16).hex()
+
+    def opening(self, **more: Any) -> Opening:
+        directory = os.path.join(self.place.home.path, "teams", "crew")
+        own = {
+            "INTERLOCK_HOME": self.place.home.path,
+            "INTERLOCK_TEAM": "crew",
+            "INTERLOCK_MEMBER": "bob",
+            "INTERLOCK_SESSION": "real-session",
+            RUN_TOKEN: self.token,
+        }
+        given: dict[str, Any] = {
+            "session_id": "real-session",
+            "member": "bob",
+            "workdir": str(self.place.work),
+            "environment": allowed_environment(os.environ, names=load()[self.name].environment, extra=own)[0],
+            "log": str(self.place.path / "log"),
+            "time_limit": 90.0,
+            "stop_grace": 5.0,
+            "output_bytes": 100_000,
+            "permit": self.permit,
+            "mcp": (our_server("crew", "bob", launcher.directory(directory), own),),
+        }
+        return Opening(**{**given, **more})
+
+    async def permit(self, permission: Permission) -> str | None:
+        self.asked.append(permission)
+        return next(choice.id for choice in permission.choices if choice.kind == "allow_once")
+
+    def prompt(self, *prompts: str, resume: str | None = None, **more: Any) -> tuple[list[Turn], str]:
+        """Put prompts to one session; the turns, and the agent's own id of it."""
+
+        async def main() -> tuple[list[Turn], str]:
+            agent = agent_of(load()[self.name], None, os.environ)
+            session = await agent.open(self.opening(resume=resume, **more))
+            try:
+                turns = [await session.prompt(text, self.updates.append) for text in prompts]
+                return turns, str(session.agent_session)
+            finally:
+                await session.close()
+
+        return anyio.run(main)
+
+    def left(self) -> set[int]:
+        return marked(self.token)
+
+
+def marked(token: str) -> set[int]:
+    pids = [row.pid for row in process_table.rows() if row.running]
+    return set(process_table.marked(pids, f"{RUN_TOKEN}={token}"))
+
+
+Acting = Callable[..., Real]
+
+
+@pytest.fixture
+def real(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Acting]:
+    """Makes the agent with the model that it is to have."""
+    made: list[Real] = []
+
+    def make(model: Any) -> Real:
+        endpoint = Endpoint(bob=model)
+        endpoint.__enter__()
+        enter(monkeypatch, tmp_path / "user", name, endpoint, "bob")
+        made.append(Real(tmp_path, name, endpoint))
+        return made[0]
+
+    yield make
+    for one in made:
+        one.endpoint.__exit__()
+        assert one.left() == set(), "processes of the session were left running"
+
+
+def test_a_task_is_claimed_and_completed_through_our_tools(real: Acting) -> None:
+    def model(seen: Seen) -> Move:
+        if last(seen, "FIRST", "SECOND") == "SECOND":
+            return say("still here")
+        steps = [call("task_claim", task_id=task), call("task_complete", task_id=task, summary="written"), say("done")]
+        return steps[since(seen, "FIRST")]
+
+    bob = real(model)
+    task = bob.team.create_task("Write the parser").id
+    turns, _ = bob.prompt("FIRST: do the task", "SECOND: are you there?")
+    assert [turn.stop for turn in turns] == ["end", "end"], turns
+    assert "done" in turns[0].output and "still here" in turns[1].output
+    found = bob.team.task(task)
+    assert (found.state, found.owner, found.output) == ("done", "bob", "written")
+    events, _ = bob.team.events()
+    assert {"task.claimed", "task.completed"} <= {event.type for event in events if event.actor == "bob"}
+    # It asked before it used our tools, and who asked is known.
+    assert {permission.server for permission in bob.asked} == {"interlock"}
+    called = [update for update in bob.updates if update.kind == "tool" and update.data["status"] == "completed"]
+    assert len(called) == 2
+    assert sum(int(str(update.data.get("turns", 0))) for update in bob.updates if update.kind == "usage") == 2
+
+
+def test_what_it_wants_to_do_is_asked_and_the_answer_is_obeyed(real: Acting, name: str) -> None:
+    bob = real(lambda seen: shell(name, "touch made") if since(seen, "MAKE") == 0 else say("so be it"))
+    turns, _ = bob.prompt("MAKE it")
+    assert turns[0].stop == "end" and (bob.place.work / "made").exists()
+    assert [permission.kind for permission in bob.asked] == ["execute"]
+    (bob.place.work / "made").unlink()
+
+    async def never(permission: Permission) -> str | None:
+        return next(choice.id for choice in permission.choices if choice.kind == "reject_once")
+
+    turns, _ = bob.prompt("MAKE it", permit=never)
+    assert turns[0].stop == "end" and not (bob.place.work / "made").exists()
+
+
+def test_a_turn_is_cancelled_and_the_session_goes_on(real: Acting) -> None:
+    bob = real(lambda seen: stall() if last(seen, "WAIT", "AFTER") == "WAIT" else say("awake"))
+
+    async def main() -> tuple[Turn, Turn]:
+        session = await agent_of(load()[bob.name], None, os.environ).open(bob.opening())
+
+        async def stop() -> None:
+            while not bob.endpoint.seen:
+                await anyio.wait_all_tasks_blocked()
+                await anyio.to_thread.run_sync(until, lambda: bool(bob.endpoint.seen))
+            await session.cancel()
+
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(stop)
+                first = await session.prompt("WAIT", bob.updates.append)
+            return first, await session.prompt("AFTER", bob.updates.append)
+        finally:
+            await session.close()
+
+    first, second = anyio.run(main)
+    assert first.stop == "cancelled" and (second.stop, second.output.strip()) == ("end", "awake")
+
+
+def test_a_session_is_resumed_with_what_was_said_in_it(real: Acting) -> None:
+    bob = real(lambda seen: say("I remember" if any("SECRET" in text for text in seen.prompts[:-1]) else "noted"))
+    _, id = bob.prompt("the word is SECRET")
+    turns, again = bob.prompt("what is the word?", resume=id)
+    assert (again, turns[0].output.strip()) == (id, "I remember")
+
+
+@pytest.mark.parametrize(("status", "text"), [(429, "rate limited"), (529, "Overloaded"), (401, "invalid x-api-key")])
+def test_a_provider_that_refuses_is_want_of_capacity(real: Acting, status: int, text: str) -> None:
+    bob = real(lambda seen: fail(status, text, x_should_retry="false"))
+    turns, _ = bob.prompt("go")
+    assert turns[0].stop == "capacity", turns
+    assert (turns[0].retry_at is None) == (status == 401)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_a_plan_needs_no_more_than_its_name(
+    name: str, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def model(seen: Seen) -> Move:
+        task = place.task("notes").id
+        steps = [call("task_complete", task_id=task, summary="notes are written"), say("that was all")]
+        return steps[min(since(seen, "Write the notes"), 1)]
+
+    with Endpoint(bob=model) as endpoint:
+        enter(monkeypatch, tmp_path / "user", name, endpoint, "bob")
+        place.stage({"notes": {"subject": "Write the notes", "retries": 0}}, {"bob": {"agent": name}})
+        place.drive()
+    notes = place.task("notes")
+    assert (notes.state, notes.output) == ("done", "notes are written"), place.log("notes")
+    assert ("bob", "text", "that was all") in place.said
+
+
+def test_nothing_is_left_when_its_runner_is_killed(
+    name: str, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed: list[bool] = []
+    with Endpoint(bob=lambda seen: say("done") if killed else stall()) as endpoint:
+        enter(monkeypatch, tmp_path / "user", name, endpoint, "bob")
+        place.stage({"one": {"subject": "Write the parser", "retries": 0}}, {"bob": {"agent": name}})
+        with place.runner() as runner:
+            until(lambda: bool(endpoint.seen))
+            run = place.team.runs("one")[0]
+            token = str(run.process).partition("#")[2]
+            assert len(marked(token)) >= 2  # the agent, and our MCP server that it has started
+            runner.send(signal.SIGKILL)
+            runner.kill()
+        assert marked(token)
+        killed.append(True)
+        ran = interlock.connect(place.home.path).team("crew").poll()
+        assert ran is not None
+        until(lambda: not marked(token))
+        assert place.task("one").state == "ready", json.dumps(place.task("one").as_dict())

@@ -1,0 +1,499 @@
+"""Checkpoints keep state and files; a rollback brings both back, leaves what others changed, and can be undone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from interlock.clock import iso
+from interlock.model.names import HUMAN
+from interlock.sessions import Caller
+from interlock.workflow.errors import CheckpointNotFound, RollbackRefused, StateConflict
+from interlock.workflow.state import rollback_plan, step_tracking
+from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
+from interlock.workflow.state.document import WorkflowState
+from interlock.workflow.state.output_frontmatter import checkpoints_of
+from interlock.workflow.state.rollback import Rollback
+from tests.behaviours.workflow_place import NAMES, OUTPUT, StatePlace
+
+PRD = f"{OUTPUT}/prd.md"
+NOTES = f"{OUTPUT}/notes.txt"
+
+
+def git(directory: Path, *words: str) -> str:
+    who = ["-c", "user.name=User", "-c", "user.email=user@example.org", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(["git", *who, *words], cwd=directory, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+class RollPlace(StatePlace):
+    """A run that goes through steps, each of which writes files, by a keeper as the controller uses it."""
+
+    def __init__(self, root: Path, *, worktree: bool = False) -> None:
+        super().__init__(root)
+        if worktree and not (self.project / ".git").exists():
+            main = root / "main"
+            main.mkdir()
+            git(main, "init", "--quiet", "--initial-branch=main")
+            (main / "src.py").write_text("print()\n")
+            (main / ".gitattributes").write_text("*.bat text eol=crlf\n")
+            (main / "run.bat").write_text("echo\n")
+            git(main, "add", "--all")
+            git(main, "commit", "--quiet", "--message", "first")
+            self.project.rmdir()
+            git(main, "worktree", "add", "--quiet", "-b", "interlock-work/flows/TASK-1", str(self.project))
+        self.keeper = CheckpointKeeper()
+        self.rolling = Rollback(self.workspace, Caller(HUMAN), self.states)
+
+    def at(self) -> str:
+        self.clock.advance(1)
+        return iso(self.clock.now())
+
+    def write(self, path: str, text: str | None) -> None:
+        whole = self.project / path
+        if text is None:
+            whole.unlink(missing_ok=True)
+        else:
+            whole.parent.mkdir(parents=True, exist_ok=True)
+            whole.write_text(text)
+
+    def begin(self, state: WorkflowState, step: int) -> None:
+        step_tracking.begin(state, step, NAMES[step], self.at())
+        self.keeper.create(state, step=step, reason=f"before step {step}", at=self.at())
+        self.save(state)
+
+    def step(self, state: WorkflowState, step: int, **written: str | None) -> None:
+        """One step that writes (or, with null, deletes) these files of the output folder."""
+        self.begin(state, step)
+        paths = []
+        for name, text in written.items():
+            path = f"{OUTPUT}/{name}.md"
+            self.write(path, text)
+            paths.append(path)
+            if text is not None and path not in state.documents:
+                state.documents.append(path)
+        self.keeper.wrote(state, paths)
+        step_tracking.complete(state, step, self.at(), files=paths)
+        self.save(state)
+
+    def tree(self) -> dict[str, bytes]:
+        """Every file of the project that is not ours."""
+        found = {}
+        for path in sorted(self.project.rglob("*")):
+            inside = path.relative_to(self.project).parts
+            if path.is_file() and not {".git", ".workflow-state", ".rollback-archive"} & set(inside):
+                found["/".join(inside)] = path.read_bytes()
+        return found
+
+
+@pytest.fixture(params=["files", "worktree"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RollPlace]:
+    found = RollPlace(tmp_path, worktree=request.param == "worktree")
+    yield found
+    found.close()
+
+
+def three_steps(place: RollPlace) -> WorkflowState:
+    state = place.state()
+    place.step(state, 1, prd="---\nstepsCompleted: [1]\n---\nOne\n")
+    place.step(state, 2, prd="---\nstepsCompleted: [1, 2]\n---\nOne\nTwo\n", extra="made by 2\n")
+    place.step(
+        state,
+        3,
+        prd="---\nstepsCompleted: [1, 2, 3]\n---\nOne\nTwo\nThree\n",
+        extra=None,
+        late="made by 3\n",
+        able="3\n",
+    )
+    return state
+
+
+@pytest.mark.req("BMAD-3.6.1", "BMAD-3.6.3", "BMAD-3.6.4", "BMAD-E3.3", "BMAD-FR60", "BMAD-FR62")
+def test_a_checkpoint_is_made_before_each_step_and_stands_in_the_document_too(place: RollPlace) -> None:
+    state = three_steps(place)
+    assert [(one["step_id"], one["step_name"], one["can_rollback"]) for one in state.checkpoints] == [
+        (1, "Init", True), (2, "Discovery", True), (3, "Success", True),
+    ]  # fmt: skip
+    assert state.checkpoints[2]["state_snapshot"]["completed_steps"] == [1, 2]
+    assert all(one["timestamp"] for one in state.checkpoints)
+    place.begin(state, 4)
+    text = (place.project / PRD).read_text()
+    [*_, last] = checkpoints_of(text)
+    assert last.items() >= {"step_id": 4, "can_rollback": True, "timestamp": state.checkpoints[-1]["timestamp"]}.items()
+    assert last["state_snapshot"]["completed_steps"] == [1, 2, 3]
+    assert text.startswith("---\nstepsCompleted: [1, 2, 3]\n") and text.endswith("---\nOne\nTwo\nThree\n")
+    assert place.load().checkpoints == state.checkpoints
+
+
+@pytest.mark.req("BMAD-3.6.2")
+def test_a_checkpoint_before_a_fix_is_one_of_its_own(place: RollPlace) -> None:
+    state = three_steps(place)
+    place.keeper.create(state, step=3, reason="before a fix of step 3", at=place.at())
+    assert [one["step_id"] for one in state.checkpoints] == [1, 2, 3, 3]
+    assert rollback_plan.choose(state, 3)["id"] == "cp-3", "the step's own, not the fix's"
+    assert rollback_plan.choose(state, "cp-4")["reason"] == "before a fix of step 3"
+
+
+@pytest.mark.req("BMAD-3.6.5", "BMAD-3.7.4")
+def test_the_ten_newest_are_kept_and_what_was_pruned_is_explained(place: RollPlace) -> None:
+    state = place.state(steps=12)
+    for step in range(1, 13):
+        NAMES.setdefault(step, f"Step {step}")
+        place.step(state, step, prd=f"{step}\n")
+    assert [one["step_id"] for one in state.checkpoints] == list(range(3, 13))
+    with pytest.raises(CheckpointNotFound) as found:
+        rollback_plan.choose(state, 2)
+    assert "pruned due to age" in found.value.message and "recreate it by hand" in found.value.message
+    assert found.value.details["nearest"]["step_id"] == 3
+    with pytest.raises(CheckpointNotFound, match="never begun"):
+        rollback_plan.choose(state, 99)
+    done = place.rolling.to(state, rollback_plan.choose(state, 3))
+    assert (place.project / PRD).read_text().endswith("2\n")
+    assert done.state.completed_steps == [1, 2]
+
+
+@pytest.mark.req("BMAD-3.7.3", "BMAD-3.7.6", "BMAD-3.7.7", "BMAD-E3.4", "BMAD-FR61", "BMAD-UO.3")
+def test_a_rollback_brings_state_and_files_back_and_keeps_what_it_replaced(place: RollPlace) -> None:
+    state = three_steps(place)
+    user = place.project / "mine.txt"
+    user.write_text("the user's\n")
+    before = place.tree()
+    done = place.rolling.to(state, rollback_plan.choose(state, 2))
+    assert (place.project / PRD).read_text().endswith("---\nOne\n")
+    assert not (place.project / OUTPUT / "extra.md").exists() and not (place.project / OUTPUT / "late.md").exists()
+    assert user.read_text() == "the user's\n"
+    found = place.load()
+    assert (found.current_step, found.completed_steps, found.outcome) == (2, [1], None)
+    assert [found.steps[f"step_{n}"].status for n in (1, 2, 3)] == ["completed", "rolled_back", "rolled_back"]
+    assert [one["step_id"] for one in found.checkpoints] == [1, 2]
+    archive = place.project / done.archive
+    assert archive.parent == place.project / OUTPUT / ".rollback-archive"
+    assert (archive / "files" / PRD).read_bytes() == before[PRD]
+    assert (archive / "files" / OUTPUT / "late.md").read_text() == "made by 3\n"
+    [event] = [one for one in place.team.events()[0] if one.type == "workflow.rolled_back"]
+    assert event.payload["step"] == 2 and not event.payload["undo"]
+    assert place.file(found)["current_step"] == 2
+    place.step(found, 2, prd="another two\n")
+    assert found.steps["step_2"].visit == 2, "its questions are not those of the visit that was undone"
+
+
+def test_a_deleted_file_comes_back_with_its_mode(place: RollPlace) -> None:
+    state = place.state()
+    script = place.project / OUTPUT / "tool.md"
+    place.step(state, 1, tool="#!/bin/sh\n")
+    script.chmod(0o755)
+    place.step(state, 2, prd="x\n")
+    place.step(state, 3, tool=None)
+    place.rolling.to(state, rollback_plan.choose(state, 3))
+    assert script.read_text().endswith("#!/bin/sh\n") and script.stat().st_mode & 0o111 == 0o111
+
+
+@pytest.mark.req("BMAD-3.7.2")
+def test_a_preview_lists_what_would_be_done_and_changes_nothing(place: RollPlace) -> None:
+    state = three_steps(place)
+    place.write(f"{OUTPUT}/late.md", "made by 3, changed by the user\n")
+    before, version = place.tree(), state.version
+    found = rollback_plan.preview(state, rollback_plan.choose(state, 2))
+    assert found.as_dict()["restored"] == [PRD]
+    assert found.as_dict()["asked"] == [
+        {"path": f"{OUTPUT}/late.md", "why": "changed since the run last wrote it", "possible": True}
+    ]
+    assert found.as_dict()["rolled_back"] == [2, 3]
+    assert "Back to before step 2 (Discovery)" in found.text and "Left as they are, unless you agree" in found.text
+    assert (place.tree(), place.load().version) == (before, version)
+
+
+def test_what_the_user_changed_is_left_until_the_user_agrees(place: RollPlace) -> None:
+    state = three_steps(place)
+    late = place.project / OUTPUT / "late.md"
+    late.write_text("the user's now\n")
+    (place.project / PRD).write_text("rewritten by the user\n")
+    point = rollback_plan.choose(state, 2)
+    done = place.rolling.to(state, point)
+    assert [one["path"] for one in done.left] == [f"{OUTPUT}/late.md", PRD]
+    assert late.read_text() == "the user's now\n" and (place.project / PRD).read_text() == "rewritten by the user\n"
+    undone = place.rolling.undo(done.state)
+    again = place.rolling.to(undone.state, rollback_plan.choose(undone.state, 2), include=["*"])
+    assert again.left == [] and not late.exists()
+    assert (place.project / again.archive / "files" / OUTPUT / "late.md").read_text() == "the user's now\n"
+
+
+@pytest.mark.req("BMAD-3.7.1")
+@pytest.mark.parametrize("said", ["undo", "rollback", "Roll back.", "please undo"])
+def test_undo_and_rollback_show_the_checkpoints_with_names_and_times(place: RollPlace, said: str) -> None:
+    wish = rollback_plan.understood(said)
+    assert wish is not None and wish.kind == "list"
+    state = three_steps(place)
+    text = rollback_plan.listed(state)
+    assert all(f"{one['step_name']}  {one['timestamp']}" in text for one in state.checkpoints)
+    assert [one["step_id"] for one in rollback_plan.available(state)] == [3, 2, 1]
+    assert "no checkpoint yet" in rollback_plan.listed(place.state("other"))
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "step"),
+    [
+        ("rollback to step 3", "to", 3),
+        ("Rollback to 3", "to", 3),
+        ("please roll back to step 8a!", "to", "8a"),
+        ("go back to step 2", "to", 2),
+        ("undo to before step 4.", "to", 4),
+        ("rollback to checkpoint cp-12", "to", "cp-12"),
+        ("undo the rollback", "undo", None),
+        ("undo rollback", "undo", None),
+    ],
+)
+def test_what_a_message_asks_for(said: str, kind: str, step: int | str | None) -> None:
+    assert rollback_plan.understood(said) == rollback_plan.Wish(kind, step)
+
+
+@pytest.mark.parametrize("said", ["do not undo it", "the rollback plan of step 3 is missing", "", "undo step", "go on"])
+def test_other_messages_are_left_alone(said: str) -> None:
+    assert rollback_plan.understood(said) is None
+
+
+@pytest.mark.req("BMAD-3.7.5")
+def test_a_checkpoint_that_cannot_be_rolled_back_to_says_why_and_offers_others(place: RollPlace) -> None:
+    state = three_steps(place)
+    state.checkpoints[1] |= {"can_rollback": False, "why_not": "its files could not be kept: disk full"}
+    with pytest.raises(RollbackRefused, match="disk full") as found:
+        rollback_plan.choose(state, 2)
+    assert [one["step_id"] for one in found.value.details["alternatives"]] == [3, 1]
+    assert "Available are: step 3 (Success" in found.value.message
+
+
+def test_files_that_cannot_be_kept_make_a_checkpoint_without_rollback(tmp_path: Path) -> None:
+    place = RollPlace(tmp_path)
+    state = place.state()
+    (place.project / OUTPUT).mkdir()
+    (place.project / OUTPUT / ".workflow-state").write_text("in the way")
+    place.keeper.create(state, step=1, reason="before step 1", at=place.at())
+    [only] = state.checkpoints
+    assert not only["can_rollback"] and "could not be kept" in only["why_not"]
+    place.close()
+
+
+@pytest.mark.req("BMAD-3.7.8")
+@pytest.mark.parametrize("damage", ["snapshot", "manifest", "content"])
+def test_a_damaged_checkpoint_changes_nothing_and_says_why(tmp_path: Path, damage: str) -> None:
+    place = RollPlace(tmp_path)
+    state = three_steps(place)
+    point = state.checkpoints[1]
+    folder = place.project / OUTPUT / ".workflow-state" / f"{state.workflow_id}.files"
+    if damage == "snapshot":
+        point["state_snapshot"] = {"completed_steps": "?"}
+    elif damage == "manifest":
+        (folder / f"{point['files']['manifest']}.json").write_text("{}")
+    else:
+        for kept in folder.iterdir():
+            if kept.suffix != ".json":
+                kept.write_text("damaged")
+    before, version = place.tree(), place.load().version
+    with pytest.raises(RollbackRefused, match="damaged") as found:
+        place.rolling.to(state, point)
+    assert "Nothing was changed" in found.value.message
+    assert (place.tree(), place.load().version) == (before, version)
+    place.close()
+
+
+def test_a_rollback_that_fails_halfway_is_taken_back(place: RollPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    from interlock.errors import StorageError
+    from interlock.workflow.state import files
+
+    state = three_steps(place)
+    before = place.tree()
+    drop, calls = files.drop, []
+
+    def fails(path: str) -> None:
+        calls.append(path)
+        if len(calls) == 2:
+            raise StorageError("no space left on device")
+        drop(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "drop", fails)
+        with pytest.raises(RollbackRefused, match="as they were before"):
+            place.rolling.to(state, rollback_plan.choose(state, 2))
+    assert place.tree() == before
+    found = place.load()
+    assert (found.current_step, found.completed_steps, found.rollbacks) == (3, [1, 2, 3], [])
+
+
+def test_somebody_elses_write_of_the_state_stops_it_before_any_file(place: RollPlace) -> None:
+    state = three_steps(place)
+    place.save(place.load())
+    before = place.tree()
+    with pytest.raises(StateConflict):
+        place.rolling.to(state, rollback_plan.choose(state, 2))
+    assert place.tree() == before
+    assert list((place.project / OUTPUT / ".rollback-archive").iterdir()) == []
+
+
+def test_an_interrupted_step_begins_again_from_its_files(place: RollPlace) -> None:
+    state = three_steps(place)
+    place.begin(state, 4)
+    whole = place.tree()
+    place.write(PRD, "half of a step\n")
+    place.write(f"{OUTPUT}/mine.md", "the user's\n")
+    assert place.keeper.restore(state) in ([], [f"{OUTPUT}/mine.md"])
+    found = place.tree()
+    assert found.pop(f"{OUTPUT}/mine.md", b"the user's\n") == b"the user's\n"
+    assert found == whole
+    assert place.keeper.restore(place.state("other")) is None
+
+
+def test_the_users_own_checkout_is_never_committed_to(tmp_path: Path) -> None:
+    place = RollPlace(tmp_path)
+    git(place.project, "init", "--quiet", "--initial-branch=interlock-work/mine")
+    (place.project / "a.py").write_text("a\n")
+    git(place.project, "add", "--all")
+    git(place.project, "commit", "--quiet", "--message", "first")
+    head = git(place.project, "rev-parse", "HEAD")
+    state = three_steps(place)
+    assert {one["files"]["kind"] for one in state.checkpoints} == {"files"}
+    place.rolling.to(state, rollback_plan.choose(state, 2))
+    assert git(place.project, "rev-parse", "HEAD") == head
+    place.close()
+
+
+def test_in_a_worktree_only_the_runs_branch_moves(tmp_path: Path) -> None:
+    place = RollPlace(tmp_path, worktree=True)
+    main = git(tmp_path / "main", "rev-parse", "main")
+    state = three_steps(place)
+    assert git(place.project, "log", "--format=%s", "main..HEAD").count("before step") == 2, "each that wrote something"
+    tip = git(place.project, "rev-parse", "HEAD")
+    done = place.rolling.to(state, rollback_plan.choose(state, 2))
+    assert git(place.project, "rev-parse", "HEAD") == state.checkpoints[1]["files"]["commit"]
+    assert git(place.project, "symbolic-ref", "--short", "HEAD") == "interlock-work/flows/TASK-1"
+    assert git(tmp_path / "main", "rev-parse", "main") == main
+    assert git(tmp_path / "main", "status", "--porcelain") == ""
+    place.rolling.undo(done.state)
+    assert git(place.project, "rev-parse", "HEAD") == tip
+    place.close()
+
+
+def test_a_commit_of_somebody_else_on_the_branch_is_asked_about(tmp_path: Path) -> None:
+    place = RollPlace(tmp_path, worktree=True)
+    state = three_steps(place)
+    (place.project / "theirs.py").write_text("theirs\n")
+    git(place.project, "add", "theirs.py")
+    git(place.project, "commit", "--quiet", "--message", "a person's")
+    found = rollback_plan.preview(state, rollback_plan.choose(state, 2))
+    assert [(one.path, one.why) for one in found.asked] == [("theirs.py", rollback_plan.FOREIGN)]
+    place.rolling.to(state, rollback_plan.choose(state, 2))
+    assert (place.project / "theirs.py").read_text() == "theirs\n"
+    place.close()
+
+
+def test_undoing_what_has_gone_on_since_is_refused(place: RollPlace) -> None:
+    state = three_steps(place)
+    with pytest.raises(RollbackRefused, match="no rollback"):
+        place.rolling.undo(state)
+    found = place.rolling.to(state, rollback_plan.choose(state, 2)).state
+    place.step(found, 2, prd="another two\n")
+    place.begin(found, 3)
+    with pytest.raises(RollbackRefused, match="gone on since"):
+        place.rolling.undo(found)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests.behaviours.test_workflow_rollback import RollPlace
+from interlock.workflow.state import rollback, rollback_plan, archive, files
+place = RollPlace(Path(sys.argv[1]), worktree=sys.argv[3] == "worktree")
+state = place.load()
+def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
+def after(times):
+    real, count = archive.current, [0]
+    def counted(*given):
+        count[0] += 1
+        if count[0] > times: die()
+        return real(*given)
+    return counted
+if sys.argv[2] == "before the files":
+    archive.Archive.carry_out = die
+elif sys.argv[2] == "after the files":
+    real = archive.Archive.carry_out
+    def done(*given): real(*given); die()
+    archive.Archive.carry_out = done
+else:
+    archive.current = after(int(sys.argv[2]))
+place.rolling.to(state, rollback_plan.choose(state, 2))
+"""
+
+
+@pytest.mark.parametrize("kind", ["files", "worktree"])
+@pytest.mark.parametrize("where", ["before the files", "1", "2", "after the files"])
+def test_a_killed_rollback_is_finished_by_whoever_comes_next(tmp_path: Path, where: str, kind: str) -> None:
+    place = RollPlace(tmp_path, worktree=kind == "worktree")
+    three_steps(place)
+    before = place.tree()
+    place.close()
+    path = os.pathsep.join(one for one in sys.path if one)
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path), where, kind], env={**os.environ, "PYTHONPATH": path},
+        timeout=100, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    later = RollPlace(tmp_path, worktree=kind == "worktree")
+    state = later.load()
+    assert state.rollbacks[-1]["files"] == "pending"
+    assert later.rolling.finish(state) == []
+    assert (later.project / PRD).read_text().endswith("---\nOne\n")
+    assert not (later.project / OUTPUT / "late.md").exists()
+    assert later.rolling.finish(later.load()) == []
+    later.rolling.undo(later.load())
+    assert later.tree() == before
+    later.close()
+
+
+NAMED = st.sampled_from(["prd", "extra", "late", "deep/er/one", "ümlaut"])
+TEXT = st.none() | st.text(max_size=30).map(lambda text: text.replace("\r", ""))
+STEP = st.dictionaries(NAMED, TEXT, max_size=3)
+
+
+@pytest.mark.parametrize("worktree", [False, True], ids=["files", "worktree"])
+@given(
+    steps=st.lists(STEP, min_size=2, max_size=4),
+    user=st.dictionaries(NAMED | st.sampled_from(["own", "prd", "late"]), TEXT, max_size=2),
+    target=st.integers(1, 4),
+)
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+def test_rollback_then_undo_gives_the_same_bytes_and_the_users_files_are_never_touched(
+    tmp_path_factory: pytest.TempPathFactory,
+    worktree: bool,
+    steps: list[dict[str, str | None]],
+    user: dict[str, str | None],
+    target: int,
+) -> None:
+    place = RollPlace(tmp_path_factory.mktemp("roll"), worktree=worktree)
+    try:
+        state = place.state()
+        for number, written in enumerate(steps, 1):
+            place.step(state, number, **written)
+        mine = place.tree()
+        for name, text in user.items():
+            place.write(f"{OUTPUT}/{name}.md", text)
+        before, document = place.tree(), state.as_dict()
+        changed = {path for path in {*before, *mine} if before.get(path) != mine.get(path)}
+        done = place.rolling.to(state, rollback_plan.choose(state, min(target, len(steps))))
+        after = place.tree()
+        assert {path: after.get(path) for path in changed} == {path: before.get(path) for path in changed}
+        undone = place.rolling.undo(done.state)
+        assert undone.left == [] and place.tree() == before
+        volatile = ("version", "updated_at", "rollbacks")
+        found = place.load().as_dict()
+        assert {k: v for k, v in found.items() if k not in volatile} == {
+            k: v for k, v in document.items() if k not in volatile
+        }
+    finally:
+        place.close()

@@ -1,0 +1,124 @@
+"""A real `interlock up`, a real Chromium, and a person who came in by a link."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+import interlock
+from interlock.client import Home, Team
+from tests.surfaces.http.harness import Server
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = (
+    "--no-sandbox --headless --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+PATIENCE_MS = 60_000
+AGENT = Path(__file__).parent / "agent.py"
+SECONDS = 300  # that one test may take on a busy machine
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(SECONDS))
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """The browser. Debian's own: playwright's download is not wanted."""
+    program = next((found for name in NAMES if (found := shutil.which(name))), None)
+    if program is None:
+        pytest.skip("needs Chromium (Debian and Ubuntu: apt-get install chromium)")
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (pip install playwright)")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+class Place:
+    """A served home. `visit` gives a page of a browser of its own, already in."""
+
+    def __init__(self, directory: Path, browser: Any) -> None:
+        self.directory = directory
+        self.browser = browser
+        self.server = Server(directory / "home")
+        self.home: Home = interlock.connect(str(directory / "home"))
+        self.contexts: list[Any] = []
+        self.foreign: list[str] = []
+        self.faults: list[str] = []
+
+    def visit(self, path: str = "/", **options: Any) -> Any:
+        """A page at `path`, in a browser that shares nothing with others."""
+        context = self.browser.new_context(**options)
+        context.set_default_timeout(PATIENCE_MS)
+        self.contexts.append(context)
+        page = context.new_page()
+        page.on("request", lambda request: self._asked(request.url))
+        page.on("pageerror", lambda error: self.faults.append(str(error)))
+        page.on("console", lambda message: self._said(message))
+        page.goto(f"{self.server.url}/open/{self.server.tokens.new_code()}")
+        page.goto(self.server.url + path)
+        return page
+
+    def team(self, name: str, *members: str, agent: bool = False) -> Team:
+        """A project; with `agent` its member ada is a program, see `agent.py`."""
+        self.home.create_project(name, str(self.directory))
+        team = self.home.team(name)
+        for member in members:
+            team.spawn(member)
+        if agent:
+            team.spawn("ada", agent="command", command=[sys.executable, str(AGENT), str(self.directory)])
+        return team
+
+    def let_go(self) -> None:
+        """The agent may ask now."""
+        (self.directory / "go").touch()
+
+    def restart(self) -> None:
+        """Kill the server as a crash would, and begin one at the same address."""
+        self.server.kill()
+        self.server.process.communicate()
+        self.server = Server(self.directory / "home", port=self.server.port)
+
+    def close(self) -> None:
+        for context in self.contexts:
+            context.close()
+        self.home.close()
+        self.server.close()
+
+    def _asked(self, url: str) -> None:
+        if not url.startswith(("data:", "blob:")) and urlsplit(url).hostname != self.server.host:
+            self.foreign.append(url)
+
+    def _said(self, message: Any) -> None:
+        # A line that broke because a test killed the server is no fault of the page.
+        if message.type == "error" and "Content Security Policy" in message.text:
+            self.faults.append(message.text)
+
+
+@pytest.fixture
+def place(tmp_path: Path, chromium: Any) -> Iterator[Place]:
+    """A served home. Whatever a test does, the page asks nobody else for anything, and no script of it fails."""
+    made = Place(tmp_path, chromium)
+    yield made
+    made.close()
+    assert made.foreign == []
+    assert made.faults == []
+
+
+@pytest.fixture
+def expect() -> Callable[..., Any]:
+    """Playwright's assertions, patient enough for a busy machine."""
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=PATIENCE_MS)
+    return expect

@@ -1,0 +1,147 @@
+"""What the page is for: a message becomes work, the work asks, the answer goes on, and nothing is ever lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Place
+
+
+def send(page: Any, text: str) -> None:
+    page.get_by_label("Ask for something").fill(text)
+    page.get_by_role("button", name="Send").click()
+    page.wait_for_url("**/sessions/**")
+
+
+@pytest.mark.req("GUARD-INV-6", "GUARD-AC-6")
+def test_a_message_runs_live_asks_and_goes_on_with_the_answer(place: Place, expect: Callable[..., Any]) -> None:
+    place.team("paint", agent=True)
+    page = place.visit("/projects/paint")
+    send(page, "Paint the bikeshed")
+    page.evaluate("window.sameDocument = true")
+
+    expect(page.get_by_text("In progress")).to_be_visible()
+    expect(page.get_by_text("Looking at the bikeshed")).to_be_visible()
+    place.let_go()
+    question = page.locator("[data-role=question]")
+    expect(question).to_have_count(1)
+    expect(question).to_contain_text("Which colour should the bikeshed have?")
+    box = page.locator("form[data-task-id] textarea[name=reply]")
+    expect(box).to_be_visible()
+    expect(page).to_have_title(_begins("(1) "))
+
+    box.fill("The blue one")
+    question.get_by_role("button", name="Answer").click()
+    expect(page.get_by_text("Painted it blue.")).to_be_visible()
+    expect(question).to_have_count(0)
+    expect(page).not_to_have_title(_begins("("))
+    assert page.evaluate("window.sameDocument") is True, "nothing of this reloaded the page"
+
+    page.reload()
+    for said in ("Paint the bikeshed", "Which colour should the bikeshed have?", "The blue one", "Painted it blue."):
+        expect(page.get_by_text(said, exact=True).first).to_be_visible()
+
+
+@pytest.mark.req("GUARD-INV-6")
+def test_wherever_a_task_that_waits_is_shown_it_can_be_answered(place: Place, expect: Callable[..., Any]) -> None:
+    team = place.team("paint", "bob")
+    task = team.create_task("Choose a colour").id
+    bob = team.acting("bob", session="s")
+    bob.claim(task)
+    bob.ask(task, "Which colour?", options=["Red", "Blue"], default="Blue")
+    for path in ("/", "/projects/paint", f"/projects/paint/tasks/{task}", f"/tasks/{task}"):
+        page = place.visit(path)
+        expect(page.locator("[data-role=question]")).to_contain_text("Which colour?")
+        expect(page.locator(f'form[data-task-id="{task}"] textarea[name=reply]')).to_be_visible()
+        expect(page.get_by_role("group", name="Answers to choose from").get_by_role("button")).to_have_count(2)
+    page.get_by_role("button", name="Red").click()
+    expect(page.locator("[data-role=question]")).to_have_count(0)
+    assert team.conversation(task)[0]["answer"] == "Red"
+
+
+def test_after_a_kill_the_open_page_finds_everything_again_and_the_work_goes_on(
+    place: Place, expect: Callable[..., Any]
+) -> None:
+    place.team("paint", agent=True)
+    page = place.visit("/projects/paint")
+    send(page, "Paint the bikeshed")
+    place.let_go()
+    question = page.locator("[data-role=question]")
+    expect(question).to_contain_text("Which colour should the bikeshed have?")
+    box = page.locator("textarea[name=reply]")
+    box.fill("The blue")
+    place.restart()
+    expect(page.locator("[data-link]")).to_have_text("live")
+    expect(question).to_contain_text("Which colour should the bikeshed have?")
+    expect(box).to_have_value("The blue")
+    box.press_sequentially(" one")
+    box.press("Control+Enter")
+    expect(page.get_by_text("Painted it blue.")).to_be_visible()
+
+
+def test_two_browsers_see_the_same_and_only_one_answer_counts(place: Place, expect: Callable[..., Any]) -> None:
+    team = place.team("paint", "bob")
+    task = team.create_task("Choose a colour").id
+    one, other = (place.visit(f"/projects/paint/tasks/{task}") for _ in range(2))
+    expect(one.locator("[data-link]")).to_have_text("live")
+    expect(other.locator("[data-link]")).to_have_text("live")
+    bob = team.acting("bob", session="s")
+    bob.claim(task)
+    bob.ask(task, "Which colour?")
+    for page in (one, other):
+        expect(page.locator("[data-role=question]")).to_contain_text("Which colour?")
+    other.route("**/*region=*", lambda route: route.abort())  # the other is slow to hear of it
+    other.locator("textarea[name=reply]").fill("Green, after long thought")
+    one.locator("textarea[name=reply]").fill("Red")
+    one.get_by_role("button", name="Answer").click()
+    expect(one.locator("[data-role=question]")).to_have_count(0)
+    other.get_by_role("button", name="Answer").click()
+    expect(other.locator(".toast.bad")).to_be_visible()
+    expect(other.locator("textarea[name=reply]")).to_have_value("Green, after long thought")
+    assert [said["answer"] for said in team.conversation(task)] == ["Red"]
+    other.unroute("**/*region=*")
+    expect(other.locator("[data-role=question]")).to_have_count(0)
+
+
+def test_what_one_types_stays_while_the_page_changes_around_it(place: Place, expect: Callable[..., Any]) -> None:
+    team = place.team("paint", "bob")
+    task = team.create_task("Choose a colour").id
+    bob = team.acting("bob", session="s")
+    bob.claim(task)
+    bob.ask(task, "Which colour?")
+    page = place.visit("/projects/paint")
+    expect(page.locator("[data-link]")).to_have_text("live")
+    box = page.locator("textarea[name=reply]")
+    box.fill("Perhaps ")
+    page.evaluate("document.querySelector('textarea[name=reply]').setSelectionRange(3, 3)")
+    team.create_task("Something else")
+    expect(page.get_by_role("link", name="Something else")).to_be_visible()
+    expect(box).to_be_focused()
+    expect(box).to_have_value("Perhaps ")
+    assert page.evaluate("document.activeElement.selectionStart") == 3
+
+
+def test_messages_between_members_appear_as_they_are_sent_and_a_person_joins_in(
+    place: Place, expect: Callable[..., Any]
+) -> None:
+    team = place.team("paint", "ada", "bob")
+    page = place.visit("/projects/paint/messages")
+    expect(page.get_by_role("heading", name="No messages yet")).to_be_visible()
+    expect(page.locator("[data-link]")).to_have_text("live")
+    team.acting("ada", session="s").send(to="bob", content="Is the *brush* yours?")
+    expect(page.get_by_text("Is the brush yours?")).to_be_visible()
+    page.get_by_label("To", exact=True).select_option("bob")
+    page.get_by_label("Message", exact=True).fill("It is mine.")
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator(".letter").get_by_text("It is mine.")).to_be_visible()
+    expect(page.get_by_label("Message", exact=True)).to_have_value("")
+    assert [message.content for message in team.read(by="bob")][-1] == "It is mine."
+
+
+def _begins(text: str) -> Any:
+    import re
+
+    return re.compile("^" + re.escape(text))

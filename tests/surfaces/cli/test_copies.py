@@ -1,0 +1,54 @@
+"""`interlock diff` and `interlock merge`, as typed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.behaviours.repository import Repository
+from tests.surfaces.cli.conftest import Interlock
+
+
+@pytest.fixture
+def repository(here: Path, interlock: Interlock) -> Repository:
+    """A repository, and the work of one task on its integration branch."""
+    made = Repository(here / "work")
+    plan = "team: crew\nworkdir: work\nisolation: worktree\nmembers: {ada: {agent: shell}}\n"
+    (here / "plan.yaml").write_text(plan + "tasks: {a: {subject: Write a, run: echo a > a.txt}}\n")
+    assert interlock("run", "plan.yaml").code == 0
+    return made
+
+
+def test_a_diff_is_a_patch_or_a_list_of_files_or_json(interlock: Interlock, repository: Repository) -> None:
+    patch = interlock("diff", "a")
+    assert patch.code == 0 and patch.out.startswith("diff --git a/a.txt b/a.txt") and patch.out.endswith("+a\n")
+    assert "a.txt | 1 +" in interlock("diff", "a", "--stat").out
+    found = interlock("--json", "diff", "a").json
+    assert found["diff"] == patch.out and found["merged"] == repository.head("interlock/crew")
+
+
+def test_a_merge_shows_what_it_would_do_and_then_does_it(interlock: Interlock, repository: Repository) -> None:
+    would = interlock("merge", "--all", "--dry-run")
+    assert would.code == 0 and "main would get 2 commits" in would.out and "[a] Write a" in would.out
+    assert not (repository.path / "a.txt").exists()
+    done = interlock("merge", "--all")
+    assert done.code == 0 and "main has got 2 commits" in done.out and (repository.path / "a.txt").exists()
+    assert "Nothing to merge" in interlock("merge", "--all").out
+    assert interlock("--json", "merge", "a").json["merged"] is False
+
+
+def test_what_is_in_the_way_is_an_exit_code(interlock: Interlock, repository: Repository) -> None:
+    (repository.path / "a.txt").write_text("mine")
+    would = interlock("merge", "--all", "--dry-run")
+    assert would.code == 1 and "not committed: a.txt" in would.out
+    refused = interlock("merge", "--all")
+    assert refused.code == 1 and "nothing was changed" in refused.err
+    assert interlock("merge").code == 2 and interlock("merge", "a", "--all").code == 2
+
+
+def test_the_report_says_where_the_work_is_and_how_to_get_it(interlock: Interlock, repository: Repository) -> None:
+    said = interlock("report").out
+    assert "interlock/crew has the work of 1 task" in said and "interlock merge --all --team crew" in said
+    interlock("merge", "--all")
+    assert "all of it was merged on" in interlock("report").out

@@ -1,0 +1,76 @@
+"""An agent program without a model: it reads a project's own settings, as Claude Code does, runs the hooks in them and
+starts the MCP server. What it is to do comes as lines of JSON on stdin; each is answered by one on stdout."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+
+class Server:
+    """Its MCP server, started when first needed."""
+
+    def __init__(self) -> None:
+        with open(".mcp.json", encoding="utf-8") as file:
+            entry = json.load(file)["mcpServers"]["interlock"]
+        self.process = subprocess.Popen(
+            [entry["command"], *entry["args"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.number = 0
+        client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "window", "version": "1"}}
+        self.ask("initialize", client)
+        self.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def tell(self, message: dict[str, object]) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(message) + "\n")
+        self.process.stdin.flush()
+
+    def ask(self, method: str, parameters: dict[str, object]) -> dict[str, object]:
+        self.number += 1
+        self.tell({"jsonrpc": "2.0", "id": self.number, "method": method, "params": parameters})
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            answer = json.loads(line)
+            if answer.get("id") == self.number:
+                return answer["result"]
+        raise EOFError("the MCP server is gone")
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(30)
+
+
+def hook(event: str, fields: dict[str, object]) -> list[object]:
+    """Run the hooks of that event; what each of ours answered."""
+    with open(".claude/settings.local.json", encoding="utf-8") as file:
+        groups = json.load(file)["hooks"].get(event, [])
+    given = json.dumps({"hook_event_name": event, "cwd": os.getcwd(), **fields})
+    found = []
+    for command in [one["command"] for group in groups for one in group["hooks"] if "interlock" in one["command"]]:
+        ran = subprocess.run(command, shell=True, input=given, capture_output=True, text=True, check=False)
+        found.append([ran.returncode, ran.stdout, ran.stderr])
+    return found
+
+
+def main() -> None:
+    server: Server | None = None
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if asked["do"] == "hook":
+            answer: object = hook(asked["event"], asked["fields"])
+        elif asked["do"] == "shell":
+            ran = subprocess.run(asked["command"], shell=True, capture_output=True, text=True, check=False)
+            answer = [ran.returncode, ran.stdout, ran.stderr]
+        else:
+            server = server or Server()
+            answer = server.ask("tools/call", {"name": asked["tool"], "arguments": asked["arguments"]})
+        print(json.dumps(answer), flush=True)
+    if server is not None:
+        server.close()
+
+
+main()
