@@ -12,7 +12,8 @@ from interlock.surfaces.http.documents import Failure
 
 ABOUT = (
     "Teams of coding agents: their tasks, mail, questions and history. Every failure is "
-    '`{"error": code, "message": sentence, …details}`; codes stay the same between versions.'
+    '`{"error": code, "message": sentence, …details}`; codes stay the same between versions. Beside what is listed '
+    "here there are `GET /api/events`, server-sent events that never end, and `/mcp`."
 )
 FAILURES: dict[str, str] = {
     "400": "What was asked makes no sense as asked.",

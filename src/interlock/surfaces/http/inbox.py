@@ -35,10 +35,11 @@ async def inbox(
     visitor: Worker,
     team: TeamName,
     member: str,
-    wait_ms: Annotated[int | None, Query(ge=0, le=LONGEST_WAIT_MS)] = None,
+    wait_ms: Annotated[int | None, Query(ge=0, le=LONGEST_WAIT_MS, include_in_schema=False)] = None,
     urgent_only: bool = False,
 ) -> Response:
-    """Hand over the member's mail; with `wait_ms`, wait until there is some. Members read their own."""
+    """Hand over the member's mail. Members read their own. The parameter `wait_ms` (0 to 600000) waits until there is
+    some; it is not described here, so that tools which try everything do not spend their time waiting."""
     wait = None if wait_ms is None else wait_ms / 1000
     handover = Handover()
 

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from interlock.surfaces.http.shapes import (
+    FULL,
     Body,
     Commands,
     Full,
@@ -21,6 +22,8 @@ from interlock.surfaces.http.shapes import (
     Priority,
     Saying,
     SessionId,
+    TaskRef,
+    TaskRefs,
     TaskType,
     TeamName,
     Text,
@@ -112,11 +115,11 @@ class NewTask(Acting):
     type: TaskType | None = None
     priority: Priority = "normal"
     assignee: Text | None = None
-    blocked_by: Texts = Field(default_factory=list)
+    blocked_by: TaskRefs = Field(default_factory=list)
     review: Text | None = None
     verify: Full | None = None
     run: Full | None = None
-    parent_id: Text | None = None
+    parent_id: TaskRef | None = None
     metadata: dict[str, Any] | None = None
 
 
@@ -145,7 +148,7 @@ class Edit(Acting):
 class Depend(Acting):
     """depend"""
 
-    on: Text
+    on: TaskRef
     remove: bool = False
 
 
@@ -217,8 +220,36 @@ class ShutdownRequest(Acting):
 
 
 class ShutdownAnswer(Acting):
-    """POST /api/teams/{t}/shutdown/answer"""
+    """POST /api/teams/{t}/shutdown/answer; a no has a reason"""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"properties": {"approve": {"const": False}}},
+            "then": {"required": ["reason"], "properties": {"reason": {"type": "string", "pattern": FULL}}},
+        }
+    )
 
     request: Text | None = None
     approve: bool
     reason: Text | None = None
+
+
+class NewWorkflow(Strict):
+    """POST /api/workflows"""
+
+    team: TeamName
+    skill: Full
+    directory: Text | None = None
+    agent: Text | None = None
+    brief: Text = ""
+    values: dict[str, Text] | None = None
+    tier: int | None = Field(None, ge=0, le=4)
+    yolo: bool = False
+
+
+class QueuedWorkflow(Strict):
+    """POST /api/workflows/queue"""
+
+    team: TeamName
+    what: Full
+    priority: Priority | None = None
