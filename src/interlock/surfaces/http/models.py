@@ -195,7 +195,7 @@ class NewMessage(Acting):
     approve: bool | None = None
     reason: Text | None = None
     metadata: dict[str, Any] | None = None
-    client_id: Text | None = None
+    client_id: Full | None = None
 
 
 class NewBroadcast(Acting):
@@ -203,7 +203,7 @@ class NewBroadcast(Acting):
 
     content: Full
     summary: Text | None = None
-    client_id: Text | None = None
+    client_id: Full | None = None
 
 
 class Acknowledge(Acting):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from interlock.clock import iso, seconds
+from interlock.errors import InvalidRequest
 from interlock.surfaces.http import documents, models
 from interlock.surfaces.http.answers import answer
 from interlock.surfaces.http.shapes import Moment, TeamName
@@ -48,6 +50,13 @@ def status(visitor: Reader, team: TeamName) -> Response:
 @router.get("/{team}/report", responses={200: {"model": documents.Document}})
 def report(visitor: Reader, team: TeamName, since: Moment | None = None) -> Response:
     """What needs you, what is done with its evidence, what failed and why, what it cost."""
+    if since is not None:
+        try:
+            since = iso(seconds(since))
+        except (ValueError, OverflowError):
+            raise InvalidRequest(
+                "since must be an ISO 8601 time, such as 2026-11-21T07:00:00Z.", field="since"
+            ) from None
     return answer(visitor.team(team).report(since))
 
 
