@@ -11,7 +11,7 @@ from interlock.clients.local.base import calling
 from interlock.clients.local.project_verbs import LocalProjects
 from interlock.clients.local.windows import LocalWindows
 from interlock.errors import MembersRunning, StorageError, TeamExists, TeamLimit, TeamNotFound
-from interlock.model.names import HUMAN, LEAD, check_session_key, check_team_name, sanitized
+from interlock.model.names import HUMAN, LEAD, check_session_key, check_team_name, check_text, sanitized
 from interlock.sessions import Caller
 from interlock.workspace import Workspace
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from interlock.settings import Settings
 
 SETTINGS_FILE = "settings.json"
+PATH_LIMIT = 4096
 CREATING = ".creating-"
 DELETING = ".deleting-"
 
@@ -68,6 +69,8 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents):
     ) -> LocalTeam:
         check_team_name(name)
         check_session_key(lead)
+        if workdir is not None:
+            check_text(workdir, "workdir", limit=PATH_LIMIT)
         values: dict[str, Any] = {}
         if claim_policy is not None:
             values["claim_policy"] = settings_module.known("claim_policy").parse(claim_policy, "team create")
