@@ -195,6 +195,7 @@ class Worker:
     def _waits(self, begins: bool) -> None:
         self._waiting += 1 if begins else -1
         self._rouse()
+
     async def _rounds(self, task: Task, caller: Caller) -> None:
         mark, needed = verifier(), self._executor.variables
         terms = await self._placed(task, caller)
