@@ -69,7 +69,10 @@ def locate(text: str, directory: str) -> Located:
             field="dir",
         )
     words = text.strip()
-    asked = detect(words if words.startswith("/") else f"/{words}", [skill.key for skill in package.skills])
+    asked = detect(words, [skill.key for skill in package.skills])
+    if asked is None and words and not words.startswith("/"):
+        # A person at a terminal may leave everything out but the name, where only one workflow has it.
+        asked = Invocation(None, "workflows", words, words)
     if asked is None or isinstance(asked, Malformed):
         found = asked.as_dict() if asked is not None else {}
         raise InvalidRequest(
