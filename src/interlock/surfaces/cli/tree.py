@@ -112,7 +112,7 @@ BRANCHES: dict[str, tuple[str, str]] = {
         "What waits for a human: reviews, and whatever an agent cannot decide.",
     ),
     "workflow": (
-        "list, show, run, status, resume, rollback, cancel, queue: workflows of many steps",
+        "list, run, status, resume, rollback, queue …: workflows of many steps",
         "Workflows of many steps, run by agents that are watched and answered. What cannot be decided is asked.",
     ),
     "config": (
