@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from interlock.agent import Update
 from interlock.client_verbs import Mail, Mailing, People, Speech, Tasks
 from interlock.client_views import Views
-from interlock.client_workflow import WorkflowQueue, WorkflowRollbacks, WorkflowRuns
+from interlock.client_workflow import WorkflowQueue, WorkflowRuns
 from interlock.joined import Windows
 from interlock.model.event import Event
 from interlock.model.task import Task
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Home", "Mail", "Mailing", "People", "Speech", "Tasks", "Team"]
 
 
-class Team(Tasks, Mailing, People, Speech, Views, WorkflowQueue, WorkflowRuns, WorkflowRollbacks, Protocol):
+class Team(Tasks, Mailing, People, Speech, Views, WorkflowQueue, WorkflowRuns, Protocol):
     """One team, seen by one caller."""
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from interlock.model.task import Task
@@ -75,25 +75,18 @@ class WorkflowRuns(Protocol):
     def cancel_workflow(self, run: str | None = None, *, by: str | None = None) -> dict[str, Any]:
         """Call a run off."""
 
+    def workflow_checkpoints(self, run: str | None = None) -> list[dict[str, Any]]:
+        """What a run can be rolled back to, the newest first: `{id, step_id, step_name, timestamp, …}`."""
 
-class WorkflowRollbacks(Protocol):
-    """Going back. A checkpoint is `{id, step_id, step_name, timestamp, reason, can_rollback, why_not}`; `to` is the
-    step to begin again, or a checkpoint's id. `run` as in `WorkflowRuns`."""
-
-    def workflow_checkpoints(self, run: str | None = None) -> dict[str, Any]:
-        """`{workflow_id, checkpoints, text}`, the newest first."""
-
-    def preview_rollback(self, run: str | None = None, *, to: str, include: Collection[str] = ()) -> dict[str, Any]:
-        """What a rollback would do: `{checkpoint, restored, removed, asked: [{path, why, possible}], rolled_back, …}`;
-        nothing is changed."""
-
-    def roll_back_workflow(
-        self, run: str | None = None, *, to: str, include: Collection[str] = (), by: str | None = None
+    def rollback_workflow(
+        self,
+        run: str | None = None,
+        *,
+        to: str | int | None = None,
+        include: Sequence[str] = (),
+        dry_run: bool = False,
+        by: str | None = None,
     ) -> dict[str, Any]:
-        """Go back: `{restored, removed, left: [{path, why, possible}], archive, …}`. `include`: files that somebody
-        else has changed and that are to be restored too, `*` for all."""
-
-    def undo_rollback(
-        self, run: str | None = None, *, include: Collection[str] = (), by: str | None = None
-    ) -> dict[str, Any]:
-        """Take the last rollback back; answers like it."""
+        """Roll a run back to before a step, state and files; without `to` the last rollback is undone. `include` are
+        files that others have changed and that may be restored all the same, `*` for all. With `dry_run` only what it
+        would do. `text` says it for people."""

@@ -7,7 +7,6 @@ from interlock.clients.local.mail import LocalMailing
 from interlock.clients.local.tasks import LocalTasks
 from interlock.clients.local.views import LocalViews
 from interlock.clients.local.workflow_queue import LocalWorkflowQueue
-from interlock.clients.local.workflow_rollbacks import LocalWorkflowRollbacks
 from interlock.clients.local.workflow_runs import LocalWorkflowRuns
 from interlock.processes import inside_run
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 FOLLOW_AT_ONCE = 1000
 
 
-class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalWorkflowRuns, LocalWorkflowRollbacks):
+class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalWorkflowRuns):
     """See `client.Team`."""
 
     def looks(self) -> AbstractContextManager[Rows]:

@@ -31,12 +31,4 @@ TOOLS = (
         },
         required=("question",),
     ),
-    Tool(
-        "run_workflow",
-        "Start a workflow, such as bmm:create-prd; it asks humans when it must.",
-        _not_yet("run_workflow", "Create its steps with task_create instead."),
-        {"skill": text(), "input": text(), "workdir": text()},
-        required=("skill",),
-        for_leads=True,
-    ),
 )

@@ -11,6 +11,7 @@ from interlock.tasks.find import find
 from interlock.workflow.agents.pool import AgentPool, Limits
 from interlock.workflow.control import machine
 from interlock.workflow.control.context import RunContext
+from interlock.workflow.control.ports import Knowledge
 from interlock.workflow.definition import overlay
 from interlock.workflow.definition.files import Files
 from interlock.workflow.definition.package import Package
@@ -37,12 +38,13 @@ class Prepared:
     task_id: str
     said: str
 
-    def context(self, workspace: Workspace, caller: Caller, pool: AgentPool) -> RunContext:
+    def context(self, workspace: Workspace, caller: Caller, pool: AgentPool, knowledge: Knowledge) -> RunContext:
         """What the controller works with."""
         return RunContext(
             self.workflow, self.package, self.state, pool,
             LedgerDesk(workspace, caller, self.task_id, store_of(workspace)), self.limits,
-            checkpoints=ThreadedCheckpoints(CheckpointKeeper(), workspace.clock), thresholds=self._thresholds,
+            checkpoints=ThreadedCheckpoints(CheckpointKeeper(), workspace.clock), knowledge=knowledge,
+            thresholds=self._thresholds,
         )  # fmt: skip
 
     def _thresholds(self) -> Mapping[str, Any]:
