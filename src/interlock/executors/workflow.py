@@ -24,6 +24,7 @@ from interlock.workflow.control.automation_controller import AutomationControlle
 from interlock.workflow.control.context import Ending
 from interlock.workflow.running import known, opening
 from interlock.workflow.running.desk import in_thread
+from interlock.workflow.running.status_watch import watched
 from interlock.workspace import Workspace
 
 STATUS: dict[str, Literal["ended", "failed", "cancelled", "capacity"]] = {
@@ -106,7 +107,9 @@ class WorkflowExecution:
         if self._stopped:
             return Result("cancelled", "", None, None, time.monotonic() - began)
         on_update(Update("notice", prepared.said))
-        return _result(await self._controller.run(), time.monotonic() - began)
+        async with watched(self._workspace, prepared.package.root, prepared.config):
+            ending = await self._controller.run()
+        return _result(ending, time.monotonic() - began)
 
     async def again(
         self,
