@@ -26,9 +26,9 @@ SETTLED_MS = 400
 
 PICTURES: tuple[tuple[str, str, dict[str, int], str], ...] = (
     ("page", "/projects/harbour-api", WIDE, "light"),
-    ("page-board", "/projects/harbour-api/board", WIDE, "light"),
+    ("page-board", "/projects/harbour-api/board", {"width": 1440, "height": 800}, "light"),
     ("page-task", "/projects/harbour-api/tasks/{tokens}", WIDE, "dark"),
-    ("page-graph", "/projects/harbour-api/graph", {"width": 1280, "height": 420}, "light"),
+    ("page-graph", "/projects/harbour-api/graph", {"width": 1440, "height": 430}, "light"),
     ("page-phone", "/projects/harbour-api/tasks/{question}", PHONE, "light"),
 )
 """Name, address, size and colours of each."""
