@@ -41,7 +41,9 @@ def look_up(module: str, name: str) -> Any:
 
 def errors() -> str:
     """The error codes."""
-    import interlock.workflow.errors  # noqa: F401  (its classes are among the subclasses then)
+    # Their classes are among the subclasses then, in whatever order the pages are made.
+    import interlock.memory
+    import interlock.workflow.errors  # noqa: F401
     from interlock.errors import error_codes
 
     return page(
