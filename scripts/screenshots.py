@@ -24,7 +24,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 WIDE, PHONE = {"width": 1280, "height": 860}, {"width": 375, "height": 740}
 SETTLED_MS = 400
 
-PICTURES: tuple[tuple[str, str, dict[str, int], str], ...] = (
+PICTURES: tuple[tuple[str, str, Any, Any], ...] = (
     ("page", "/projects/harbour-api", WIDE, "light"),
     ("page-board", "/projects/harbour-api/board", {"width": 1440, "height": 800}, "light"),
     ("page-task", "/projects/harbour-api/tasks/{tokens}", WIDE, "dark"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from interlock.surfaces.cli.command import LATER, Branch
+from interlock.surfaces.cli.command import Branch
 from interlock.version import __version__
 
 TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
