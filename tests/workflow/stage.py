@@ -122,7 +122,7 @@ class PlayerSession:
         self._scope: anyio.CancelScope | None = None
         self._over: anyio.Event | None = None
 
-    async def prompt(self, text: str, on_update: Callable[[Update], None]) -> Turn:
+    async def prompt(self, text: str, on_update: Callable[[Update], None], log: str | None = None) -> Turn:
         assert not self.closed
         self._player.prompts.append(text)
         self._scope, self._over = anyio.CancelScope(), anyio.Event()
@@ -222,7 +222,7 @@ def play(
 ) -> Outcome:
     """Run a workflow with that player until the controller lets go of it, in virtual time."""
     package = packages.load(str(root))
-    asked = detect(skill)
+    asked = detect(skill, [one.key for one in package.skills])
     assert isinstance(asked, Invocation)
     found = package.find(asked)
     assert found is not None, skill

@@ -6,15 +6,15 @@ from typing import Any
 
 import click
 
-from interlock.surfaces.cli.command import LATER, Branch
+from interlock.surfaces.cli.command import Branch
 from interlock.version import __version__
 
 TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Everyday": (
         ("demo", "demo:demo", "see the main job at work, on a real plan, in under a minute"),
         ("init", "init:init", "find agents, git and the tests; write interlock.toml and a plan"),
-        ("plan", "plan:plan", 'a plan for "GOAL" by an agent (not yet); --schema: its keys'),
-        ("run", "run:run", "run a plan with a team of agents: live board, report"),
+        ("plan", "plan:plan", 'have an agent propose a plan for a "GOAL"; nothing starts'),
+        ("run", "run:run", 'run a plan, or a "GOAL", with a team of agents: live board, report'),
         ("up", "up:up", "scheduler, workers, HTTP API, web page, MCP over HTTP"),
         ("open", "up:open_", "a fresh link to the web page"),
         ("status", "status:status", "what needs me, what is running, what is next"),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from interlock.errors import NotAvailable
-from interlock.surfaces.mcp.tool import Call, Tool, text, texts
+from interlock.surfaces.mcp.tool import Call, Tool, text
 
 
 def _not_yet(name: str, instead: str) -> Callable[[Call], Any]:
@@ -17,20 +17,6 @@ def _not_yet(name: str, instead: str) -> Callable[[Call], Any]:
 
 
 TOOLS = (
-    Tool(
-        "ask_human",
-        "Ask a human a question about a task. Answers {questionId} at once; end your turn or go on with other work: "
-        "the answer comes as your next prompt or in your inbox.",
-        _not_yet("ask_human", "Use send_message with recipient human, and task_update with block if you cannot go on."),
-        {
-            "question": text("One question"),
-            "task_id": text("default: the one you hold"),
-            "options": texts("Answers to choose from"),
-            "default": text("What you do if nobody answers; only if it can be undone"),
-            "context": text("What one must know to answer"),
-        },
-        required=("question",),
-    ),
     Tool(
         "run_workflow",
         "Start a workflow, such as bmm:create-prd; it asks humans when it must.",

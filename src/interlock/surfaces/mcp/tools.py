@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from interlock.surfaces.mcp import later_tools, mail_tools, speech_tools, task_tools, team_tools
+from interlock.surfaces.mcp import ask_tools, later_tools, mail_tools, speech_tools, task_tools, team_tools
 from interlock.surfaces.mcp.tool import Tool
 
 TOOLS: dict[str, Tool] = {
     tool.name: tool
-    for tool in (*team_tools.TOOLS, *task_tools.TOOLS, *mail_tools.TOOLS, *speech_tools.TOOLS, *later_tools.TOOLS)
+    for tool in (
+        *team_tools.TOOLS,
+        *task_tools.TOOLS,
+        *mail_tools.TOOLS,
+        *speech_tools.TOOLS,
+        *ask_tools.TOOLS,
+        *later_tools.TOOLS,
+    )
 }
 
 
