@@ -22,6 +22,8 @@ from tests.surfaces.cli.conftest import Interlock
 CONTRACT = """
 demo init plan run up open status report logs merge diff pause resume stop down workflow doctor agents join leave inject
 hook mcp work protocol/send protocol/schema session-end scheduler/poll events token
+demo init plan run up open status report logs merge diff pause resume stop down workflow doctor join leave inject
+agents/list agents/check mcp work protocol/send protocol/schema session-end scheduler/poll events token
 analyze/menu analyze/validation analyze/preflight analyze/cross-reference analyze/skill analyze/project analyze/tier
 analyze/confidence analyze/artifact
 question/list question/reply question/ask config/list config/get config/set
