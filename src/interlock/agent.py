@@ -44,7 +44,8 @@ class Turn:
     `end` is the agent's own end of turn (for a program: exit 0), `failed` a non-zero exit, `killed` an end by a
     signal, `cancelled` our own request, `timeout` the time limit, `capacity` a usage limit or overload of the
     agent's provider; `retry_at` is then when it says there will be some again, in seconds since the epoch, null where
-    it does not say. `output` is what it said, cut to the output limit; `exit_code` is null for agents without one.
+    it does not say; with `login` a person has to log in first. `output` is what it said, cut to the output limit;
+    `exit_code` is null for agents without one.
     """
 
     stop: Literal["end", "failed", "killed", "cancelled", "timeout", "capacity"]
@@ -52,6 +53,7 @@ class Turn:
     exit_code: int | None = None
     detail: str | None = None
     retry_at: float | None = None
+    login: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +162,9 @@ class Session(Protocol):
     def agent_session(self) -> str | None:
         """The agent's own id of this session, to resume it by; null where it has none."""
 
-    async def prompt(self, text: str, on_update: Callable[[Update], None]) -> Turn:
-        """Run one turn and wait for its end. A `command` session accepts one prompt only."""
+    async def prompt(self, text: str, on_update: Callable[[Update], None], log: str | None = None) -> Turn:
+        """Run one turn and wait for its end. A `command` session accepts one prompt only. `log` is this turn's own log
+        file, where it is not that of the opening."""
 
     async def cancel(self) -> None:
         """Ask the running turn to end; the pending `prompt` then returns `cancelled`."""
@@ -174,6 +177,8 @@ class Agent(Protocol):
     """One kind of agent program."""
 
     name: str
+    lasting: bool
+    """Whether its sessions take more than one prompt."""
 
     async def open(self, opening: Opening) -> Session:
         """Start a session.

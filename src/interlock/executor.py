@@ -55,7 +55,8 @@ class Result:
 
     `ended`: the program ended by itself, successfully. `failed`: it ended with an error. `killed`: a signal that was
     not ours ended it. `cancelled`: we stopped it. `timeout`: its time was up. `capacity`: its provider had none left;
-    `retry_at` is then when it says there will be some again, in seconds since the epoch, null where it does not say.
+    `retry_at` is then when it says there will be some again, in seconds since the epoch, null where it does not say;
+    with `login` a person has to log in first.
     """
 
     status: Literal["ended", "failed", "killed", "cancelled", "timeout", "capacity"]
@@ -64,6 +65,11 @@ class Result:
     detail: str | None
     seconds: float
     retry_at: float | None = None
+    login: bool = False
+
+
+def begun() -> None:
+    """Nobody wants to know when a prompt begins."""
 
 
 class Execution(Protocol):
@@ -73,15 +79,35 @@ class Execution(Protocol):
     def agent_session(self) -> str | None:
         """The agent's own id of the session, to resume it by in another run; null where there is none (yet)."""
 
-    async def run(self, on_update: Callable[[Update], None], on_start: Callable[[Identity], None] = ignore) -> Result:
+    @property
+    def lasting(self) -> bool:
+        """Whether it takes another prompt now."""
+
+    async def run(
+        self,
+        on_update: Callable[[Update], None],
+        on_start: Callable[[Identity], None] = ignore,
+        on_prompt: Callable[[], None] = begun,
+    ) -> Result:
         """Carry the job out and wait for its end. Never raises for what the program does.
 
         A program that cannot be started is a `failed` result whose `detail` says what to check. `on_start` is called
-        as soon as the program's process exists; never for an agent in process.
+        as soon as the program's process exists; never for an agent in process. `on_prompt` is called when a session is
+        open and is about to get its prompt; never without one.
         """
 
-    async def again(self, findings: str, on_update: Callable[[Update], None]) -> Result | None:
-        """Put `findings` (a failed verify) to the same session; null where the executor keeps none."""
+    async def again(
+        self,
+        text: str,
+        on_update: Callable[[Update], None],
+        on_prompt: Callable[[], None] = begun,
+        log: str | None = None,
+    ) -> Result | None:
+        """Put `text` to the same session (findings, mail, an answer, the next task); null where it takes none. `log`:
+        where this turn is logged, if not where the job says."""
+
+    async def interrupt(self) -> None:
+        """Ask the running turn to end, which then is `cancelled`; the session takes further prompts."""
 
     async def cancel(self) -> None:
         """Stop it; `run` then returns `cancelled`."""
@@ -96,6 +122,9 @@ class Executor(Protocol):
     @property
     def variables(self) -> tuple[str, ...]:
         """The names of variables of the user's environment that its programs need, to log in above all."""
+
+    def lasts(self, kind: str | None = None) -> bool:
+        """Whether what it starts for a task of that type takes more than one prompt, as a session of an agent does."""
 
     def start(self, job: Job) -> Execution:
         """An execution of `job`, not yet running."""

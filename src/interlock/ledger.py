@@ -105,6 +105,9 @@ class TeamRows(Protocol):
     def living_sessions(self, member: str) -> list[tuple[str, str | None]]:
         """(session, process) of the sessions of that member that have not ended."""
 
+    def kept_sessions(self) -> list[tuple[str, str]]:
+        """(member, session) of the sessions that runners opened and that have not ended."""
+
     def session(self, member: str, session: str) -> tuple[str | None, str | None] | None:
         """(process, gone since) of that session; gone since null while it is not known to be gone, or to have ended."""
 
@@ -140,8 +143,11 @@ class MessageRows(Protocol):
     def acknowledge_ids(self, recipient: str, ids: Sequence[str], at: str) -> list[str]:
         """Mark these delivered messages as seen; the ids that were."""
 
-    def requeue(self, recipient: str, *, except_session: str | None, numbers: Sequence[int] | None) -> list[str]:
-        """Put messages that were offered or delivered but not acknowledged back to stored; the ids that were."""
+    def requeue(
+        self, recipient: str, *, except_session: str | None, numbers: Sequence[int] | None, session: str | None = None
+    ) -> list[str]:
+        """Put messages that were offered or delivered but not acknowledged back to stored; the ids that were. Those of
+        `session` only, of all but `except_session`, or with these `numbers`."""
 
     def undelivered(self, recipient: str, after: int = 0) -> list[Message]:
         """What `messages.jsonl` shows: not yet delivered, in order."""

@@ -131,7 +131,8 @@ class RunRows(Protocol):
         """Runs that have not ended."""
 
     def open_count(self) -> int:
-        """How many of them a runner drives: claims made by hand take nobody's place."""
+        """How many of them a runner drives: claims made by hand take nobody's place, nor does a session that waits for
+        a person."""
 
     def lapsed(self, now: str) -> list[Run]:
         """Open runs of tasks in progress or in review whose lease has run out by `now`, the oldest first."""
@@ -141,6 +142,13 @@ class RunRows(Protocol):
 
     def of_runner(self, runner: str) -> list[Run]:
         """The open runs that runner drives."""
+
+    def spent(self, now: str, *, task: str | None = None, member: str | None = None, since: str = "") -> dict[str, Any]:
+        """What runs have spent together, of one task or member or all, begun at `since` or later: `turns`, `tokens`,
+        `input_tokens`, `output_tokens`, `cost_usd`, and `time` in seconds until `now`."""
+
+    def last_agent_session(self, member: str) -> str | None:
+        """The agent's own id of the last session of that member that told one."""
 
     def joined(self) -> list[tuple[str, str, str, str | None]]:
         """(member, session, process, gone since) of the sessions with a process, living or ended, that hold open runs

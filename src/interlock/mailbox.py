@@ -31,6 +31,7 @@ SUMMARY_LIMIT = 500
 REASON_LIMIT = 10_000
 CLIENT_ID_LIMIT = 200
 NOTICE_LIMIT = 20_000
+IN_HAND = ("offered", "delivered")
 MAY_BE_EMPTY = UNLIMITED | {"idle"}
 """Types that say something by their type alone."""
 
@@ -176,14 +177,14 @@ def deliver(act: Act, numbers: Sequence[int]) -> list[str]:
 
 
 def give_back(act: Act, numbers: Sequence[int], reason: str) -> None:
-    """The handing over failed (the reader is gone): offer the messages again.
+    """The handing over failed (the reader is gone), or nobody can tell that it was seen: offer the messages again.
 
     Only what this session still has in hand: another one may have taken them up meanwhile.
     """
     held = [
         message.n
         for message in act.rows.messages.numbered(numbers)
-        if message.recipient == act.name and message.stage == "offered" and message.session == act.session
+        if message.recipient == act.name and message.stage in IN_HAND and message.session == act.session
     ]
     ids = act.rows.messages.requeue(act.name, except_session=None, numbers=held)
     if ids:

@@ -162,6 +162,16 @@ def open_session(act: Act) -> None:
         act.topics.add(f"inbox:{act.name}")
 
 
+def close_session(act: Act, member: str, session: str) -> None:
+    """That session is over: what it was given and has never shown to have seen goes back to the inbox at once."""
+    act.rows.team.end_session(member, session, act.at)
+    act.event("session.ended", member=member, session=session)
+    again = act.rows.messages.requeue(member, except_session=None, numbers=None, session=session)
+    if again:
+        act.event("message.requeued", to=member, ids=again, reason="session_ended")
+        act.topics.add(f"inbox:{member}")
+
+
 def acknowledged(act: Act) -> None:
     """A turn boundary of the act's session: what was delivered to it has been seen."""
     seen = act.rows.messages.acknowledge(act.name, act.session, act.at)

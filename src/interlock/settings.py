@@ -151,6 +151,42 @@ SETTINGS: tuple[Setting, ...] = (
         "Seconds that an answered task is kept for the session that asked and waits.",
         minimum=0,
     ),
+    Setting(
+        "hold_time",
+        900.0,
+        "Seconds that the session of an agent stays open for the answer to its question; then it is closed, and the "
+        "answer begins a new run.",
+        minimum=0,
+    ),
+    Setting(
+        "session_idle",
+        300.0,
+        "Seconds that the session of an agent without a task stays open for its next task or message; 0: none does.",
+        minimum=0,
+    ),
+    Setting(
+        "mail_turns",
+        20,
+        "Prompts in a row with nothing but other agents' messages that an agent gets, at a task or between two.",
+        minimum=0,
+    ),
+    Setting("stuck_turns", 3, "Turns of an agent without any progress before it is told so.", minimum=1),
+    Setting(
+        "permissions",
+        "ask",
+        "What members may do whose plan does not say: `ask`, `workspace`, `read-only` or `unattended`.",
+        choices=("ask", "workspace", "read-only", "unattended"),
+    ),
+    Setting(
+        "allowed_commands",
+        "",
+        "Beginnings of commands, one on a line, that agents may run unasked with `workspace` and `unattended`.",
+    ),
+    Setting("task_turns", 0, "Turns that all runs of one task may take before a person is asked; 0: any.", minimum=0),
+    Setting("task_tokens", 0, "Tokens that all runs of one task may use before a person is asked; 0: any.", minimum=0),
+    Setting(
+        "task_cost_usd", 0.0, "Dollars that all runs of one task may cost before a person is asked; 0: any.", minimum=0
+    ),
     Setting("stop_grace", 5.0, "Seconds between asking a process to end (TERM) and ending it (KILL).", minimum=0),
     Setting("output_bytes", 1_048_576, "Output kept of one run or verify, in bytes; the middle is cut.", minimum=1024),
     Setting("shutdown_timeout", 300, "Seconds a shutdown request waits for its answers.", minimum=1),

@@ -39,6 +39,7 @@ def spawn(
     model: str | None = None,
     permissions: str | None = None,
     env: list[str] | None = None,
+    limits: dict[str, float] | None = None,
 ) -> Member:
     """Register a member with the session key `agent:<agent id, default its name>:teammate:<uuid4>`.
 
@@ -89,6 +90,7 @@ def spawn(
         joined_at=act.at,
         last_active_at=None,
         env=env,
+        limits=limits,
     )
     act.rows.team.add_member(member)
     act.event("member.spawned", name=name, session_key=key, agent=agent)

@@ -43,6 +43,10 @@ class Workspace:
         """Where what a run (`output`), or its verify (`verify`), printed is kept."""
         return os.path.join(self.directory, "runs", task_id, f"{kind}.{run}.log")
 
+    def member_log_path(self, member: str) -> str:
+        """Where what an agent printed outside of any task is kept."""
+        return os.path.join(self.directory, "desks", f"{member}.log")
+
     @contextmanager
     def act(self, caller: Caller, *, acknowledge: bool = False) -> Iterator[Act]:
         """One verb: everything inside is one transaction. Raising changes nothing.

@@ -184,6 +184,10 @@ class Broken:
 
     variables = ()
 
+    def lasts(self, kind: str | None = None) -> bool:
+        """Nothing of it does."""
+        return False
+
     def start(self, job: Job) -> Execution:
         """Fails in a way nobody thought of."""
         raise ZeroDivisionError("a bug")
@@ -215,11 +219,11 @@ def test_a_bug_in_one_worker_fails_its_run_and_touches_nobody_else(place: Place)
 
 def test_an_agent_in_process_keeps_its_session_for_the_findings(place: Place) -> None:
     async def first(prompt: str, say: Say, opening: Opening) -> str:
-        return "I believe that I am done"
+        return '{"status": "COMPLETE", "output": "I believe that I am done"}'
 
     async def second(prompt: str, say: Say, opening: Opening) -> str:
         (place.work / "fixed").write_text(prompt)
-        return "now I am"
+        return '{"status": "COMPLETE", "output": "now I am"}'
 
     place.home = home_with(place.path / "home", lambda member: AgentExecutor(ScriptedAgent("bob", [first, second])))
     place.stage({"one": {"subject": "One", "verify": "test -s fixed"}}, {"bob": place.program("bob", "")})

@@ -122,7 +122,7 @@ class PlayerSession:
         self._scope: anyio.CancelScope | None = None
         self._over: anyio.Event | None = None
 
-    async def prompt(self, text: str, on_update: Callable[[Update], None]) -> Turn:
+    async def prompt(self, text: str, on_update: Callable[[Update], None], log: str | None = None) -> Turn:
         assert not self.closed
         self._player.prompts.append(text)
         self._scope, self._over = anyio.CancelScope(), anyio.Event()

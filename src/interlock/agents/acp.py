@@ -77,6 +77,8 @@ class AcpAgent:
         InvalidRequest: `manner` names no program.
     """
 
+    lasting = True
+
     def __init__(self, name: str, manner: Manner) -> None:
         if not manner.argv or not manner.argv[0]:
             raise InvalidRequest(f"The agent {name!r} needs a program: `acp: [PROGRAM, ARGUMENT, …]`.", field="acp")
@@ -254,8 +256,9 @@ class AcpAgent:
             if short is not None:
                 advice = f" {self._manner.login}" if short.login else ""
                 return NoCapacity(
-                    f"{self.name} cannot work now: {short.reason}.{advice}", agent=self.name, retry_at=short.retry_at
-                )
+                    f"{self.name} cannot work now: {short.reason}.{advice}", agent=self.name, retry_at=short.retry_at,
+                    login=short.login,
+                )  # fmt: skip
             what = f"opened no session: {' '.join(reason_of(error).split())}"
         elif isinstance(error, TimeoutError):
             what = f"opened no session within {START_SECONDS:g} seconds"

@@ -98,7 +98,7 @@ class AcpSession:
         """As long as its program lives."""
         return not self._closed and not self._wire.over.is_set()
 
-    async def prompt(self, text: str, on_update: Callable[[Update], None]) -> Turn:
+    async def prompt(self, text: str, on_update: Callable[[Update], None], log: str | None = None) -> Turn:
         """Run one turn.
 
         Raises:
@@ -109,7 +109,7 @@ class AcpSession:
             state = "is closed" if self._closed else "has not ended its turn yet"
             raise InvalidRequest(f"The session {state}: prompt it after the turn, or open a new one.")
         try:
-            self._speech = speech = Speech(self._opening, on_update, self._cost)
+            self._speech = speech = Speech(self._opening, on_update, self._cost, log)
         except StorageError as error:
             return Turn("failed", detail=error.message)
         self._idle, self._stop, self._failure, self._withdrawn = anyio.Event(), anyio.Event(), None, False
@@ -124,7 +124,8 @@ class AcpSession:
         failure = speech.failure or self._failure
         if failure is not None:
             raise failure
-        return Turn(turn.stop, speech.output, turn.exit_code, turn.detail or speech.warning, turn.retry_at)
+        detail = turn.detail or speech.warning
+        return Turn(turn.stop, speech.output, turn.exit_code, detail, turn.retry_at, turn.login)
 
     async def cancel(self) -> None:
         """Ask the agent to stop; what does not obey within the grace is ended."""
@@ -214,7 +215,7 @@ class AcpSession:
         reason = "" if error is None else reason_of(error)
         short = self._shortage(reason, speech.last_line, getattr(error, "code", None))
         if short is not None:
-            return Turn("capacity", detail=short.reason, retry_at=short.retry_at)
+            return Turn("capacity", detail=short.reason, retry_at=short.retry_at, login=short.login)
         if error is not None:
             return Turn("failed", detail=blanked(reason, self._opening.secrets).partition("\n")[0][:1000])
         stop = response.stop_reason
@@ -248,7 +249,7 @@ class AcpSession:
         last = self.last_words()
         short = self._shortage(last, "", None)
         if short is not None:
-            return Turn("capacity", detail=short.reason, retry_at=short.retry_at)
+            return Turn("capacity", detail=short.reason, retry_at=short.retry_at, login=short.login)
         code = self._child.exit_code if by_itself else None
         what = self._wire.broken or "its program ended in the middle of the turn"
         detail = f"{what}: {last}" if last else what

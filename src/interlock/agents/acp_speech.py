@@ -26,14 +26,18 @@ class Speech:
         StorageError: the log file cannot be opened.
     """
 
-    def __init__(self, opening: Opening, on_update: Callable[[Update], None], cost_so_far: float) -> None:
+    def __init__(
+        self, opening: Opening, on_update: Callable[[Update], None], cost_so_far: float, log: str | None = None
+    ) -> None:
         self.failure: Exception | None = None
         self.cost = cost_so_far
         self.last_line = ""
         self.updates = 0
         self._opening = opening
         self._on_update = on_update
-        self._said = Output(log=opening.log, secrets=opening.secrets, limit=opening.output_bytes)
+        self._said = Output(
+            log=opening.log if log is None else log, secrets=opening.secrets, limit=opening.output_bytes
+        )
         self._thought = Output(log=None, secrets=opening.secrets, limit=0)
         self._tools: dict[str, dict[str, Any]] = {}
         self._speaking: tuple[str, object] | None = None

@@ -25,6 +25,8 @@ class CommandAgent:
         InvalidRequest: `argv` names no program.
     """
 
+    lasting = False
+
     def __init__(self, name: str, argv: Sequence[str]) -> None:
         if not argv or not argv[0] or argv[0] == PROMPT:
             raise InvalidRequest(
@@ -74,7 +76,7 @@ class CommandSession:
         """The program's process, once it was prompted."""
         return self._program.identity if self._program else None
 
-    async def prompt(self, text: str, on_update: Callable[[Update], None]) -> Turn:
+    async def prompt(self, text: str, on_update: Callable[[Update], None], log: str | None = None) -> Turn:
         """Run the program with `text`.
 
         Raises:
@@ -88,7 +90,7 @@ class CommandSession:
             argv,
             workdir=opening.workdir,
             environment=opening.environment,
-            log=opening.log,
+            log=opening.log if log is None else log,
             secrets=opening.secrets,
             output_bytes=opening.output_bytes,
             stop_grace=opening.stop_grace,

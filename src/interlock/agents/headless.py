@@ -20,6 +20,8 @@ REASON_CHARS = 4000
 class HeadlessAgent:
     """Its sessions take one prompt each, ask nobody anything and cannot be resumed."""
 
+    lasting = False
+
     def __init__(self, profile: Profile, argv: Sequence[str], variables: Mapping[str, str], path: str | None) -> None:
         self.name = profile.name
         self._profile = profile
@@ -69,9 +71,9 @@ class HeadlessSession:
         """As of a command."""
         await self._inner.close()
 
-    async def prompt(self, text: str, on_update: Callable[[Update], None]) -> Turn:
+    async def prompt(self, text: str, on_update: Callable[[Update], None], log: str | None = None) -> Turn:
         """Run it; a failure that its limits explain is one for want of capacity."""
-        turn = await self._inner.prompt(text, on_update)
+        turn = await self._inner.prompt(text, on_update, log)
         if turn.stop not in ("end", "failed"):
             return turn
         last = next((line for line in reversed(turn.output.splitlines()) if line.strip()), "")
@@ -79,7 +81,7 @@ class HeadlessSession:
         short = recognise(self._limits, reason, last, time.time())
         if short is None:
             return turn
-        return replace(turn, stop="capacity", detail=short.reason, retry_at=short.retry_at)
+        return replace(turn, stop="capacity", detail=short.reason, retry_at=short.retry_at, login=short.login)
 
 
 def _filled(word: str, server: McpServer) -> str:

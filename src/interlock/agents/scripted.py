@@ -1,7 +1,8 @@
 """An agent in this process that follows a script: for tests and simulations, where a model would only be in the way.
 
 A script is an async callable `(prompt, say, opening) -> str | Turn`; a list of them answers successive prompts, one
-each. What it says is an update, its text the end of the turn, an exception a failed turn.
+each. What it says is an update, its text the end of the turn, an exception a failed turn. `say.update` passes on any
+other update, such as a tool call or what was spent; permissions are asked of `opening.permit`.
 """
 
 from __future__ import annotations
@@ -15,26 +16,48 @@ from interlock.errors import InvalidRequest, StorageError
 from interlock.output import Output
 from interlock.processes import Identity
 
-Say = Callable[[str], None]
+
+class Say:
+    """How a script is heard."""
+
+    def __init__(self, words: Callable[[str], None], update: Callable[[Update], None]) -> None:
+        self._words = words
+        self.update = update
+
+    def __call__(self, words: str) -> None:
+        """Say something."""
+        self._words(words)
+
+
 Script = Callable[[str, Say, Opening], Awaitable[str | Turn]]
 
 
 class ScriptedAgent:
-    """Plays `script` in every session that is opened; with a list, each session begins with the first."""
+    """Plays `script` in every session that is opened; with a list, each session begins with the first.
 
-    def __init__(self, name: str, script: Script | Sequence[Script]) -> None:
+    `resumable`: its sessions have ids of their own to be resumed by; the script sees `opening.resume`.
+    """
+
+    lasting = True
+
+    def __init__(self, name: str, script: Script | Sequence[Script], *, resumable: bool = False) -> None:
         self.name = name
         self._script = script
+        self._resumable = resumable
+        self._opened = 0
 
     async def open(self, opening: Opening) -> ScriptedSession:
         """A session that waits for its first prompt."""
-        return ScriptedSession(self._script, opening)
+        session = ScriptedSession(self._script, opening)
+        self._opened += 1
+        if self._resumable:
+            session.agent_session = opening.resume or f"{self.name}-{self._opened}"
+        return session
 
 
 class ScriptedSession:
     """One playing of the script."""
 
-    lasting = True
     agent_session: str | None = None
 
     def __init__(self, script: Script | Sequence[Script], opening: Opening) -> None:
@@ -46,11 +69,16 @@ class ScriptedSession:
         self._idle: anyio.Event | None = None
 
     @property
+    def lasting(self) -> bool:
+        """Until it is closed."""
+        return not self._closed
+
+    @property
     def identity(self) -> Identity | None:
         """Null: there is no process."""
         return None
 
-    async def prompt(self, text: str, on_update: Callable[[Update], None]) -> Turn:
+    async def prompt(self, text: str, on_update: Callable[[Update], None], log: str | None = None) -> Turn:
         """Play the script for `text`.
 
         Raises:
@@ -65,7 +93,9 @@ class ScriptedSession:
             return Turn("failed", detail=f"the script has no answer to prompt {self._prompts}: give it one more")
         opening = self._opening
         try:
-            output = Output(log=opening.log, secrets=opening.secrets, limit=opening.output_bytes)
+            output = Output(
+                log=opening.log if log is None else log, secrets=opening.secrets, limit=opening.output_bytes
+            )
         except StorageError as error:
             return Turn("failed", detail=error.message)
 
@@ -78,13 +108,13 @@ class ScriptedSession:
         self._turn = anyio.CancelScope()
         self._idle = anyio.Event()
         try:
-            turn = await self._play(script, text, say)
+            turn = await self._play(script, text, Say(say, on_update))
             output.finish(on_line)
         finally:
             output.close()
             self._turn = None
             self._idle.set()
-        return Turn(turn.stop, output.text, turn.exit_code, turn.detail, turn.retry_at)
+        return Turn(turn.stop, output.text, turn.exit_code, turn.detail, turn.retry_at, turn.login)
 
     async def cancel(self) -> None:
         """Cancel the script at its next wait."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from interlock.agent import Agent, Opening, Session, Turn, Update, allowing, ignore
 from interlock.errors import AgentError, NoCapacity
-from interlock.executor import Job, Result
+from interlock.executor import Job, Result, begun
 from interlock.processes import Identity
 
 
@@ -25,6 +25,10 @@ class AgentExecutor:
     def start(self, job: Job) -> AgentExecution:
         """An execution of `job.prompt`, not yet running."""
         return AgentExecution(self.agent, job)
+
+    def lasts(self, kind: str | None = None) -> bool:
+        """As the agent's sessions do."""
+        return self.agent.lasting
 
 
 class AgentExecution:
@@ -41,7 +45,17 @@ class AgentExecution:
         """The session's, once it is open."""
         return None if self._session is None else self._session.agent_session
 
-    async def run(self, on_update: Callable[[Update], None], on_start: Callable[[Identity], None] = ignore) -> Result:
+    @property
+    def lasting(self) -> bool:
+        """Whether its session takes another prompt."""
+        return self._session is not None and not self._stopped and self._session.lasting
+
+    async def run(
+        self,
+        on_update: Callable[[Update], None],
+        on_start: Callable[[Identity], None] = ignore,
+        on_prompt: Callable[[], None] = begun,
+    ) -> Result:
         """Open the session and run the first turn."""
         began = time.monotonic()
         job = self._job
@@ -67,20 +81,34 @@ class AgentExecution:
             self._session = session = await self._agent.open(opening)
         except NoCapacity as error:
             retry_at = error.details.get("retry_at")
-            return Result("capacity", "", None, error.message, time.monotonic() - began, retry_at)
+            login = bool(error.details.get("login"))
+            return Result("capacity", "", None, error.message, time.monotonic() - began, retry_at, login)
         except AgentError as error:
             return Result("failed", "", None, error.message, time.monotonic() - began)
         if self._stopped:  # while it was being opened
             await session.close()
             return Result("cancelled", "", None, None, time.monotonic() - began)
+        on_prompt()
         return _result(await session.prompt(job.prompt, on_update), began)
 
-    async def again(self, findings: str, on_update: Callable[[Update], None]) -> Result | None:
+    async def again(
+        self,
+        text: str,
+        on_update: Callable[[Update], None],
+        on_prompt: Callable[[], None] = begun,
+        log: str | None = None,
+    ) -> Result | None:
         """Another turn of the same session; null where it takes no more prompts."""
         began = time.monotonic()
-        if self._session is None or self._stopped or not self._session.lasting:
+        if self._session is None or not self.lasting:
             return None
-        return _result(await self._session.prompt(findings, on_update), began)
+        on_prompt()
+        return _result(await self._session.prompt(text, on_update, log), began)
+
+    async def interrupt(self) -> None:
+        """End the running turn alone."""
+        if self._session is not None:
+            await self._session.cancel()
 
     async def cancel(self) -> None:
         """End the running turn, and let no further one begin."""
@@ -97,4 +125,4 @@ class AgentExecution:
 
 def _result(turn: Turn, began: float) -> Result:
     status = "ended" if turn.stop == "end" else turn.stop
-    return Result(status, turn.output, turn.exit_code, turn.detail, time.monotonic() - began, turn.retry_at)
+    return Result(status, turn.output, turn.exit_code, turn.detail, time.monotonic() - began, turn.retry_at, turn.login)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from interlock import commands
 from interlock.agent import Update, ignore
 from interlock.errors import AgentError, InvalidRequest, StorageError
-from interlock.executor import Job, Result
+from interlock.executor import Job, Result, begun
 from interlock.processes import Identity
 from interlock.programs import Ending, Program
 
@@ -16,6 +16,10 @@ class ShellExecutor:
     """For members whose agent is `shell`."""
 
     variables: tuple[str, ...] = ()
+
+    def lasts(self, kind: str | None = None) -> bool:
+        """No command does."""
+        return False
 
     def start(self, job: Job) -> ShellExecution:
         """An execution of `job.command`, not yet running."""
@@ -26,13 +30,19 @@ class ShellExecution:
     """One run of the command."""
 
     agent_session: str | None = None
+    lasting = False
 
     def __init__(self, job: Job) -> None:
         self._job = job
         self._program: Program | None = None
         self._cancelled = False
 
-    async def run(self, on_update: Callable[[Update], None], on_start: Callable[[Identity], None] = ignore) -> Result:
+    async def run(
+        self,
+        on_update: Callable[[Update], None],
+        on_start: Callable[[Identity], None] = ignore,
+        on_prompt: Callable[[], None] = begun,
+    ) -> Result:
         """Run the command to its end."""
         job = self._job
         if self._cancelled:
@@ -59,9 +69,19 @@ class ShellExecution:
             await program.close()
         return _result(ending)
 
-    async def again(self, findings: str, on_update: Callable[[Update], None]) -> Result | None:
+    async def again(
+        self,
+        text: str,
+        on_update: Callable[[Update], None],
+        on_prompt: Callable[[], None] = begun,
+        log: str | None = None,
+    ) -> Result | None:
         """Null: a command has nobody to tell."""
         return None
+
+    async def interrupt(self) -> None:
+        """End the command: it has no turns."""
+        await self.cancel()
 
     async def cancel(self) -> None:
         """End the command; one that has not begun never will."""

@@ -13,7 +13,7 @@ from typing import Literal
 
 from interlock.agent import Agent, Opening, Update, ignore
 from interlock.errors import InterlockError
-from interlock.executor import Execution, Job, Result
+from interlock.executor import Execution, Job, Result, begun
 from interlock.executors.agent import AgentExecutor
 from interlock.memory import MemoryStore
 from interlock.processes import Identity
@@ -49,6 +49,10 @@ class WorkflowExecutor:
         """Those of its agent's."""
         return self._others.variables
 
+    def lasts(self, kind: str | None = None) -> bool:
+        """A workflow leads the agent's sessions itself."""
+        return kind != WORKFLOW and self._others.lasts(kind)
+
     def start(self, job: Job) -> Execution:
         """An execution of `job`, not yet running."""
         if job.kind == WORKFLOW:
@@ -58,6 +62,8 @@ class WorkflowExecutor:
 
 class WorkflowExecution:
     """One run of the task; the workflow's own run may have begun in an earlier one."""
+
+    lasting = False
 
     def __init__(self, agent: Agent, job: Job, workspace: Workspace, memory: MemoryStore | None = None) -> None:
         self._agent = agent
@@ -73,7 +79,12 @@ class WorkflowExecution:
         """The agent's own id of its session, once there is one."""
         return self._pool.agent_session if self._pool is not None else None
 
-    async def run(self, on_update: Callable[[Update], None], on_start: Callable[[Identity], None] = ignore) -> Result:
+    async def run(
+        self,
+        on_update: Callable[[Update], None],
+        on_start: Callable[[Identity], None] = ignore,
+        on_prompt: Callable[[], None] = begun,
+    ) -> Result:
         """Take the workflow as far as it goes."""
         began = time.monotonic()
         job = self._job
@@ -95,11 +106,22 @@ class WorkflowExecution:
         if self._stopped:
             return Result("cancelled", "", None, None, time.monotonic() - began)
         on_update(Update("notice", prepared.said))
+        on_prompt()
         return _result(await self._controller.run(), time.monotonic() - began)
 
-    async def again(self, findings: str, on_update: Callable[[Update], None]) -> Result | None:
+    async def again(
+        self,
+        text: str,
+        on_update: Callable[[Update], None],
+        on_prompt: Callable[[], None] = begun,
+        log: str | None = None,
+    ) -> Result | None:
         """Null: a workflow validates its own steps."""
         return None
+
+    async def interrupt(self) -> None:
+        """End the turn under way."""
+        await self.cancel()
 
     async def cancel(self) -> None:
         """End the turn under way; the run can go on later from the step it is at."""
@@ -117,4 +139,5 @@ class WorkflowExecution:
 def _result(ending: Ending, seconds: float) -> Result:
     status = STATUS.get(ending.kind, "cancelled")
     failed = status in ("failed", "capacity")
-    return Result(status, "" if failed else ending.summary, None, ending.summary if failed else None, seconds)
+    said, why = ("", ending.summary) if failed else (ending.summary, None)
+    return Result(status, said, None, why, seconds, ending.retry_at)

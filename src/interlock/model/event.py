@@ -44,6 +44,17 @@ EVENT_TYPES: dict[str, str] = {
     "dependency.met": "A task that this one waited for is done; payload: on.",
     "run.heartbeat": "A run showed that it lives; payload: run, expires_at.",
     "run.started": "The process of a run exists; payload: run, process.",
+    "run.spent": "What a run has spent since it was last told; payload: run, turns, input_tokens, output_tokens, "
+    "cost_usd.",
+    "run.stuck": "An agent made no progress over some turns; payload: run, action (reminded or ended), evidence.",
+    "run.reminded": "An agent ended its turn without a report, and was asked for one; payload: run, member.",
+    "run.capacity": "The provider of a run's agent has nothing left; payload: run, reason, retry_at, login.",
+    "limit.reached": "A task, a member or the whole run has used what it may; payload: of, measure, limit, spent.",
+    "session.prompted": "An agent without a task got its messages; payload: member, session, ids, stop, and what it "
+    "spent.",
+    "permission.asked": "An agent wants to do what a person has to allow; payload: id, run, tool, title, paths.",
+    "permission.answered": "A request of an agent was answered; payload: answer, by (policy or who), face, run, tool, "
+    "paths, and why or id.",
     "run.reported": "A run's result was recorded; payload: run, outcome, agent, applied, and source: message, file, "
     "session_end, or worker (nobody else reported).",
     "run.refused": "A file of a run was not taken in; payload: run, path, reason, errors. It stays where it is.",

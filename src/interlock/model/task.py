@@ -204,6 +204,12 @@ class Run:
     """The digest of the result that has moved the task."""
     seen: dict[str, list[str]] = field(default_factory=dict)
     """Digests of the files that were looked at, by kind: each content counts once."""
+    agent_session: str | None = None
+    """The agent's own id of its session, to resume it by."""
+    turns: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
 
     @property
     def id(self) -> str:
@@ -225,4 +231,16 @@ class Run:
             "heartbeat_at": self.heartbeat_at,
             "expires_at": self.expires_at,
             "result": self.result,
+            "agent_session": self.agent_session,
+            "spent": self.spent,
+        }
+
+    @property
+    def spent(self) -> dict[str, Any]:
+        """What it took, as far as its agent told."""
+        return {
+            "turns": self.turns,
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cost_usd": self.cost_usd,
         }

@@ -61,6 +61,8 @@ class Member:
     last_active_at: str | None
     current_task: str | None = None
     env: list[str] | None = None
+    limits: dict[str, float] | None = None
+    """What it may use in all: `turns`, `tokens`, `cost_usd`, `time` (seconds)."""
 
     def as_dict(self) -> dict[str, Any]:
         """The contract's shape."""

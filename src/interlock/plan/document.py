@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 Priority = Literal["critical", "high", "normal", "low"]
@@ -36,6 +36,7 @@ class PlanMember:
     permissions: str | None = None
     type: str | None = None
     env: tuple[str, ...] = ()
+    limits: Limits = Limits()
     line: int = 0
 
     @property
@@ -65,6 +66,7 @@ class PlanTask:
     retries: int | None = None
     env: tuple[str, ...] = ()
     timeout: float | None = None
+    limits: Limits = Limits()
     line: int = 0
 
 
@@ -108,5 +110,8 @@ def digest(task: PlanTask) -> str:
         value = getattr(task, name)
         if value is not None:
             content[name] = value
+    limits = {name: value for name, value in asdict(task.limits).items() if value is not None}
+    if limits:
+        content["limits"] = limits
     text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()

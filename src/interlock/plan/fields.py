@@ -84,6 +84,7 @@ MEMBER = (
         other_names=("permission", "permission_mode"),
     ),
     Field("type", "line", "The kind of work it does, in your own words.", longest=100, other_names=("role",)),
+    Field("limits", "mapping", "What it may use in all before a person is asked.", fields=LIMITS),
     Field(
         "env",
         "texts",
@@ -147,6 +148,7 @@ TASK = (
         choices=("critical", "high", "normal", "low"),
     ),
     Field("type", "line", "The kind of task, in your own words.", longest=100),
+    Field("limits", "mapping", "What all its runs may use together before a person is asked.", fields=LIMITS),
     Field("retries", "integer", "Failed attempts before it is given up.", least=0, most=1000),
     Field(
         "env",

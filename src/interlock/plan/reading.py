@@ -95,7 +95,6 @@ def _plan(root: Node, path: str, faults: Faults) -> Plan | None:
     _check_isolation(top, faults)
     if faults:
         return None
-    limits: Entry | None = top.get("limits")
     return Plan(
         team=team,
         workdir=_workdir(top, path),
@@ -106,7 +105,7 @@ def _plan(root: Node, path: str, faults: Faults) -> Plan | None:
         isolation=top.get("isolation"),
         setup=top.get("setup"),
         copy=top.get("copy", ()),
-        limits=Limits(**limits.values) if limits else Limits(),
+        limits=_limits(top),
         retries=top.get("retries"),
         verify=top.get("verify"),
         env=top.get("env", ()),
@@ -152,6 +151,7 @@ def _member(name: str, entry: Entry) -> PlanMember:
         permissions=entry.get("permissions"),
         type=entry.get("type"),
         env=entry.get("env", ()),
+        limits=_limits(entry),
         line=entry.line,
     )
 
@@ -175,8 +175,14 @@ def _task(key: str, entry: Entry, top: Entry) -> PlanTask:
         retries=own["retries"],
         env=own["env"] or (),
         timeout=own.get("timeout"),
+        limits=_limits(entry),
         line=entry.line,
     )
+
+
+def _limits(entry: Entry) -> Limits:
+    found: Entry | None = entry.get("limits")
+    return Limits(**found.values) if found else Limits()
 
 
 def _first_line(command: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from interlock import mailbox
-from interlock.agent import McpServer
+from interlock.agent import McpServer, Permission, refuse
 from interlock.executor import Job
+from interlock.ledger import Rows
 from interlock.model.message import Message
 from interlock.model.task import Task
 from interlock.model.team import Member
@@ -16,12 +17,17 @@ from interlock.processes import RUN_TOKEN
 from interlock.runner.checking import variables
 from interlock.runner.environment import allowed_environment
 from interlock.runner.lifesigns import lives, session_token
-from interlock.runner.prompt import prompt_for, review_prompt
+from interlock.runner.prompt import NOT_PROMPTED, RESUMED, prompt_for, review_prompt
 from interlock.sessions import Caller
 from interlock.workspace import Workspace
 
 TOLD = ("clarification", "menu", "checkpoint", "limit")
 """The kinds of questions whose answers an agent reads at the beginning of a new run."""
+
+
+FAILED = frozenset({"failed", "expired"})
+
+Permit = Callable[[Permission], Awaitable[str | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +49,30 @@ class Terms:
 
 @dataclass(slots=True)
 class Assignment:
-    """A job, with the numbers of the messages in its prompt, and how far it has come."""
+    """A job, with the numbers of the messages in its prompt and the questions whose answers are, and how far it has
+    come."""
 
     job: Job
     token: str
     mail: list[int]
+    told: set[str] = field(default_factory=set)
     started: bool = False
     turn_ended: bool = False
 
 
 def prepare(
-    workspace: Workspace, member: Member, task: Task, caller: Caller, terms: Terms, needed: tuple[str, ...] = ()
+    workspace: Workspace,
+    member: Member,
+    task: Task,
+    caller: Caller,
+    terms: Terms,
+    needed: tuple[str, ...] = (),
+    *,
+    talks: bool = False,
+    permit: Permit = refuse,
 ) -> Assignment:
     """Everything for the run of `task` that `caller` has just claimed; `needed` are the executor's `variables`.
+    `talks`: to an agent whose sessions last; it has no variables of the one run, since it may see others.
 
     Raises:
         InvalidRequest: a variable that the plan names is Interlock's own.
@@ -66,26 +83,22 @@ def prepare(
         settings = workspace.settings(rows)
         names = [*variables(rows, task, member.name), *needed]
         asked = [one for one in rows.questions.of_task(task.id) if one.state == "answered" and one.kind in TOLD]
-    own = {
-        "INTERLOCK_HOME": terms.home,
-        "INTERLOCK_TEAM": workspace.name,
-        "INTERLOCK_MEMBER": member.name,
-        "INTERLOCK_SESSION": session,
-        "INTERLOCK_RUN": str(task.run),
-        "INTERLOCK_TASK": task.id,
-        RUN_TOKEN: token,
-    }
+        resume = _to_resume(rows, task, member) if talks else None
+    own = ours(workspace.name, member.name, session, token, terms.home)
+    if not talks:
+        own |= {"INTERLOCK_RUN": str(task.run), "INTERLOCK_TASK": task.id}
     environment, hidden = allowed_environment(os.environ, names=names, extra=own)
     environment["PATH"] = os.pathsep.join([terms.bin, environment.get("PATH", os.defpath)])
     mail = [] if member.agent == "shell" else _mail(workspace, caller, terms)
-    told = [message for message in mail if message.type != "task_assignment"]
+    told = [message for message in mail if message.type not in NOT_PROMPTED]
+    prompt = review_prompt(task, told) if task.state == "review" else prompt_for(task, told, asked, talks=talks)
     job = Job(
         team=workspace.name,
         task_id=task.id,
         run_id=str(task.run_id),
         member=member.name,
         session_id=session,
-        prompt=review_prompt(task, told) if task.state == "review" else prompt_for(task, told, asked),
+        prompt=RESUMED + prompt if resume is not None else prompt,
         command=task.command,
         workdir=terms.workdir,
         environment=environment,
@@ -96,10 +109,91 @@ def prepare(
         secrets=hidden,
         model=member.model,
         mcp=() if member.agent == "shell" else (our_server(workspace.name, member.name, terms.bin, own),),
+        permit=permit,
+        resume=resume,
         kind=task.type,
         data=task.metadata,
     )
-    return Assignment(job, token, [message.n for message in mail])
+    return Assignment(job, token, [message.n for message in mail], {question.id for question in asked})
+
+
+def for_mail(
+    workspace: Workspace,
+    member: Member,
+    caller: Caller,
+    terms: Terms,
+    prompt: str,
+    permit: Permit,
+    needed: tuple[str, ...],
+) -> Job:
+    """The job of a session that is opened for nothing but mail: it goes on with the member's last one, where it can.
+
+    Raises:
+        InvalidRequest: a variable that the plan names is Interlock's own.
+    """
+    session = str(caller.session)
+    token = session_token(session) or os.urandom(16).hex()
+    with workspace.ledger.snapshot() as rows:
+        settings = workspace.settings(rows)
+        resume = rows.runs.last_agent_session(member.name) if settings.get("isolation") == "none" else None
+    own = ours(workspace.name, member.name, session, token, terms.home)
+    environment, hidden = allowed_environment(os.environ, names=(*(member.env or ()), *needed), extra=own)
+    environment["PATH"] = os.pathsep.join([terms.bin, environment.get("PATH", os.defpath)])
+    return Job(
+        team=workspace.name,
+        task_id="",
+        run_id="",
+        member=member.name,
+        session_id=session,
+        prompt=prompt,
+        command=None,
+        workdir=_desk(workspace, member) if settings.get("isolation") != "none" else terms.workdir,
+        environment=environment,
+        log=workspace.member_log_path(member.name),
+        time_limit=float(settings.get("task_timeout")),
+        stop_grace=terms.stop_grace,
+        output_bytes=int(settings.get("output_bytes")),
+        secrets=hidden,
+        model=member.model,
+        mcp=(our_server(workspace.name, member.name, terms.bin, own),),
+        permit=permit,
+        resume=resume,
+    )
+
+
+def same_surroundings(one: Job, other: Job) -> bool:
+    """Whether a session that was opened for `one` may go on with `other`: what it was started with is the same."""
+
+    def of(job: Job) -> tuple[object, ...]:
+        return job.session_id, job.workdir, dict(job.environment), job.model, job.time_limit, job.secrets
+
+    return of(one) == of(other)
+
+
+def ours(team: str, member: str, session: str, token: str, home: str) -> dict[str, str]:
+    """The variables by which a program of that session is known to our own command."""
+    return {
+        "INTERLOCK_HOME": home,
+        "INTERLOCK_TEAM": team,
+        "INTERLOCK_MEMBER": member,
+        "INTERLOCK_SESSION": session,
+        RUN_TOKEN: token,
+    }
+
+
+def _to_resume(rows: Rows, task: Task, member: Member) -> str | None:
+    """The agent's own session of this member's last run; none where that failed: then a fresh start is better."""
+    for run in reversed(rows.runs.of_task(task.id)):
+        if run.number != task.run and run.member == member.name:
+            return run.agent_session if run.outcome not in FAILED else None
+    return None
+
+
+def _desk(workspace: Workspace, member: Member) -> str:
+    """Where a member reads its mail whose tasks all have worktrees of their own: the user's files are not its place."""
+    where = os.path.join(workspace.directory, "desks", member.name)
+    os.makedirs(where, mode=0o700, exist_ok=True)
+    return where
 
 
 def our_server(team: str, member: str, bin: str, environment: Mapping[str, str]) -> McpServer:

@@ -5,19 +5,21 @@ with its own session may work in the same team at the same time. One crew per te
 
 One task of the event loop decides (`_turns`): it starts what may start, sleeps until something has changed, and looks
 again. Everything that takes time goes on beside it, so that a stop is always heeded at once.
+
+A member whose session waits for a person takes nobody's place. While anything else goes on, the session lives; a crew
+that is not endless ends when nothing can proceed without a person, after `hold` seconds of nothing but waiting.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 
 from interlock import processes
 from interlock.agent import Update
@@ -27,20 +29,18 @@ from interlock.executor import Executor
 from interlock.model.task import Run, Task
 from interlock.model.team import Member
 from interlock.notifier import woken
-from interlock.runner import launcher, office, placing, rechecking
+from interlock.runner import launcher, office, placing, spending
+from interlock.runner.aftercare import Aftercare
 from interlock.runner.assignment import Terms
 from interlock.runner.crew_eyes import CrewEyes
-from interlock.runner.findings import Finding
 from interlock.runner.merge_queue import MergeQueue
 from interlock.runner.outlook import LOST, nothing_left
+from interlock.runner.roster import Roster
 from interlock.runner.scheduler import Scheduler
-from interlock.runner.stop import Stop
+from interlock.runner.stop import Stop, heed
 from interlock.runner.worker import Worker
 from interlock.sessions import Caller
 from interlock.workspace import Workspace
-
-if TYPE_CHECKING:
-    from interlock.notifier import Waiter
 
 LOOK_AGAIN = 5.0
 """Seconds between two looks at everything, however quiet it is: dead runners, stopped verifies."""
@@ -53,7 +53,9 @@ class Crew:
     `executor_for` makes the executor of a member, or raises `AgentError` when its agent cannot be used here. `until` is
     in seconds since the epoch. `take_over`: also from a runner of another machine. `endless`: wait
     for new work where there is none; several such crews may be in one team, beside one that drives its plan. `shared`:
-    its process is a server, which stopping one team must not end.
+    its process is a server, which stopping one team must not end. `limits`: what this run may use
+    (`spending.MEASURES` but for time) before nothing new starts. `hold`: see above, in seconds; by default sessions
+    wait until `hold_time` is over.
     """
 
     def __init__(
@@ -68,10 +70,11 @@ class Crew:
         on_update: Callable[[str, str, Update], None] = lambda member, task, update: None,
         take_over: bool = False,
         endless: bool = False,
+        limits: Mapping[str, float] | None = None,
+        hold: float | None = None,
         shared: bool = False,
     ) -> None:
         self._workspace = workspace
-        self._executor_for = executor_for
         self._home = home
         self._parallel = parallel
         self._until = until
@@ -79,16 +82,20 @@ class Crew:
         self._on_update = on_update
         self._take_over = take_over
         self._endless = endless
+        self._limits = dict(limits or {})
+        self._hold = hold
+        self._began = iso(workspace.clock.now())
+        self._quiet_since: float | None = None
         self._shared = shared
         self._dismissed: set[str] = set()
-        self._workers: dict[str, Worker] = {}
         self._busy: dict[str, Task] = {}
-        self._rechecking: dict[str, anyio.CancelScope] = {}
-        self._recovering = False
+        self._roster = Roster(workspace, executor_for, self.stop, self._hear, self._roused, self._busy)
+        self._workers = self._roster.workers
         self._own = processes.current().as_text()
         self._eyes = CrewEyes(self._own, self.drives, self.at, take_over=take_over)
         self._scheduler = Scheduler(workspace, interval=LOOK_AGAIN, eyes=self._eyes)
-        self._merges = MergeQueue(workspace, self._scheduler, self._eyes, self._hear, lambda: self._rouse.set())
+        self._merges = MergeQueue(workspace, self._scheduler, self._eyes, self._hear, self._roused)
+        self._after = Aftercare(workspace, self._scheduler, self._eyes, self._hear, self._roused)
         self._rouse = anyio.Event()
         self._deaf: Exception | None = None
 
@@ -102,7 +109,7 @@ class Crew:
             Exception: what `on_update` raised first; the work went on without it.
         """
         terms = await anyio.to_thread.run_sync(self._terms)
-        await anyio.to_thread.run_sync(self._enlist, terms)
+        await anyio.to_thread.run_sync(self._roster.enlist, terms)
         await anyio.to_thread.run_sync(placing.begin, self._workspace)
         sign_off = await anyio.to_thread.run_sync(self._sign_on)
         limiter = anyio.to_thread.current_default_thread_limiter()
@@ -139,49 +146,53 @@ class Crew:
             stop_grace=float(settings.get("stop_grace")),
         )
 
-    def _enlist(self, terms: Terms) -> None:
-        """Take the members in as they are now; whoever is at work stays as it is until it has finished."""
-        with self._workspace.look() as rows:
-            members = {m.name: m for m in rows.team.members() if m.role == "member" and m.agent}
-        for name in [name for name in self._workers if name not in members and name not in self._busy]:
-            del self._workers[name]
-        for name, member in members.items():
-            known = self._workers.get(name)
-            if name not in self._busy and (known is None or _hired_as(known.member) != _hired_as(member)):
-                executor = self._executor_for(member)
-                self._workers[name] = Worker(self._workspace, member, executor, terms, self.stop, self._hear)
-        if not self._workers:
-            raise AgentError(
-                f"No member of {self._workspace.name} has an agent, so nothing can be run. `interlock member spawn "
-                "NAME --agent shell` adds one; a plan brings its own."
-            )
-
     async def _until_quiet(self, terms: Terms) -> str:
-        workspace = self._workspace
         reason: str | None = None
         failure: Exception | None = None
-        with workspace.notifier.waiter(workspace.name, ["tasks", "members"], workspace.ledger.watch()) as waiter:
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._watch, waiter)
-                group.start_soon(self._heed_stop)
-                try:
-                    reason = await self._turns(group, terms)
-                except Exception as error:  # boundary: raised again once everybody's work has been put away
-                    failure = error
-                    self.stop.request("failed", now=True)
-                    await self._all_idle()
-                group.cancel_scope.cancel()
+        async with anyio.create_task_group() as group:
+            await group.start(self._watch)
+            group.start_soon(heed, self.stop, self._end_now, self._roused)
+            try:
+                reason = await self._turns(group, terms)
+            except Exception as error:  # boundary: raised again once everybody's work has been put away
+                failure = error
+                self.stop.request("failed", now=True)
+                await self._all_idle()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self._roster.all_home()
+            group.cancel_scope.cancel()
         if failure is not None or reason is None:
             raise failure or RuntimeError("the crew ended without a reason")
         return reason
 
-    async def _watch(self, waiter: Waiter) -> None:
+    async def _watch(self, *, task_status: TaskStatus[None]) -> None:
+        """Rouse us at every change of tasks and members, and when mail comes for a member whose agent would read it."""
+        workspace, started = self._workspace, False
         while True:
-            try:
-                await woken(waiter, 3600.0)
-            except InterlockError:
-                await anyio.sleep(1.0)  # A busy ledger, or none any more: the turn will see which.
-            self._rouse.set()
+            readers = self._roster.readers()
+            topics = ["tasks", "members", *(f"inbox:{name}" for name in readers)]
+            with workspace.notifier.waiter(workspace.name, topics, workspace.ledger.watch()) as waiter:
+                if not started:
+                    task_status.started()
+                    started = True
+                self._rouse.set()
+                while readers == self._roster.readers():
+                    try:
+                        await woken(waiter, LOOK_AGAIN)
+                    except InterlockError:
+                        await anyio.sleep(1.0)  # A busy ledger, or none any more: the turn will see which.
+                    self._rouse.set()
+
+    def _roused(self) -> None:
+        self._rouse.set()
+
+    async def _end_now(self) -> None:
+        for name in [*self._busy, *self._roster.beside]:
+            if name in self._workers:
+                await self._workers[name].cancel()
+        self._after.cancel()
+        self._merges.cancel()
 
     async def _turns(self, group: TaskGroup, terms: Terms) -> str:
         while True:
@@ -201,31 +212,59 @@ class Crew:
     async def _turn(self, group: TaskGroup, terms: Terms) -> str | None:
         """Start whatever may start now; the reason to end, once there is one and nobody is at work."""
         ending = (self.stop.reason or "stopped") if self.stop.soft else "time is up" if self._time_is_up() else None
+        ending = ending or await anyio.to_thread.run_sync(self._limit_reached)
         await self._end_superseded()
         await self._dismiss(group, terms)
         if not self.stop.hard:  # What was finished is merged, also when nothing new begins.
             await self._merges.take_up(group)
         if ending is None:
-            await self._recover(group)
+            await self._after.look(group)
             await self._renew(terms)
             await self._dispatch(group, terms)
+            await self._roster.rest(group)
             if not self._occupied and not self._endless and await anyio.to_thread.run_sync(self._nothing_left):
                 ending = "finished"
+        await self._park_the_waiting(ending)
         return None if self._occupied else ending
 
     @property
     def _occupied(self) -> bool:
-        return bool(self._busy or self._rechecking or self._recovering or self._merges.busy)
+        return bool(self._busy or self._roster.beside or self._after.busy or self._merges.busy)
+
+    def _at_work(self) -> int:
+        """How many places are taken; a session that waits for a person takes none."""
+        return len(self._roster.beside) + sum(
+            not self._workers[name].waiting for name in self._busy if name in self._workers
+        )
 
     async def _dispatch(self, group: TaskGroup, terms: Terms) -> None:
-        for name, worker in self._workers.items():
-            if len(self._busy) >= terms.parallel or self.stop.soft or self._recovering:
+        for name, worker in list(self._workers.items()):
+            if self._at_work() >= terms.parallel or self.stop.soft or self._after.recovering:
                 return
-            if name not in self._busy:
-                claimed = await worker.claim()
-                if claimed is not None:
-                    self._busy[name] = claimed[0]
-                    group.start_soon(self._work_on, worker, *claimed)
+            if self._roster.is_busy(name):
+                continue
+            claimed = await worker.claim()
+            if claimed is not None:
+                self._busy[name] = claimed[0]
+                group.start_soon(self._work_on, worker, *claimed)
+            elif worker.lasting and await anyio.to_thread.run_sync(self._roster.has_mail, worker):
+                self._roster.begin(group, worker, worker.read_mail)
+
+    async def _park_the_waiting(self, ending: str | None) -> None:
+        """Where all who are at work wait for a person, and nothing else can be done, let them wait no longer."""
+        waiting = [self._workers[name] for name in self._busy if name in self._workers and self._workers[name].waiting]
+        others = len(waiting) < len(self._busy) or self._roster.beside or self._after.busy or self._merges.busy
+        if not waiting or (ending is None and (self._endless or others or not await self._only_people_left())):
+            self._quiet_since = None
+            return
+        now = anyio.current_time()
+        self._quiet_since = now if self._quiet_since is None else self._quiet_since
+        if ending is not None or (self._hold is not None and now - self._quiet_since >= self._hold):
+            for worker in waiting:
+                await worker.park(ending or "nothing else is left to do")
+
+    async def _only_people_left(self) -> bool:
+        return await anyio.to_thread.run_sync(self._nothing_left)
 
     async def _work_on(self, worker: Worker, task: Task, caller: Caller) -> None:
         try:
@@ -238,7 +277,7 @@ class Crew:
 
     async def _renew(self, terms: Terms) -> None:
         try:
-            await anyio.to_thread.run_sync(self._enlist, terms)
+            await anyio.to_thread.run_sync(self._roster.enlist, terms)
         except AgentError as error:
             # Somebody came while we run whom we cannot run: no reason to send the others home.
             self._hear("", "", Update("notice", error.message))
@@ -281,79 +320,11 @@ class Crew:
             self._dismissed.discard(name)
             self._rouse.set()
 
-    async def _heed_stop(self) -> None:
-        """Hear a stop from a signal handler or another thread, and end everything when it is a hard one."""
-        ours, theirs = os.pipe()
-        os.set_blocking(ours, False)
-        os.set_blocking(theirs, False)
-
-        def ring() -> None:
-            try:
-                os.write(theirs, b"!")
-            except BlockingIOError:
-                pass  # It is full of requests already.
-
-        silence = self.stop.listen(ring)
-        try:
-            while True:
-                if self.stop.hard:
-                    for name in list(self._busy):
-                        await self._workers[name].cancel()
-                    for scope in self._rechecking.values():
-                        scope.cancel()
-                    self._merges.cancel()
-                if self.stop.soft:
-                    self._rouse.set()
-                await anyio.wait_readable(ours)
-                os.read(ours, 4096)
-        finally:
-            silence()
-            os.close(ours)
-            os.close(theirs)
-
     async def _all_idle(self) -> None:
         while self._occupied:
             self._rouse = anyio.Event()
             if self._occupied:
                 await self._rouse.wait()
-
-    async def _recover(self, group: TaskGroup) -> None:
-        """Take up what processes left that are gone: beside everything else, since ending programs takes its time."""
-        if self._recovering:
-            return
-        found, verifying = await anyio.to_thread.run_sync(lambda: (self._scheduler.look(), self._scheduler.verifies()))
-        for one in verifying:
-            if one.task is not None and one.run is not None and one.task.id not in self._rechecking:
-                self._rechecking[one.task.id] = scope = anyio.CancelScope()
-                group.start_soon(self._recheck, one.task, one.run, scope)
-        if found:
-            self._recovering = True
-            group.start_soon(self._take_up, found)
-
-    async def _take_up(self, found: list[Finding]) -> None:
-        def take_up() -> None:
-            self._scheduler.written_down(self._scheduler.carry_out(found))
-
-        try:
-            await anyio.to_thread.run_sync(take_up)
-        except InterlockError as error:
-            self._hear("", "", Update("notice", f"what nobody works on was not taken up: {error.message}"))
-            await anyio.sleep(1.0)
-        finally:
-            self._recovering = False
-            self._rouse.set()
-
-    async def _recheck(self, task: Task, run: Run, scope: anyio.CancelScope) -> None:
-        try:
-            with scope:
-                hear = partial(self._hear, run.member, task.id)
-                await rechecking.recheck(self._workspace, task, run, partial(self._eyes.gone, run), hear)
-        except Exception as error:  # boundary: one task's check must not end the others' work
-            self._hear(run.member, task.id, Update("notice", f"its check could not be run: {error}"))
-            await anyio.sleep(LOOK_AGAIN)
-        finally:
-            del self._rechecking[task.id]
-            self._rouse.set()
 
     def at(self, task: Task) -> bool:
         """Whether one of our workers is at that task."""
@@ -380,6 +351,19 @@ class Crew:
             moments.append(self._until - now)
         return max(0.01, min(moments))
 
+    def _limit_reached(self) -> str | None:
+        """The limit of this whole run that is used up, in words."""
+        if not self._limits:
+            return None
+        workspace = self._workspace
+        with workspace.ledger.snapshot() as rows:
+            spent = rows.runs.spent(iso(workspace.clock.now()), since=self._began)
+        for measure, limit in self._limits.items():
+            if limit is not None and spent[measure] >= limit:
+                used = spending.amount(measure, spent[measure])
+                return f"{used} are used up, of {spending.amount(measure, limit)}"
+        return None
+
     def _time_is_up(self) -> bool:
         return self._until is not None and self._workspace.clock.now() >= self._until
 
@@ -390,8 +374,3 @@ class Crew:
                 self._on_update(member, task_id, update)
             except Exception as error:  # boundary: foreign code; `work` raises it in the end
                 self._deaf = error
-
-
-def _hired_as(member: Member) -> tuple[object, ...]:
-    """What an executor depends on."""
-    return member.agent, member.command, member.model, member.permissions, member.env, member.joined_at

@@ -8,6 +8,7 @@
     review, the runner of the reviewer gone ──> close_run; or silent ──> stale_heartbeat: the review is done again
     review, the process that verified it gone ──> verify
             its branch waits for its merge, or the process that merged it is gone ──> merge
+    nothing at work, but a session of a runner that is gone ──> close_session: its program waited for more
     a shutdown request past its time ──> expire_request
     a question open past its time ──> remind, where a scheduler goes on; with nobody awake, take_default, where
                                       whoever asked does not mind
@@ -120,6 +121,7 @@ class Look:
             *self._runners(),
             *self._leases(),
             *self._sessions(),
+            *self._left_behind(),
             *self._requests(),
             *self._questions(),
         ):
@@ -189,6 +191,22 @@ class Look:
             "session_lost", held[0].task_id, reason, session=(member, session),
             evidence={"member": member, "session": session, "process": found[0]},
         )  # fmt: skip
+
+    def left_behind(self, member: str, session: str) -> Finding | None:
+        """The finding that a session was kept for more work by a runner that is gone, and has no run that says so."""
+        found = self._rows.team.session(member, session)
+        if found is None or found[0] is None or found[1] is not None or self._eyes.alive(found[0]) is not False:
+            return None
+        if any(run.session == session for run in self._rows.runs.of_runner(found[0])):
+            return None
+        evidence = {"member": member, "session": session, "process": found[0]}
+        reason = f"the runner that kept the session of {member} is gone"
+        return Finding("close_session", None, reason, session=(member, session), evidence=evidence)
+
+    def _left_behind(self) -> Iterator[Finding]:
+        for member, session in self._rows.team.kept_sessions():
+            if (finding := self.left_behind(member, session)) is not None:
+                yield finding
 
     def _held(self, task: Task) -> bool:
         """Whether the runner whose program did the work may still be busy with that program."""

@@ -21,6 +21,42 @@ command `interlock` is on your PATH for everything else:
 - `interlock message send --to MEMBER TEXT` to tell a member, `lead` or `human` something"""
 
 
+_TALKING = """\
+## How to report
+
+Report with the tools of the MCP server `interlock`, or with the command `interlock`, which is on your PATH; either will
+do. Ending your turn alone reports nothing.
+
+- finished: `task_complete` with a `summary`, or `interlock task complete {id} --summary TEXT`
+- you need an answer from a person: `ask_human`, or `interlock question ask {id} TEXT`; ask one question, then end your
+  turn: the answer is your next prompt
+- you cannot go on: `task_update` with `block`, or `interlock task block {id} --reason TEXT`
+- somebody else should do it: `task_update` with `release`, or `interlock task release {id} --reason TEXT`
+- to tell a member, `lead` or `human` something: `send_message`, or `interlock message send --to MEMBER TEXT`; what
+  others write to you comes as a prompt of its own"""
+
+NOT_PROMPTED = frozenset({"task_assignment"})
+"""Types of mail that no agent reads in a prompt: the runner brings each task when its time has come, and an agent that
+reads of three begins three."""
+
+RESUMED = """\
+You were interrupted, and your session goes on where it was; look at what is done already. This is the whole task once
+more.
+
+"""
+
+REMINDER = """\
+You have ended your turn, but {id} is still open and you have not reported. If it is finished, report it now
+(`task_complete`, or `interlock task complete {id} --summary TEXT`). If not, go on with it, ask a person (`ask_human`),
+or say why you cannot go on (`task_update` with `block`). If you end this turn without a report, too, {otherwise}
+"""
+
+STUCK = """\
+You have made no progress on {id} for {turns} turns: nothing was changed, and you said the same. Try another way, ask a
+person (`ask_human`, or `interlock question ask {id} TEXT`), or say why you cannot go on (`task_update` with `block`).
+Without progress in this turn the attempt is over.
+"""
+
 _WORKTREE = """\
 You work in a git worktree that is yours alone, on the branch `{branch}`. Commit there or not, as you like: when you are
 finished, what is left is committed for you, and Interlock merges your branch into `{integration}`. Do not push, and do
@@ -46,6 +82,38 @@ def exchange(question: Question) -> str:
     return f"{said}{asked}\n\n{question.answered_by} answered: {question.answer}"
 
 
+def letters(mail: list[Message]) -> str:
+    """Messages, as a part of a prompt."""
+    shown = [message for message in mail if message.type not in NOT_PROMPTED]
+    return "## Messages for you\n\n" + "".join(map(as_xml, shown)).rstrip("\n")
+
+
+def mail_prompt(mail: list[Message], task: Task | None) -> str:
+    """A prompt with nothing but mail, at a task or between two."""
+    if task is None:
+        said = (
+            "You have no task now. Answer where an answer is wanted (`send_message`, or `interlock message send --to "
+            "MEMBER TEXT`), then end your turn; change no files."
+        )
+    else:
+        said = f"This came while you were at {task.id}. Take it into account, and go on with the task."
+    return f"{letters(mail)}\n\n{said}\n"
+
+
+def answer_prompt(task: Task, answered: list[Question]) -> str:
+    """The answers to what the session asked; it goes on with its run."""
+    if not answered:
+        return f"{task.id} is yours again: go on with it.\n"
+    head = "## Your question was answered" if len(answered) == 1 else "## Your questions were answered"
+    return f"{head}\n\n" + "\n\n".join(map(exchange, answered)) + f"\n\nGo on with {task.id}.\n"
+
+
+def reminder(task: Task) -> str:
+    """To whoever ended its turn without a report."""
+    otherwise = "its check is run as things are." if task.verify else "this attempt counts as failed."
+    return REMINDER.format(id=task.id, otherwise=otherwise)
+
+
 def review_prompt(task: Task, mail: list[Message]) -> str:
     """What a reviewer gets: the task as its author got it, what the author says, the evidence, and how to answer."""
     parts = [f"# Review: {task.subject} ({task.id})", f"## The task of {task.owner}\n\n{task.body or task.subject}"]
@@ -63,13 +131,15 @@ def review_prompt(task: Task, mail: list[Message]) -> str:
         )
     parts.append(_REVIEWING.format(id=task.id, author=task.owner))
     if mail:
-        parts.append("## Messages for you\n\n" + "".join(as_xml(message) for message in mail).rstrip("\n"))
+        parts.append(letters(mail))
     return "\n\n".join(parts) + "\n"
 
 
-def prompt_for(task: Task, mail: list[Message], conversation: list[Question] | None = None) -> str:
+def prompt_for(
+    task: Task, mail: list[Message], conversation: list[Question] | None = None, *, talks: bool = False
+) -> str:
     """Subject, body, how the result is judged, how to report, what was asked and answered before, the member's mail,
-    and what an earlier check found."""
+    and what an earlier check found. `talks`: to an agent that takes more prompts and has our tools."""
     parts = [f"# {task.subject} ({task.id})"]
     if task.body:
         parts.append(task.body.strip("\n"))
@@ -81,11 +151,11 @@ def prompt_for(task: Task, mail: list[Message], conversation: list[Question] | N
     if task.worktree:
         team = str(task.worktree["branch"]).split("/")[1]
         parts.append(_WORKTREE.format(branch=task.worktree["branch"], integration=f"interlock/{team}"))
-    parts.append(_REPORTING.format(id=task.id))
+    parts.append((_TALKING if talks else _REPORTING).format(id=task.id))
     if conversation:
         parts.append("## What was asked, and the answers\n\n" + "\n\n".join(map(exchange, conversation)))
     if mail:
-        parts.append("## Messages for you\n\n" + "".join(as_xml(message) for message in mail).rstrip("\n"))
+        parts.append(letters(mail))
     if task.findings:
         parts.append(f"{FINDINGS}\n\n{task.findings}")
     return "\n\n".join(parts) + "\n"

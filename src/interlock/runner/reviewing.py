@@ -12,7 +12,7 @@ from interlock.executor import Result
 from interlock.model.task import Task
 from interlock.output import plain
 from interlock.questions import review_answer
-from interlock.runner import outcome
+from interlock.runner import capacity, outcome
 from interlock.runner.hearing import without_messages
 from interlock.sessions import Act, Caller
 from interlock.tasks import finish, review
@@ -37,6 +37,8 @@ def settle(workspace: Workspace, task: Task, caller: Caller, result: Result, why
         if verdict is None:
             counts = result.status not in ("cancelled", "capacity")
             review.no_verdict(act, current, why or "it ended without a verdict", counts=counts)
+            if result.status == "capacity":
+                capacity.wait_to_review(act, current, why or "no capacity", result)
         else:
             give(act, current, *verdict)
 

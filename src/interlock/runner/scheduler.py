@@ -27,16 +27,19 @@ from interlock.model.task import Run, Task
 from interlock.protocol import dropped
 from interlock.protocol.routing import missing_file
 from interlock.protocol.session_end import apply_within
+from interlock.runner import recovery
 from interlock.runner.findings import Eyes, Finding, Look
+from interlock.runner.lifesigns import session_token
 from interlock.runner.merging import take_up as merge_up
 from interlock.runner.rechecking import recheck
-from interlock.sessions import Act, Caller
+from interlock.sessions import Act, Caller, close_session
 from interlock.tasks import answer, change, finish, review
 from interlock.tasks.transition import end_run
 from interlock.workspace import Workspace
 
 UNCOUNTED = frozenset({"stale_heartbeat", "remind"})
 """Actions that are carried out, but are no dispatching (AOF-61.13)."""
+TAKEN_UP = ("requeue", "close_run", "close_session")
 LAPSED = {"stale_heartbeat": "stale_heartbeat", "expire_lease": "lease_expired"}
 JUMP = 2.0
 """Seconds by which the wall clock may run away from the monotonic one before that counts as a jump."""
@@ -118,6 +121,7 @@ class Scheduler:
     def carry_out(self, found: Sequence[Finding]) -> list[Finding]:
         """Act on what was found, as far as it still holds; what was done."""
         held = self._looked_closer(found)
+        self._end_sessions([one for one in held if one.type == "close_session"])
         ended = self._end_programs([one.run for one in held if one.run is not None])
         done = (self._act_on(one, one.run is None or ended[one.run.id]) for one in held)
         return [one for one in done if one is not None]
@@ -161,6 +165,14 @@ class Scheduler:
                     held.append(again)
         return held
 
+    def _end_sessions(self, found: Sequence[Finding]) -> None:
+        """End the programs of sessions that were kept by a runner that is gone."""
+        for one in found:
+            assert one.session is not None
+            with self._workspace.ledger.snapshot() as rows:
+                grace = float(self._workspace.settings(rows).get("stop_grace"))
+            recovery.end(f"#{session_token(one.session[1]) or ''}", grace)
+
     def _end_programs(self, runs: Sequence[Run]) -> dict[str, bool]:
         """End the programs of all these runs at once, since each may take its grace to go: which are gone."""
         if not runs:
@@ -191,6 +203,8 @@ class Scheduler:
                 look = Look(*self._seen(act.rows))
                 if finding.type == "expire_request":
                     return finding if shutdown.expire(act) else None
+                if finding.type == "close_session":
+                    return _close_session(act, look, finding)
                 if finding.type in ("take_default", "remind"):
                     return finding if _waited_long(act, finding) else None
                 if finding.session is not None:
@@ -237,7 +251,7 @@ def poll(workspace: Workspace, *, dry_run: bool = False) -> dict[str, Any]:
 def take_up(workspace: Workspace, eyes: Eyes | None = None) -> list[str]:
     """Give back only what dead runners left; the ids of the tasks that can be taken again."""
     scheduler = Scheduler(workspace, eyes=eyes)
-    done = scheduler.carry_out([one for one in scheduler.look() if one.type in ("requeue", "close_run")])
+    done = scheduler.carry_out([one for one in scheduler.look() if one.type in TAKEN_UP])
     scheduler.written_down(done)
     with workspace.ledger.snapshot() as rows:
         tasks = [rows.tasks.get(one.task_id) for one in done if one.task_id is not None]
@@ -277,7 +291,7 @@ def _recover(act: Act, finding: Finding, gone: bool, missing: str | None) -> Non
     elif task.state == "review":
         review.abstain(act, task, "programs of an earlier review could not be ended")
     elif finding.type == "close_run":
-        end_run(act, task, task.state, cause)
+        answer.park(act, task, cause)
     elif not gone:
         reason = "programs of an earlier run could not be ended; end them, then unblock it"
         change.block(act, task, reason)
@@ -290,8 +304,7 @@ def _recover(act: Act, finding: Finding, gone: bool, missing: str | None) -> Non
         finish.fail(act, task, cause, counts=lapsed is not None, lapsed=lapsed)
         _tell(act, finding, task, run)
     if run.runner is not None and finding.type in ("requeue", "close_run"):
-        act.rows.team.end_session(run.member, run.session, act.at)
-        act.event("session.ended", member=run.member, session=run.session)
+        close_session(act, run.member, run.session)
 
 
 def _tell(act: Act, finding: Finding, task: Task, run: Run) -> None:
@@ -309,6 +322,14 @@ def _lose_session(act: Act, finding: Finding) -> None:
     assert finding.session is not None
     act.rows.team.note_gone(*finding.session, act.at)
     act.event("session.lost", **finding.evidence)
+
+
+def _close_session(act: Act, look: Look, finding: Finding) -> Finding | None:
+    assert finding.session is not None
+    again = look.left_behind(*finding.session)
+    if again is not None:
+        close_session(act, *finding.session)
+    return again
 
 
 def _run_verify(workspace: Workspace, eyes: Eyes, task: Task, run: Run) -> None:

@@ -13,11 +13,11 @@ from interlock.output import plain
 from interlock.protocol.completion import digest, record
 from interlock.protocol.dropped import adopt
 from interlock.protocol.session_end import apply_recorded
-from interlock.runner import outcome, reviewing
+from interlock.runner import capacity, outcome, reviewing
 from interlock.runner.hearing import without_messages
 from interlock.runner.lifesigns import lives
-from interlock.sessions import Act, Caller
-from interlock.tasks import claim, finish
+from interlock.sessions import Act, Caller, close_session
+from interlock.tasks import answer, claim, finish
 from interlock.tasks.find import find
 from interlock.tasks.transition import end_run
 from interlock.workspace import Workspace
@@ -26,8 +26,6 @@ OUTPUT_TAIL = 4000
 SUMMARY_TAIL = 600
 AUTOMATIC = "automatic"
 """Marks a result that the worker wrote in the place of an agent that reported nothing."""
-CAPACITY_PAUSE = 60.0
-"""Seconds before a task is tried again whose agent's provider had no capacity left."""
 
 GIVEN_BACK = ("cancelled", "capacity")
 """Ends that say nothing about the work: no attempt is used up, and what was put down may be an interim result."""
@@ -41,8 +39,13 @@ _WORDS = {
 }
 
 
-def settle(workspace: Workspace, task: Task, caller: Caller, result: Result, *, verifier: str) -> Task | None:
+def settle(
+    workspace: Workspace, task: Task, caller: Caller, result: Result, *, verifier: str, talks: bool = False
+) -> Task | None:
     """Complete or fail the run, as its program ended; the task, or null when nothing is left to do for this run.
+
+    `talks`: the agent takes more than one prompt, so that the end of its turn says nothing (decision 4): without a
+    report and without a `verify` the attempt has failed.
 
     `verifier` names this process, in case a verify must now be run, also one that the agent's own report led to.
 
@@ -63,7 +66,7 @@ def settle(workspace: Workspace, task: Task, caller: Caller, result: Result, *, 
         if current.run != task.run or current.owner != caller.name:
             return None  # Taken from it, given back by it, or done.
         if current.state in WAITING:
-            end_run(act, current, current.state, "its program has ended")
+            answer.park(act, current, "its program has ended")
             return None
         if current.state != "in-progress":
             # It reported by itself; who reviews or verifies it goes on with it.
@@ -75,13 +78,19 @@ def settle(workspace: Workspace, task: Task, caller: Caller, result: Result, *, 
             _report(act, current, said.output or None)
             current = outcome.apply(act, current, said, verifier)
             return current if current.verifying is not None else None
+        if result.status == "ended" and talks and current.verify is None and not _has_reported(act, current):
+            event(act, current)
+            finish.fail(act, current, "ended its turn without a report, also after a reminder", output=tail or None)
+            return None
         if result.status == "ended":
             summary = _last_lines(tail) or None
             _report(act, current, summary)
             return finish.complete(act, current, summary=summary, verifier=verifier)
+        if result.status == "capacity":
+            capacity.wait(act, current, reason(result), result)
+            return None
         counts = result.status not in GIVEN_BACK
-        pause = CAPACITY_PAUSE if result.status == "capacity" else 0.0
-        finish.fail(act, current, reason(result), counts=counts, output=tail or None, pause=pause)
+        finish.fail(act, current, reason(result), counts=counts, output=tail or None)
         return None
 
 
@@ -102,14 +111,25 @@ def _report(act: Act, task: Task, summary: str | None) -> None:
     run = act.rows.runs.get(task.id, task.run)
     if run is None or (run.result is not None and AUTOMATIC not in run.result):
         return  # It has reported, and goes on after a check that failed.
-    member = act.rows.team.member(run.member)
-    if member is not None and member.agent != "shell":
-        act.event("agent.idle_without_report", task.id, run=run.id, member=run.member)
+    event(act, task)
     fields = {
         "taskId": task.id, "runId": run.id, "agentId": run.member, "completedAt": act.at, "outcome": "done",
         "deliverables": [], "blockers": [], **({"notes": summary} if summary else {}), AUTOMATIC: True,
     }  # fmt: skip
     record(act, run, fields, source="worker", applied=digest(fields))
+
+
+def event(act: Act, task: Task) -> None:
+    """That an agent has said nothing of its task is an event (decision 21)."""
+    run = act.rows.runs.get(task.id, task.run)
+    member = act.rows.team.member(run.member) if run is not None else None
+    if run is not None and member is not None and member.agent != "shell":
+        act.event("agent.idle_without_report", task.id, run=run.id, member=run.member)
+
+
+def _has_reported(act: Act, task: Task) -> bool:
+    run = act.rows.runs.get(task.id, task.run)
+    return run is not None and run.result is not None and AUTOMATIC not in run.result
 
 
 def give_up(workspace: Workspace, task: Task, caller: Caller, why: str, counts: bool) -> None:
@@ -137,12 +157,24 @@ def give_up(workspace: Workspace, task: Task, caller: Caller, why: str, counts: 
 def end_session(workspace: Workspace, caller: Caller) -> None:
     """The session of a run is over; what its agent claimed beside the task it was given goes back to the queue."""
     with workspace.act(caller, acknowledge=False) as act:
-        for task in act.rows.tasks.owned(act.name):
-            if task.session == act.session and task.state == "in-progress":
-                act.run = task.run
-                claim.release(act, task, "the session of its agent has ended")
-        act.rows.team.end_session(act.name, act.session, act.at)
-        act.event("session.ended", member=act.name, session=act.session)
+        _release_others(act, "the session of its agent has ended")
+        close_session(act, act.name, act.session)
+
+
+def end_task(workspace: Workspace, caller: Caller) -> None:
+    """The session goes on, without a task; what its agent claimed beside it goes back to the queue."""
+    with workspace.ledger.snapshot() as rows:
+        others = [task for task in rows.tasks.owned(caller.name) if task.session == caller.session]
+    if any(task.state == "in-progress" for task in others):
+        with workspace.act(caller, acknowledge=False) as act:
+            _release_others(act, "its agent got no turn for it")
+
+
+def _release_others(act: Act, reason: str) -> None:
+    for task in act.rows.tasks.owned(act.name):
+        if task.session == act.session and task.state == "in-progress":
+            act.run = task.run
+            claim.release(act, task, reason)
 
 
 def reason(result: Result) -> str:

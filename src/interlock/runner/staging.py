@@ -7,32 +7,33 @@ changed is updated, and what was begun and has changed since is reported, never 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from interlock import teams
-from interlock.errors import NotAvailable
 from interlock.model.task import FINAL, Task
 from interlock.model.team import Member
 from interlock.plan.comparing import Change, Changes, ExistingTask, compare
-from interlock.plan.document import Plan, PlanMember, PlanTask, digest
+from interlock.plan.document import Limits, Plan, PlanMember, PlanTask, digest
+from interlock.runner.spending import MEASURES
 from interlock.sessions import Act, Caller
 from interlock.tasks import change, create, depend
 from interlock.workspace import Workspace
 
-PLANNED = ("env", "retries", "timeout")
+PLANNED = ("env", "retries", "timeout", "limits")
 """Keys of a task's metadata that a plan sets."""
-UNMEASURED = ("turns", "tokens", "cost_usd")
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A plan in the ledger: its team, what changed, and what it says of the run. `time_limit` in seconds."""
+    """A plan in the ledger: its team, what changed, and what it says of the run. `time_limit` in seconds; `limits` of
+    turns, tokens and money."""
 
     team: str
     changes: Changes
     parallel: int | None
     time_limit: float | None
+    limits: dict[str, float] = field(default_factory=dict)
 
 
 def preview(workspace: Workspace, plan: Plan, *, redo: Collection[str] = (), new: bool = False) -> Changes:
@@ -77,7 +78,13 @@ def _compare(planned: list[Task], plan: Plan, redo: Collection[str], new: bool) 
 
 def staged(plan: Plan, changes: Changes) -> Staged:
     """What `Home.stage` answers."""
-    return Staged(plan.team, changes, plan.parallel, plan.limits.time)
+    return Staged(plan.team, changes, plan.parallel, plan.limits.time, limits_of(plan.limits, "time"))
+
+
+def limits_of(limits: Limits, *but: str) -> dict[str, float]:
+    """Those that are set, as they are stored."""
+    found = {name: getattr(limits, name) for name in MEASURES if name not in but}
+    return {name: float(value) for name, value in found.items() if value is not None}
 
 
 def as_member(planned: PlanMember) -> Member:
@@ -98,22 +105,8 @@ def as_member(planned: PlanMember) -> Member:
         joined_at="",
         last_active_at=None,
         env=list(planned.env) or None,
+        limits=limits_of(planned.limits) or None,
     )
-
-
-def check_limits(plan: Plan) -> None:
-    """Refuse a limit that nobody could hold the run to: silence would be taken for a promise.
-
-    Raises:
-        NotAvailable: the plan limits turns, tokens or costs, which no agent of this version reports.
-    """
-    asked = [name for name in UNMEASURED if getattr(plan.limits, name) is not None]
-    if asked:
-        raise NotAvailable(
-            f"limits: {', '.join(asked)} cannot be measured yet, since `shell` and `command` agents do not report what "
-            "they use. Remove that from the plan; `limits: {time: 2h}` works, and so does a task's `timeout`.",
-            limits=asked,
-        )
 
 
 def _settings(act: Act, plan: Plan) -> None:
@@ -142,6 +135,7 @@ def _enlist(act: Act, planned: PlanMember) -> None:
         "model": planned.model,
         "permissions": planned.permissions,
         "env": list(planned.env) or None,
+        "limits": limits_of(planned.limits) or None,
     }
     if member is None:
         teams.spawn(act, planned.name, **wanted)
@@ -210,6 +204,8 @@ def _fields(planned: PlanTask) -> dict[str, Any]:
         metadata["retries"] = planned.retries
     if planned.timeout is not None:
         metadata["timeout"] = planned.timeout
+    if limits := limits_of(planned.limits):
+        metadata["limits"] = limits
     return {
         "body": planned.body,
         "type": planned.type,

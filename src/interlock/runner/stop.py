@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Awaitable, Callable
 
 
 class Stop:
@@ -27,3 +28,32 @@ class Stop:
         """Call `listener` at each request, until what this answers is called."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
+
+
+async def heed(stop: Stop, end_now: Callable[[], Awaitable[None]], rouse: Callable[[], None]) -> None:
+    """Hear a stop from a signal handler or another thread, for ever: `end_now` when it is a hard one, and `rouse`."""
+    import anyio  # here, since verbs that wait for nothing import this module, too
+
+    ours, theirs = os.pipe()
+    os.set_blocking(ours, False)
+    os.set_blocking(theirs, False)
+
+    def ring() -> None:
+        try:
+            os.write(theirs, b"!")
+        except BlockingIOError:
+            pass  # It is full of requests already.
+
+    silence = stop.listen(ring)
+    try:
+        while True:
+            if stop.hard:
+                await end_now()
+            if stop.soft:
+                rouse()
+            await anyio.wait_readable(ours)
+            os.read(ours, 4096)
+    finally:
+        silence()
+        os.close(ours)
+        os.close(theirs)

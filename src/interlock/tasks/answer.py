@@ -78,7 +78,10 @@ def reply(act: Act, task: Task, text: str, question_id: str | None, *, at_hand: 
     questions.may_answer(act, task, question, at_hand=at_hand)
     if question.kind == "escalation" and task.state == "deadletter":
         return _escalation(act, task, question, text)
+    text = _of_the_choices(question, text)
     questions.close(act, question, text)
+    if question.kind == "limit" and text == "cancel":
+        return change.cancel(act, task, reason=f"{act.name} did not let it go on past a limit")[0]
     if question.kind == "merge" and task.state == "review" and not task.under_way:
         merge.answer(act, task, text)
         return task
@@ -113,6 +116,14 @@ def resume(act: Act, task: Task) -> Task:
     return task
 
 
+def hold(act: Act, task: Task) -> None:
+    """The session of the task's run lives, and waits for the answers to what was asked in it."""
+    for question in act.rows.questions.open(task.id):
+        if question.run == task.run and (not question.held or question.session != act.session):
+            act.rows.questions.update(question, held=True, session=act.session)
+            act.topics.add("questions")
+
+
 def park(act: Act, task: Task, reason: str) -> None:
     """The session that waited for the answers is gone: they begin a new run when they come."""
     for question in act.rows.questions.open(task.id):
@@ -120,6 +131,16 @@ def park(act: Act, task: Task, reason: str) -> None:
             act.rows.questions.update(question, held=False)
     end_run(act, task, task.state, reason)
     act.topics.add("questions")
+
+
+def _of_the_choices(question: Question, text: str) -> str:
+    """The answer to a question that something is decided by, as it is written there."""
+    if question.kind not in ("permission", "limit"):
+        return text
+    word = text.strip().lower()
+    if word not in question.options:
+        raise InvalidRequest(f"Answer with one of: {', '.join(question.options)}.", field="reply")
+    return word
 
 
 def _go_on(act: Act, task: Task, question: Question) -> Task:

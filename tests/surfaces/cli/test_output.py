@@ -24,7 +24,8 @@ demo init plan run up open status report logs merge diff pause resume stop down 
 mcp work protocol/send protocol/schema session-end scheduler/poll events token
 analyze/menu analyze/validation analyze/preflight analyze/cross-reference analyze/skill analyze/project analyze/tier
 analyze/confidence analyze/artifact
-workflow/list workflow/show workflow/run workflow/status workflow/resume workflow/rollback workflow/cancel workflow/queue
+workflow/list workflow/show workflow/run workflow/status workflow/resume workflow/rollback workflow/cancel
+workflow/queue
 question/list question/reply question/ask config/list config/get config/set
 team/create team/list team/show team/delete member/spawn member/list member/remove
 task/create task/list task/show task/graph task/claim task/next task/update task/depend task/release task/complete

@@ -23,8 +23,8 @@ def test_two_members_share_a_task_list(server: Server, team: str, admin: Client)
     assert bob.post(f"{tasks}/{first['id']}/heartbeat")["member"] == "bob"
     assert bob.post(f"{tasks}/{first['id']}/update", {"log": "half way"})["state"] == "in-progress"
     assert bob.post(f"{tasks}/{first['id']}/complete", {"summary": "it parses"})["status"] == "completed"
-    assert cleo.post(f"{tasks}/next")["task"]["id"] == second["id"]
-    assert cleo.post(f"{tasks}/next")["task"] is None
+    assert cleo.post(f"{tasks}-next")["task"]["id"] == second["id"]
+    assert cleo.post(f"{tasks}-next")["task"] is None
     assert cleo.post(f"{tasks}/{second['id']}/release", {"reason": "lunch"})["state"] == "ready"
     assert [task["id"] for task in admin.get(f"{tasks}?ready=true")["tasks"]] == [second["id"]]
     assert [task["id"] for task in admin.get(f"{tasks}?status=completed")["tasks"]] == [first["id"]]

@@ -13,7 +13,6 @@ from ruamel.yaml import YAML
 from interlock.app import connect
 from interlock.plan import reading
 from interlock.plan.schema import json_schema
-from interlock.runner.staging import check_limits
 
 HEAD: dict[str, Any] = {"members": {"ada": {"agent": "shell"}, "bob": {"agent": "claude"}}}
 
@@ -108,4 +107,4 @@ def test_every_plan_that_we_ship_can_be_staged_where_its_agents_are_installed(
     home = connect(str(tmp_path / "home"))
     home.stage(str(path), dry_run=True)
     home.close()
-    check_limits(reading.load(str(path)))
+    reading.load(str(path))

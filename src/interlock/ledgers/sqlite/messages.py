@@ -95,12 +95,17 @@ class SqliteMessages:
         ).fetchall()
         return [row[0] for row in done]
 
-    def requeue(self, recipient: str, *, except_session: str | None, numbers: Sequence[int] | None) -> list[str]:
+    def requeue(
+        self, recipient: str, *, except_session: str | None, numbers: Sequence[int] | None, session: str | None = None
+    ) -> list[str]:
         where = "recipient=? AND stage IN ('offered', 'delivered')"
         values: list[Any] = [recipient]
         if except_session is not None:
             where += " AND session<>?"
             values.append(except_session)
+        if session is not None:
+            where += " AND session=?"
+            values.append(session)
         if numbers is not None:
             where += f" AND n IN ({marks(len(numbers))})"
             values.extend(numbers)

@@ -240,7 +240,10 @@ class SqliteRuns:
         return self._select("ended_at IS NULL ORDER BY task_id", ())
 
     def open_count(self) -> int:
-        found = self.connection.execute("SELECT count(*) FROM runs WHERE ended_at IS NULL AND runner IS NOT NULL")
+        found = self.connection.execute(
+            "SELECT count(*) FROM runs WHERE ended_at IS NULL AND runner IS NOT NULL AND NOT EXISTS (SELECT 1 FROM "
+            "tasks t WHERE t.id = runs.task_id AND t.state IN ('awaiting-response', 'blocked'))"
+        )
         return int(found.fetchone()[0])
 
     def lapsed(self, now: str) -> list[Run]:
@@ -263,6 +266,35 @@ class SqliteRuns:
 
     def of_runner(self, runner: str) -> list[Run]:
         return self._select("ended_at IS NULL AND runner = ? ORDER BY task_id", (runner,))
+
+    def spent(self, now: str, *, task: str | None = None, member: str | None = None, since: str = "") -> dict[str, Any]:
+        where, values = ["started_at >= ?"], [since]
+        for column, value in (("task_id", task), ("member", member)):
+            if value is not None:
+                where.append(f"{column} = ?")
+                values.append(value)
+        turns, sent, got, cost, days = self.connection.execute(
+            "SELECT coalesce(sum(turns), 0), coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), "
+            "coalesce(sum(cost_usd), 0.0), coalesce(sum(julianday(coalesce(ended_at, ?)) - julianday(started_at)), 0) "
+            f"FROM runs WHERE {' AND '.join(where)}",
+            (now, *values),
+        ).fetchone()
+        return {
+            "turns": turns,
+            "tokens": sent + got,
+            "input_tokens": sent,
+            "output_tokens": got,
+            "cost_usd": round(cost, 6),
+            "time": round(days * 86_400, 3),
+        }
+
+    def last_agent_session(self, member: str) -> str | None:
+        found = self.connection.execute(
+            "SELECT agent_session FROM runs WHERE member = ? AND agent_session IS NOT NULL "
+            "ORDER BY started_at DESC LIMIT 1",
+            (member,),
+        ).fetchone()
+        return None if found is None else str(found[0])
 
     def joined(self) -> list[tuple[str, str, str, str | None]]:
         return self.connection.execute(
@@ -294,8 +326,9 @@ _NEW_RUN = (
 _IN_PROGRESS = (
     "EXISTS (SELECT 1 FROM tasks t WHERE t.id = runs.task_id AND t.run = runs.number AND t.state = 'in-progress')"
 )
-_RUN = f"{_NEW_RUN}, result, applied, seen"
-"""What a run reports comes later than the run."""
+_RUN = f"{_NEW_RUN}, result, applied, seen, agent_session, turns, input_tokens, output_tokens, cost_usd"
+"""What a run reports and spends comes later than the run."""
+_RESULT, _SEEN = len(_NEW_RUN.split(", ")), len(_NEW_RUN.split(", ")) + 2
 _RUN_FIELDS = tuple(_NEW_RUN.split(", "))
 _BEGIN_RUN = f"INSERT INTO runs ({_NEW_RUN}) VALUES ({marks(len(_RUN_FIELDS))})"
 _run_values = attrgetter(*_RUN_FIELDS)
@@ -307,9 +340,9 @@ def _encoded(field: str, value: Any) -> Any:
 
 def _run(row: tuple[Any, ...]) -> Run:
     run = Run(*row)
-    if row[-3] is not None:
-        run.result = from_json(row[-3])
-    run.seen = {} if row[-1] == "{}" else from_json(row[-1])
+    if row[_RESULT] is not None:
+        run.result = from_json(row[_RESULT])
+    run.seen = {} if row[_SEEN] == "{}" else from_json(row[_SEEN])
     return run
 
 

@@ -15,7 +15,7 @@ _TEAM = (
 )
 _MEMBER = (
     "name, session_key, inbox, role, agent, command, type, model, permissions, status, unread, session, "
-    "joined_at, last_active_at, env"
+    "joined_at, last_active_at, env, limits"
 )
 
 
@@ -25,7 +25,7 @@ class SqliteTeam(Table):
     name = "members"
     key = "name"
     columns = tuple(_MEMBER.split(", "))
-    json_columns = frozenset({"command", "env"})
+    json_columns = frozenset({"command", "env", "limits"})
 
     def get(self) -> Team:
         from interlock.model.team import Team
@@ -144,6 +144,11 @@ class SqliteTeam(Table):
     def living_sessions(self, member: str) -> list[tuple[str, str | None]]:
         return self.connection.execute(
             "SELECT id, process FROM sessions WHERE member=? AND ended_at IS NULL ORDER BY began_at", (member,)
+        ).fetchall()
+
+    def kept_sessions(self) -> list[tuple[str, str]]:
+        return self.connection.execute(
+            "SELECT member, id FROM sessions WHERE ended_at IS NULL AND id LIKE 'run:%' ORDER BY member, id"
         ).fetchall()
 
     def session(self, member: str, session: str) -> tuple[str | None, str | None] | None:

@@ -48,9 +48,10 @@ class Visitor:
         Raises:
             TeamNotFound: see `check`.
         """
-        if asked is not None:
-            self.check(asked)
-        return asked or self.principal.team
+        if asked is None:
+            return self.principal.team
+        self.check(asked)
+        return asked
 
     def team(self, name: str) -> Team:
         """The team of that name, acting as the caller.

@@ -57,12 +57,13 @@ def locate(text: str, directory: str) -> Located:
     """The workflow that `text` invokes, among those installed in the project at or above `directory`.
 
     Raises:
-        InvalidRequest: it invokes none, or no package is installed there.
-        WorkflowNotFound: no workflow of that name is installed; the message names the nearest.
+        InvalidRequest: it invokes none.
+        WorkflowNotFound: no package is installed there, or none with a workflow of that name; the message names the
+            nearest.
     """
     package = packages.find(directory)
     if package is None:
-        raise InvalidRequest(
+        raise WorkflowNotFound(
             f"No workflow package is installed in {os.path.abspath(directory)} or above it (no `_bmad` directory). "
             "Install one there, or name the project with --dir.",
             field="dir",

@@ -18,6 +18,11 @@ ALTER TABLE runs ADD COLUMN turns INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE runs ADD COLUMN input_tokens INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE runs ADD COLUMN output_tokens INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE runs ADD COLUMN cost_usd REAL;
+CREATE INDEX runs_member ON runs (member, started_at);
+-- The sessions that live, without looking at all that ever did.
+CREATE INDEX sessions_open ON sessions (member, id) WHERE ended_at IS NULL;
+-- What a member may use: turns, tokens, cost_usd, time (seconds).
+ALTER TABLE members ADD COLUMN limits TEXT CHECK (limits IS NULL OR json_valid(limits));
 
 -- A task whose branch is being merged, like one whose verify is under way; and where its work lies.
 ALTER TABLE tasks ADD COLUMN merging TEXT CHECK (merging IS NULL OR json_valid(merging));

@@ -1,0 +1,207 @@
+"""Permission requests of one run: answered by the member's policy, or by a person while the agent waits.
+
+Who answered what stands in the history (`permission.asked`, `permission.answered`). A question is held: the task awaits
+a response, its lease is kept, the turn goes on when the answer is there. Where the turn ends first (the agent died, was
+stopped, or the session is closed since nobody answers), the question is withdrawn, or parked: then the answer counts
+for the same request in the next run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from interlock.agent import Permission
+from interlock.errors import InterlockError
+from interlock.model.question import Question
+from interlock.model.task import WAITING, Task
+from interlock.notifier import woken
+from interlock.runner.permits import Judgement, command_of, judge, options, pick, same
+from interlock.runner.threads import in_thread
+from interlock.sessions import Act, Caller
+from interlock.tasks import answer
+from interlock.tasks.find import find
+from interlock.tasks.transition import move
+from interlock.workspace import Workspace
+
+LOOK_AGAIN = 30.0
+SHOWN_CHARS = 2000
+YES = ("allow", "always")
+
+
+class Asking:
+    """The permission requests of one run of `task`, in `workdir`."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        task: Task,
+        caller: Caller,
+        workdir: str,
+        *,
+        say: Callable[[str], None],
+        waits: Callable[[bool], None],
+    ) -> None:
+        self.parking = False
+        """The session is about to be closed: what is open stays open, for the next run."""
+        self._workspace = workspace
+        self._task = task
+        self._caller = caller
+        self._workdir = workdir
+        self._say = say
+        self._waits = waits
+        self._always: set[str] = set()
+        self._waiting = 0
+
+    @property
+    def waiting(self) -> bool:
+        """Whether somebody is asked now."""
+        return self._waiting > 0
+
+    async def permit(self, permission: Permission) -> str | None:
+        """The id of the choice that answers the request; null ends the agent's turn."""
+        mark = same(permission)
+        if mark in self._always:
+            await in_thread(partial(self._by_policy, permission, Judgement("allow", "allowed for this session")))
+            return pick(permission.choices, allow=True)
+        question = await in_thread(partial(self._begin, permission, mark))
+        if isinstance(question, Judgement):
+            if question.verdict == "refuse":
+                self._say(f"was refused: {permission.title} ({question.why})")
+            return pick(permission.choices, allow=question.verdict == "allow")
+        self._say(f"asks for permission: {permission.title}")
+        said = await self._answered(question)
+        if said == "always":
+            self._always.add(mark)
+        return pick(permission.choices, allow=said in YES)
+
+    def _begin(self, permission: Permission, mark: str) -> Question | Judgement:
+        """What the policy says, or the question that is asked."""
+        workspace = self._workspace
+        digest = hashlib.sha256(mark.encode("utf-8", "replace")).hexdigest()[:24]
+        with workspace.act(self._caller, acknowledge=False) as act:
+            member = act.rows.team.member(self._caller.name)
+            policy = (member.permissions if member is not None else None) or str(act.settings.get("permissions"))
+            commands = str(act.settings.get("allowed_commands")).splitlines()
+            found = judge(policy, permission, self._workdir, commands)
+            if found.verdict == "ask" and act.settings.get("unattended"):
+                found = Judgement("refuse", "nobody is awake to be asked")
+            task = find(act.rows, self._task.id)
+            if found.verdict == "ask":
+                earlier = self._given_before(act, task, digest)
+                if earlier is not None:
+                    return earlier
+                return self._ask(act, task, permission, digest)
+            self._note(act, permission, found.verdict, by="policy", why=found.why)
+            return found
+
+    def _by_policy(self, permission: Permission, found: Judgement) -> None:
+        with self._workspace.act(self._caller, acknowledge=False) as act:
+            self._note(act, permission, found.verdict, by="policy", why=found.why)
+
+    def _given_before(self, act: Act, task: Task, digest: str) -> Judgement | None:
+        """The answer of a person to the same request of an earlier run, which ended before it came; once."""
+        for one in act.rows.questions.of_task(task.id):
+            known = one.kind == "permission" and one.state == "answered" and one.data.get("digest") == digest
+            if known and not one.data.get("used"):
+                act.rows.questions.update(one, data={**one.data, "used": True})
+                verdict = "allow" if (one.answer or "").strip().lower() in YES else "refuse"
+                act.event(
+                    "permission.answered", task.id, id=one.id, answer=one.answer, by=one.answered_by,
+                    face=one.answered_face, run=self._task.run_id, tool=one.data.get("tool"),
+                    paths=one.data.get("paths"),
+                )  # fmt: skip
+                return Judgement(verdict, f"{one.answered_by} answered it before")  # type: ignore[arg-type]
+        return None
+
+    def _ask(self, act: Act, task: Task, permission: Permission, digest: str) -> Question:
+        command = command_of(permission)
+        named = "\n".join(permission.paths)
+        context = "\n".join(part for part in (command, named) if part)[:SHOWN_CHARS]
+        question = answer.ask(
+            act, task, kind="permission", text=f"May {self._caller.name} do this: {permission.title}?",
+            options=options(permission.choices), context=context or None, held=True,
+            data={"digest": digest, "tool": permission.kind, "title": permission.title,
+                  "paths": list(permission.paths), "command": command[:SHOWN_CHARS]},
+        )  # fmt: skip
+        act.event(
+            "permission.asked", task.id, id=question.id, run=self._task.run_id, tool=permission.kind,
+            title=permission.title, paths=list(permission.paths),
+        )  # fmt: skip
+        return question
+
+    def _note(self, act: Act, permission: Permission, verdict: str, **more: Any) -> None:
+        act.event(
+            "permission.answered", self._task.id, answer=verdict, run=self._task.run_id, tool=permission.kind,
+            title=permission.title, paths=list(permission.paths), **more,
+        )  # fmt: skip
+
+    async def _answered(self, question: Question) -> str:
+        """Wait for the answer as long as it takes."""
+        workspace = self._workspace
+        self._waiting += 1
+        self._waits(True)
+        done = False
+        try:
+            with workspace.notifier.waiter(workspace.name, ["questions", "tasks"], workspace.ledger.watch()) as waiter:
+                while True:
+                    said = await in_thread(partial(self._look, question.id))
+                    if said is not None:
+                        done = True
+                        return str(said)
+                    await woken(waiter, LOOK_AGAIN)
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self._waits(False)
+            if not done and not self.parking:
+                with anyio.CancelScope(shield=True):
+                    await in_thread(partial(self._withdraw, question.id))
+
+    def _look(self, id: str) -> str | None:
+        """The answer, once there is one; the task then goes on in the same run. One that was withdrawn is a no."""
+        with self._workspace.ledger.snapshot() as rows:
+            known = rows.questions.get(id)
+            if known is not None and known.state == "open":
+                return None
+        with self._workspace.act(self._caller, acknowledge=False) as act:
+            known = act.rows.questions.get(id)
+            task = find(act.rows, self._task.id)
+            ours = task.run == self._task.run and task.owner is None
+            if ours and task.state in ("ready", "backlog") and _open(act, task):
+                answer.resume(act, task)
+            if known is None or known.state != "answered":
+                return "refuse"
+            act.rows.questions.update(known, data={**known.data, "used": True})
+            act.event(
+                "permission.answered", task.id, id=id, answer=known.answer, by=known.answered_by,
+                face=known.answered_face, run=self._task.run_id, tool=known.data.get("tool"),
+                paths=known.data.get("paths"),
+            )  # fmt: skip
+            return (known.answer or "").strip().lower()
+
+    def _withdraw(self, id: str) -> None:
+        """The turn ended before the answer came: nobody waits for it any more."""
+        try:
+            with self._workspace.act(self._caller, acknowledge=False) as act:
+                known, task = act.rows.questions.get(id), find(act.rows, self._task.id)
+                if known is None or known.state != "open":
+                    return
+                act.rows.questions.update(known, state="withdrawn", answered_at=act.at, answered_by=act.name)
+                act.event("question.withdrawn", task.id, id=id, reason="the agent waits no more")
+                act.topics.add("questions")
+                ours = task.run == self._task.run and task.owner == act.name and task.session == act.session
+                if ours and task.state in WAITING and not act.rows.questions.open(task.id) and _open(act, task):
+                    move(act, task, "in-progress", reason="its agent waits for no permission any more")
+        except InterlockError as error:
+            self._say(f"a question could not be withdrawn: {error.message}")
+
+
+def _open(act: Act, task: Task) -> bool:
+    run = act.rows.runs.get(task.id, task.run)
+    return run is not None and run.ended_at is None and run.session == act.session

@@ -1,0 +1,289 @@
+"""What a lasting session is told between the turns of one run, before its task is settled.
+
+    a turn ends ──> somebody is asked ──────────> wait: the answer is the next prompt, or the session closes
+                ──> over a limit ───────────────> a person is asked whether it goes on
+                ──> no progress for some turns ─> told so once; then the attempt is over
+                ──> mail waits ─────────────────> the mail, urgent first; so many times in a row at most
+                ──> no report ──────────────────> one reminder
+                ──> otherwise the task is settled
+
+Urgent mail waits for the end of the turn, too: an agent is interrupted only to be ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+import anyio
+
+from interlock import mailbox
+from interlock.executor import Result
+from interlock.model.message import Message
+from interlock.model.names import HUMAN
+from interlock.model.task import WAITING, Run, Task
+from interlock.notifier import woken
+from interlock.output import plain
+from interlock.protocol.dropped import adopt
+from interlock.runner import outcome, reviewing, spending
+from interlock.runner.assignment import TOLD, Terms
+from interlock.runner.hearing import without_messages
+from interlock.runner.lifesigns import lives
+from interlock.runner.progress import Progress
+from interlock.runner.prompt import NOT_PROMPTED, STUCK, answer_prompt, mail_prompt, reminder
+from interlock.runner.spending import Meter
+from interlock.runner.threads import in_thread
+from interlock.sessions import Act, Caller
+from interlock.tasks import answer, review
+from interlock.tasks.find import find
+from interlock.workspace import Workspace
+
+LOOK_AGAIN = 30.0
+"""Seconds between two looks at what a session waits for, however quiet it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """The next prompt of the same run; `mail` are the numbers of the messages in it."""
+
+    text: str
+    mail: list[int] = field(default_factory=list)
+
+
+Step = Following | Literal["wait"] | None
+
+
+class Conversation:
+    """One run of `task` by `caller` in a session that lasts. `told`: ids of questions whose answers it has read."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        task: Task,
+        caller: Caller,
+        terms: Terms,
+        meter: Meter,
+        told: set[str],
+        *,
+        say: Callable[[str], None],
+        waits: Callable[[bool], None],
+    ) -> None:
+        self.progress = Progress(terms.workdir)
+        self.failure: str | None = None
+        """Why the attempt is over, where the conversation says so."""
+        self.waiting = False
+        self._workspace = workspace
+        self._task = task
+        self._caller = caller
+        self._terms = terms
+        self._meter = meter
+        self._told = told
+        self._say = say
+        self._waits = waits
+        self._mails = 0
+        self._reminded = False
+        self._warned = False
+        self._parking: str | None = None
+        self._rouse = anyio.Event()
+
+    def park(self, reason: str) -> None:
+        """Wait for a person no longer."""
+        self._parking = self._parking or reason
+        self._rouse.set()
+
+    def new_round(self) -> None:
+        """Its check failed, and it goes on with the findings."""
+        self._reminded = False
+
+    async def following(self, result: Result) -> Following | None:
+        """The next prompt after a turn that ended well; null where the run is to be settled."""
+        step: Step = await in_thread(partial(self._step, result))
+        return await self._wait() if step == "wait" else step
+
+    def _step(self, result: Result) -> Step:
+        adopt(self._workspace, self._task.id)
+        self.progress.turn_ended(result.output)
+        with self._workspace.act(self._caller, acknowledge=False) as act:
+            task, run = find(act.rows, self._task.id), act.rows.runs.get(self._task.id, self._task.run)
+            if run is None or run.ended_at is not None or task.run != run.number:
+                return None
+            self._meter.write(act, task.id, run)
+            if self._task.state == "review":
+                return self._verdict(act, task, result)
+            if task.state in WAITING and task.owner == act.name:
+                answer.hold(act, task)
+                return "wait"
+            if task.state in ("ready", "backlog") and task.owner is None:
+                return self._answered(act, task)
+            if task.state != "in-progress" or task.session != act.session:
+                return None
+            return self._at_work(act, task, run, result)
+
+    def _at_work(self, act: Act, task: Task, run: Run, result: Result) -> Step:
+        reported = self._reported(run, result)
+        over = None if reported else spending.excess(act.rows, task, run, act.settings, act.at)
+        if over is not None:
+            return self._over(act, task, over)
+        if not reported and self._is_stuck(act, task):
+            return None if self.failure else Following(STUCK.format(id=task.id, turns=self.progress.evidence["turns"]))
+        mail = self._mail(act)
+        if mail:
+            return Following(mail_prompt(mail, task), [message.n for message in mail])
+        if reported or self._reminded:
+            return None
+        self._reminded = True
+        act.event("run.reminded", task.id, run=run.id, member=run.member)
+        return Following(reminder(task))
+
+    def _reported(self, run: Run, result: Result) -> bool:
+        """Whether it said what came of the task, if only by its last line or a file; then that is applied."""
+        said = outcome.read(without_messages(plain(result.output)))
+        return said is not None or (run.result is not None and run.applied is None)
+
+    def _verdict(self, act: Act, task: Task, result: Result) -> Step:
+        under = review.under_review(act.rows, task)
+        if under is None or under.number != self._task.run or self._reminded or reviewing.read(result.output):
+            return None
+        self._reminded = True
+        act.event("run.reminded", task.id, run=under.id, member=under.member)
+        return Following(
+            f"You have ended your turn without a verdict on {task.id}. Give one: `approve`, or `changes: ` and what "
+            "has to change, as your last line.\n"
+        )
+
+    def _is_stuck(self, act: Act, task: Task) -> bool:
+        turns = int(act.settings.get("stuck_turns"))
+        if self.progress.idle_turns < turns - 1 or self.progress.evidence["turns"] < 2:
+            return False
+        action = "ended" if self._warned else "reminded"
+        act.event("run.stuck", task.id, run=task.run_id, action=action, evidence=self.progress.evidence)
+        if self._warned:
+            self.failure = f"stuck: no progress in {self.progress.evidence['turns']} turns, and none after a reminder"
+        self._warned = True
+        return True
+
+    def _over(self, act: Act, task: Task, over: spending.Excess) -> Step:
+        whose = f"{task.id} has" if over.of == "task" else f"{act.name} has"
+        act.event("limit.reached", task.id, of=over.of, measure=over.measure, limit=over.limit, spent=over.spent)
+        more = spending.amount(over.measure, over.limit)
+        answer.ask(
+            act, task, kind="limit", text=f"{whose} used {over.as_text()}. Go on?",
+            options=(spending.CONTINUE, spending.CANCEL), held=True,
+            context=f"continue: as much once more; cancel: {task.id} is cancelled. So far the limit was {more}.",
+            data={"of": over.of, "measure": over.measure, "limit": over.limit, "spent": over.spent},
+        )  # fmt: skip
+        return "wait"
+
+    def _answered(self, act: Act, task: Task) -> Following | None:
+        """The task was given back to the queue since its questions are answered; this session goes on with it."""
+        run = act.rows.runs.get(task.id, task.run)
+        if run is None or run.ended_at is not None or run.session != act.session:
+            return None
+        answer.resume(act, task)
+        asked = act.rows.questions.of_task(task.id)
+        new = [one for one in asked if one.state == "answered" and one.kind in TOLD and one.id not in self._told]
+        self._told.update(one.id for one in new)
+        self._reminded = False
+        return Following(answer_prompt(task, new))
+
+    def _mail(self, act: Act) -> list[Message]:
+        """The mail for the next prompt, offered to this session."""
+        if not worth_a_prompt(act.rows, act.name, self._mails < int(act.settings.get("mail_turns"))):
+            return []
+        self._mails += 1
+        mail = mailbox.offer(act, self._terms.runner, lives, count=mailbox.INJECT_COUNT, size=mailbox.INJECT_BYTES)
+        if any(is_person(act.rows, message.sender) for message in mail):
+            self._mails = 0
+        return mail
+
+    async def _wait(self) -> Following | None:
+        """Hold the session until an answer or mail is there; null when it is to be closed."""
+        workspace = self._workspace
+        hold = float(await in_thread(self._hold_time))
+        began = anyio.current_time()
+        topics = ["tasks", "questions", f"inbox:{self._caller.name}"]
+        self.waiting = True
+        self._waits(True)
+        try:
+            with workspace.notifier.waiter(workspace.name, topics, workspace.ledger.watch()) as waiter:
+                while True:
+                    step: Step = await in_thread(self._look)
+                    if step != "wait":
+                        return step
+                    left = began + hold - anyio.current_time()
+                    if self._parking is None and left > 0:
+                        await self._either(waiter, min(left, LOOK_AGAIN))
+                        continue
+                    why = self._parking or f"nobody answered within {hold:.0f} s"
+                    step = await in_thread(partial(self._park, why))
+                    if step != "wait":
+                        return step
+                    self._say(f"its session is closed: {why}")
+                    return None
+        finally:
+            self.waiting = False
+            self._waits(False)
+
+    async def _either(self, waiter: Any, patience: float) -> None:
+        """Until something happened, or we are told to wait no longer."""
+        async with anyio.create_task_group() as group:
+
+            async def told() -> None:
+                await self._rouse.wait()
+                group.cancel_scope.cancel()
+
+            group.start_soon(told)
+            await woken(waiter, patience)
+            group.cancel_scope.cancel()
+
+    def _hold_time(self) -> float:
+        with self._workspace.ledger.snapshot() as rows:
+            settings = self._workspace.settings(rows)
+            return 0.0 if settings.get("unattended") else float(settings.get("hold_time"))
+
+    def _look(self) -> Step:
+        with self._workspace.ledger.snapshot() as rows:
+            task = rows.tasks.get(self._task.id)
+            urgent = worth_a_prompt(rows, self._caller.name, True)
+        if task is None or task.run != self._task.run:
+            return None
+        if task.state in WAITING and not urgent:
+            return "wait"
+        with self._workspace.act(self._caller, acknowledge=False) as act:
+            task = find(act.rows, self._task.id)
+            if task.state in ("ready", "backlog") and task.owner is None:
+                return self._answered(act, task)
+            if task.run != self._task.run or task.owner != act.name:
+                return None
+            if task.state == "in-progress":
+                return Following(answer_prompt(task, []))
+            if task.state not in WAITING:
+                return None
+            mail = self._mail(act)
+            return Following(mail_prompt(mail, task), [message.n for message in mail]) if mail else "wait"
+
+    def _park(self, why: str) -> Step:
+        """Close the wait, unless the answer came at this very moment."""
+        with self._workspace.act(self._caller, acknowledge=False) as act:
+            task = find(act.rows, self._task.id)
+            if task.state in ("ready", "backlog") and task.owner is None and task.run == self._task.run:
+                return self._answered(act, task)
+            if task.run == self._task.run and task.state in WAITING:
+                answer.park(act, task, why)
+            return "wait"
+
+
+def worth_a_prompt(rows: Any, member: str, agents_too: bool) -> bool:
+    """Whether mail waits that is worth a prompt of its own; `agents_too`: not only that of people."""
+    waiting = [message for message, _, _ in rows.messages.offerable(member, mailbox.INJECT_COUNT, False)]
+    return any(
+        message.type not in NOT_PROMPTED and (agents_too or is_person(rows, message.sender)) for message in waiting
+    )
+
+
+def is_person(rows: Any, name: str) -> bool:
+    """Whether that sender is a person."""
+    found = rows.team.member(name)
+    return name == HUMAN or (found is not None and found.role == "person")

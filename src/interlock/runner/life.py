@@ -1,0 +1,155 @@
+"""The life of one session of a member: its program, opened when first prompted, and the mail in its prompts.
+
+Mail is *offered* before the prompt, *delivered* when the prompt begins, *acknowledged* when the turn ended well. Where
+the turn did not, nobody can tell what was seen: a lasting session gives its mail back at once, marked when it is
+offered again; that of a program that takes one prompt goes back when its session ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from functools import partial
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from interlock import mailbox
+from interlock.agent import Update
+from interlock.errors import InterlockError
+from interlock.executor import Execution, Executor, Job, Result
+from interlock.processes import Identity
+from interlock.runner.assignment import same_surroundings
+from interlock.sessions import Caller, acknowledged
+from interlock.workspace import Workspace
+
+
+class Life:
+    """One session. `session` is its id; `healthy` says that its last turn ended well."""
+
+    def __init__(self, workspace: Workspace, executor: Executor, session: str) -> None:
+        self.session = session
+        self.healthy = False
+        self.idle_since = 0.0
+        self.process: str | None = None
+        """Its program, as it is written down."""
+        self._workspace = workspace
+        self.executor = executor
+        self._execution: Execution | None = None
+        self._job: Job | None = None
+        self._halted = False
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it takes another prompt."""
+        return self._execution is not None and self._execution.lasting
+
+    @property
+    def agent_session(self) -> str | None:
+        """The agent's own id of it."""
+        return None if self._execution is None else self._execution.agent_session
+
+    async def prompt(
+        self,
+        job: Job,
+        caller: Caller,
+        mail: Sequence[int],
+        group: TaskGroup,
+        on_update: Callable[[Update], None],
+        on_start: Callable[[Identity], None],
+        begun: Callable[[], None] = lambda: None,
+    ) -> Result:
+        """Put `job.prompt` to the session, or to a new program where it takes no more or was started for other
+        surroundings. `begun` is called in a worker thread once the prompt has begun."""
+        self.healthy, talks = False, self.executor.lasts(job.kind)
+        if self._execution is not None and self._job is not None:
+            if self.lasting and talks and same_surroundings(job, self._job):
+                again = partial(self._execution.again, job.prompt, on_update, log=job.log)
+                result = await self._turn(caller, mail, group, begun, talks, lambda begins: again(on_prompt=begins))
+                if result is not None:
+                    return result
+            await self._execution.close()
+        self._job = job
+        self._execution = execution = self.executor.start(job)
+        if self._halted:
+            await execution.cancel()
+        started = False
+
+        def starts(identity: Identity) -> None:
+            nonlocal started
+            started = True
+            on_start(identity)
+
+        result = await self._turn(
+            caller, mail, group, begun, talks, lambda begins: execution.run(on_update, starts, begins), lambda: started
+        )
+        assert result is not None
+        return result
+
+    async def interrupt(self) -> None:
+        """End the running turn."""
+        if self._execution is not None:
+            await self._execution.interrupt()
+
+    async def cancel(self) -> None:
+        """End what runs, and let no further turn begin."""
+        self._halted = True
+        if self._execution is not None:
+            await self._execution.cancel()
+
+    async def close(self) -> None:
+        """Leave nothing of its program."""
+        self._halted = True
+        if self._execution is not None:
+            await self._execution.close()
+
+    async def _turn(
+        self,
+        caller: Caller,
+        mail: Sequence[int],
+        group: TaskGroup,
+        begun: Callable[[], None],
+        talks: bool,
+        call: Callable[[Callable[[], None]], Awaitable[Result | None]],
+        started: Callable[[], bool] = lambda: False,
+    ) -> Result | None:
+        """One turn, with the stages of the mail in it; null where the session did not take it."""
+        result: Result | None = None
+        refused = False
+
+        def begins() -> None:
+            if talks:
+                group.start_soon(self._begun, caller, mail, begun)
+
+        try:
+            result = await call(begins)
+            refused = result is None
+        finally:
+            if not refused:
+                self.healthy = result is not None and result.status == "ended"
+                kept = self.healthy or (not talks and started())
+                with anyio.CancelScope(shield=True), suppress(InterlockError):  # Else it is offered again, marked so.
+                    await anyio.to_thread.run_sync(partial(self._ended, caller, mail, kept, talks))
+        return result
+
+    async def _begun(self, caller: Caller, mail: Sequence[int], begun: Callable[[], None]) -> None:
+        def deliver() -> None:
+            begun()
+            if mail:
+                with self._workspace.act(caller, acknowledge=False) as act:
+                    mailbox.deliver(act, mail)
+
+        with suppress(InterlockError):  # It is done when the turn ends.
+            await anyio.to_thread.run_sync(deliver)
+
+    def _ended(self, caller: Caller, mail: Sequence[int], kept: bool, talks: bool) -> None:
+        if not mail and not (self.healthy and talks):
+            return
+        with self._workspace.act(caller, acknowledge=False) as act:
+            if kept:
+                mailbox.deliver(act, mail)
+            else:
+                mailbox.give_back(act, mail, "the turn that it was in did not end well")
+            if self.healthy:
+                acknowledged(act)
