@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio.to_thread
 
-from interlock.clock import Clock, iso
+from interlock.clock import iso
 from interlock.errors import Conflict, Forbidden, LedgerBusy
 from interlock.sessions import Act, Caller
 from interlock.tasks import answer
@@ -18,6 +18,9 @@ from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import StepId, WorkflowState
 from interlock.workflow.state.store import Store
 from interlock.workspace import Workspace
+
+if TYPE_CHECKING:
+    from interlock.clock import Clock
 
 BUSY_TRIES = 30
 
