@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from interlock.clients.local.base import LocalBase
-from interlock.errors import InvalidRequest
+from interlock.errors import DirectoryNotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -151,5 +151,5 @@ class LocalWorkflowRuns(LocalBase):
             with self._workspace.look() as rows:
                 directory = rows.team.get().workdir
         if not directory:
-            raise InvalidRequest("Say in which project: the team has no working directory.", field="dir")
+            raise DirectoryNotFound("Say in which project: the team has no working directory.", field="dir")
         return os.path.abspath(directory)
