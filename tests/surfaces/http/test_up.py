@@ -193,6 +193,20 @@ def test_deleting_a_busy_team_over_http_does_not_end_the_server(start: Callable[
     assert admin.get("/api/teams") == {"teams": []}
 
 
+@pytest.mark.req("GUARD-INV-5", "GUARD-AC-5")
+def test_chats_are_there_after_the_server_was_killed(start: Callable[..., Server]) -> None:
+    server = start()
+    admin = server.client()
+    admin.post("/api/projects", {"id": "website"})
+    made = [admin.post("/api/projects/website/chat", {"content": f"n {number}"}) for number in range(3)]
+    groups = admin.get("/api/task-groups")
+    server.kill()
+    again = start(server.home).client()
+    assert again.get("/api/task-groups") == groups and groups["total_count"] == 1
+    tasks = again.get(f"/api/task-groups/{made[0]['task_group_id']}/tasks")["tasks"]
+    assert [task["task_id"] for task in tasks] == [one["task_id"] for one in made]
+
+
 def test_a_cookie_outlives_the_server(start: Callable[..., Server]) -> None:
     server = start()
     browser = server.browser()
