@@ -172,6 +172,15 @@ def test_whatever_needs_a_person_can_be_ended_from_the_page(browser: Client, hom
     assert "The line is clear" in browser.call("GET", "/projects/mixed").body.decode()
 
 
+def test_a_person_reads_letters_on_the_page_and_says_so(browser: Client, team: Team) -> None:
+    assert "unread message" in browser.call("GET", BASE).body.decode()
+    assert "not marked as read" in browser.call("GET", f"{BASE}/messages").body.decode()
+    assert team.status()["unread"]["human"] > 0, "to look is not to say that one has read it"
+    assert post(browser, f"{BASE}/messages/read").status == 303
+    assert "human" not in team.status()["unread"]
+    assert "not marked as read" not in browser.call("GET", f"{BASE}/messages").body.decode()
+
+
 def test_a_workflow_shows_its_steps_and_what_was_decided_and_why(browser: Client, home: Home, server: Server) -> None:
     root = project(server.home / "planning", steps=2)
     home.create_project("planning", str(root))
