@@ -100,8 +100,9 @@ def test_what_memory_knows_stands_in_the_agents_context(tmp_path: Path) -> None:
     memory.remember(Memory("Units", content, 9, project_id="plan-app"))
     memory.close()
     program = tmp_path / "listening.py"
+    heard = tmp_path / "heard"
     program.write_text(
-        f"import sys\nopen({str(tmp_path / 'heard')!r}, 'a').write(sys.stdin.read())\nprint('{{\"step\": \"completed\"}}')\n"
+        f"import sys\nopen({str(heard)!r}, 'a').write(sys.stdin.read())\nprint('{{\"step\": \"completed\"}}')\n"
     )
     team.remove("ada")
     team.spawn("bob", agent="command", command=[sys.executable, str(program)])

@@ -107,6 +107,7 @@ class WorkflowExecution:
         if self._stopped:
             return Result("cancelled", "", None, None, time.monotonic() - began)
         on_update(Update("notice", prepared.said))
+        on_prompt()
         async with watched(self._workspace, prepared.package.root, prepared.config):
             ending = await self._controller.run()
         return _result(ending, time.monotonic() - began)
@@ -141,4 +142,5 @@ class WorkflowExecution:
 def _result(ending: Ending, seconds: float) -> Result:
     status = STATUS.get(ending.kind, "cancelled")
     failed = status in ("failed", "capacity")
-    return Result(status, "" if failed else ending.summary, None, ending.summary if failed else None, seconds)
+    said, why = ("", ending.summary) if failed else (ending.summary, None)
+    return Result(status, said, None, why, seconds, ending.retry_at)
