@@ -88,7 +88,13 @@ def executor_for(
         return found
     from interlock.executors.workflow import WorkflowExecutor
 
-    return WorkflowExecutor(found, workspace_of)
+    memory = None
+    if home is not None:
+        from interlock.clock import SystemClock
+        from interlock.memories.local import LocalMemory
+
+        memory = LocalMemory(home, SystemClock())
+    return WorkflowExecutor(found, workspace_of, memory)
 
 
 def _agent_executor(member: Member, home: str | None) -> AgentExecutor:

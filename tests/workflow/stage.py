@@ -188,7 +188,7 @@ class MemoryDesk:
         return (self.replies[question], "ada") if question in self.replies else None
 
     async def wait(self, question: str, seconds: float) -> tuple[str, str] | None:
-        await anyio.sleep(seconds)
+        await virtual.passes(seconds)
         return await self.reply(question)
 
     def of(self, type: str) -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ def ask(server: Server, *options: str) -> str:
     admin = prepared(server)
     words = [sys.executable, "-W", "ignore", "-c", RUN, "run", f"{server.url}/openapi.json", "--no-color", *options]
     words += ["--header", f"Authorization: {admin.headers['authorization']}", "--request-timeout", "60"]
-    run = subprocess.run(words, capture_output=True, text=True, timeout=1200, check=False)
+    run = subprocess.run(words, capture_output=True, text=True, timeout=1200, check=False, cwd=server.home)
     assert run.returncode == 0, f"{run.stdout[-12000:]}\n{run.stderr[-2000:]}"
     return run.stdout
 

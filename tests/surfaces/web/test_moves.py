@@ -87,7 +87,7 @@ def test_every_button_does_what_it_says(team: Team, state: str) -> None:
         perform(team, task, move.verb, FORM)
         after = team.task(task).state
         assert after in move.leads or not move.leads, f"{move.verb} led from {state} to {after}"
-        assert after == state or move.verb == "assign" or after in MOVES[state] or after == "done"
+        assert move.leads & MOVES[state] or move.verb == "assign"
 
 
 @pytest.mark.parametrize("state", MAKERS)

@@ -34,6 +34,7 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("workflow run", "workflow_run:run", "take an agent through a workflow of many steps"),
         ("workflow status", "workflow:status", "how far a run is, and why it did what it did"),
         ("workflow resume", "workflow:resume", "go on with an interrupted or failed run"),
+        ("workflow rollback", "workflow:rollback", "take a run back to before a step"),
         ("workflow cancel", "workflow:cancel", "call a run off"),
         ("workflow queue", "workflow_queue:queue", "workflows that wait for their turn"),
         ("doctor", "doctor:doctor", "check ledger, files and mirror; mend what can be mended"),
@@ -112,7 +113,7 @@ BRANCHES: dict[str, tuple[str, str]] = {
         "What waits for a human: reviews, and whatever an agent cannot decide.",
     ),
     "workflow": (
-        "list, show, run, status, resume, cancel, queue: workflows of many steps",
+        "list, show, run, status, resume, rollback, cancel, queue",
         "Workflows of many steps, run by agents that are watched and answered. What cannot be decided is asked.",
     ),
     "config": (

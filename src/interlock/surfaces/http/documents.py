@@ -230,6 +230,12 @@ class Questions(Document):
     questions: list[QuestionDocument]
 
 
+class Conversation(Document):
+    """Questions with their answers."""
+
+    conversation: list[QuestionDocument]
+
+
 class EventDocument(Document):
     """A line of a team's history."""
 

@@ -22,7 +22,7 @@ def history(
     team: TeamName,
     member: str | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    before: Annotated[int | None, Query(ge=1)] = None,
+    before: Annotated[int | None, Query(ge=1, le=2**53 - 1)] = None,
 ) -> Response:
     """The newest messages to or from a member, or of the whole team, in order; marks nothing. A member sees its own."""
     if visitor.principal.team is not None:

@@ -183,6 +183,17 @@ class Assign(Acting):
     to: Text | None
 
 
+class NewQuestion(Acting):
+    """POST /api/teams/{t}/questions"""
+
+    task_id: TaskRef
+    text: Full
+    options: Texts = Field(default_factory=list)
+    default: Text | None = None
+    context: Text | None = None
+    reversible: bool = False
+
+
 class NewMessage(Acting):
     """POST /api/teams/{t}/messages"""
 

@@ -61,6 +61,12 @@ def work_log(visitor: Reader, team: TeamName, id: str) -> Response:
     return answer({"work_log": [{"at": at, "author": author, "text": text} for at, author, text in lines]})
 
 
+@router.get("/{id}/conversation", responses={200: {"model": documents.Conversation}})
+def conversation(visitor: Reader, team: TeamName, id: str) -> Response:
+    """Every question there was about a task, with its answer, oldest first."""
+    return answer({"conversation": visitor.team(team).conversation(id)})
+
+
 @router.post("/{id}/claim", responses=ONE)
 def claim(visitor: Worker, team: TeamName, id: str, how: models.Claim) -> Response:
     """Take a task."""

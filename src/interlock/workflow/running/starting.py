@@ -72,7 +72,8 @@ def locate(text: str, directory: str) -> Located:
     asked = detect(words, [skill.key for skill in package.skills])
     if asked is None and words and not words.startswith("/"):
         # A person at a terminal may leave everything out but the name, where only one workflow has it.
-        asked = Invocation(None, "workflows", words, words)
+        module, colon, name = words.partition(":")
+        asked = Invocation(module if colon else None, "workflows", name or words, words)
     if asked is None or isinstance(asked, Malformed):
         found = asked.as_dict() if asked is not None else {}
         raise InvalidRequest(

@@ -63,6 +63,14 @@ class FileChanges:
     async def _watch(self, folders: list[str]) -> None:
         """Watch these directories until another one appears, or one of them goes."""
         await self._tell(frozenset(self._paths))  # What happened before we watched.
+        try:
+            await self._hear(folders)
+        except (OSError, RuntimeError):
+            # No more watches, or a file system without them: whoever listens looks every few seconds anyway.
+            with anyio.move_on_after(LOOK):
+                await self._stop.wait()
+
+    async def _hear(self, folders: list[str]) -> None:
         watched = awatch(
             *folders, watch_filter=self._ours, step=STEP, debounce=STEP, recursive=False, stop_event=self._stop,
             rust_timeout=int(LOOK * 1000), yield_on_timeout=True,
