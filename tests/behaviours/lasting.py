@@ -89,9 +89,7 @@ def driven(place: Place, **options: Any) -> Iterator[Driven]:
 
 def event(place: Place, type: str, **payload: Any) -> Event:
     """Wait for the first event of that type with these values."""
-    return follow(
-        place.team, lambda one: one.type == type and all(one.payload.get(k) == v for k, v in payload.items())
-    )
+    return follow(place.team, lambda one: one.type == type and all(one.payload.get(k) == v for k, v in payload.items()))
 
 
 def events(place: Place, *types: str) -> list[Event]:

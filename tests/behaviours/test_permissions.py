@@ -124,7 +124,11 @@ def test_a_person_answers_while_the_agent_waits_and_who_did_is_on_record(place: 
     assert got == ["yes"] and place.states() == {"one": "done"} and len(place.team.runs("one")) == 1
     asked, answered = events(place, "permission.asked", "permission.answered")
     assert asked.payload["tool"] == "execute" and asked.payload["id"] == question.id
-    assert (answered.payload["by"], answered.payload["answer"], answered.payload["face"]) == ("human", "allow", "python")
+    assert (answered.payload["by"], answered.payload["answer"], answered.payload["face"]) == (
+        "human",
+        "allow",
+        "python",
+    )
 
 
 def test_always_holds_for_the_session_and_is_never_told_to_the_agent(place: Place) -> None:
@@ -234,5 +238,3 @@ def test_outside_of_a_task_what_no_policy_allows_is_refused(place: Place) -> Non
         place.team.send(to="bob", content="look at this")
         event(place, "session.prompted", stop="ended")
     assert got == ["yes", "no"] and not place.team.questions()
-
-
