@@ -10,7 +10,7 @@ STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -n $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint check bench agents storm wheel reference picture clean
+.PHONY: help setup demo test lint check bench agents storm wheel reference picture screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ reference: $(STAMP) ## write docs/reference/ from the code
 picture: $(STAMP) ## draw the demo's terminal into docs/pictures/
 	@$(BIN)/python scripts/terminal_picture.py --moment "attempt 1 failed" --tail 4 \
 	  docs/pictures/demo.svg $(BIN)/interlock demo
+
+screenshots: $(STAMP) ## take the pictures of the page that the documentation shows
+	@PYTHONPATH=. $(BIN)/python scripts/screenshots.py
 
 clean: ## remove what these targets made
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -41,7 +41,9 @@ def look_up(module: str, name: str) -> Any:
 
 def errors() -> str:
     """The error codes."""
-    import interlock.workflow.errors  # noqa: F401  (its classes are among the subclasses then)
+    # Their classes are among the subclasses then, in whatever order the pages are made.
+    import interlock.memory
+    import interlock.workflow.errors  # noqa: F401
     from interlock.errors import error_codes
 
     return page(
@@ -88,25 +90,16 @@ def events(types: dict[str, str]) -> str:
 
 def command_line(rows: dict[str, tuple[tuple[str, str, str], ...]]) -> str:
     """The commands with their arguments and options, in the order of their help."""
-    from interlock.surfaces.cli.command import LATER, SHARED
+    from interlock.surfaces.cli.command import SHARED
     from interlock.surfaces.cli.tree import cli
 
     parts = [
         "## Options of every command\n\nThey may stand anywhere on the line; the last one wins.\n",
         table(("option", "meaning"), (option_row(option) for option in SHARED)),
     ]
-    later: list[tuple[str, str]] = []
     for title, verbs in rows.items():
         parts.append(f"## {title}\n")
-        for path, where, line in verbs:
-            if where == LATER:
-                later.append((f"`interlock {path}`", line.removesuffix(" (not yet)")))
-            else:
-                parts.append(command(cli, path))
-    parts += [
-        "## Announced, not in this version\n\nThese answer `not_available`, exit with 1 and change nothing.\n",
-        table(("command", "what it will do"), later),
-    ]
+        parts += [command(cli, path) for path, _, _ in verbs]
     return page(
         "Command line",
         "src/interlock/surfaces/cli/tree.py",

@@ -23,7 +23,7 @@ def _harbour(home: Home, workdir: str) -> None:
     team = home.team("harbour-api")
     for name, model in (("ada", "sonnet"), ("ben", "sonnet"), ("cleo", "opus")):
         kind = "reviewer" if name == "cleo" else "author"
-        team.spawn(name, agent="command", command=[sys.executable, "-c", "pass"], type=kind, model=model)
+        team.spawn(name, type=kind, model=model)
     made: dict[str, str] = {}
     for key, subject, waits, more in PLAN:
         made[key] = team.create_task(
@@ -62,7 +62,7 @@ def _harbour(home: Home, workdir: str) -> None:
 def _atlas(home: Home, workdir: str) -> None:
     home.create_project("atlas-docs", workdir)
     team = home.team("atlas-docs")
-    team.spawn("ines", agent="command", command=[sys.executable, "-c", "pass"])
+    team.spawn("ines")
     first = team.create_task("Find pages that nobody links to")
     second = team.create_task("Rewrite the guide to importing data", blocked_by=[first.id])
     team.create_task("Record the new screenshots", blocked_by=[second.id])

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from interlock.executors.agent import AgentExecutor
     from interlock.model.team import Member
     from interlock.notifier import Notifier
+    from interlock.roster import Roster
     from interlock.workspace import Workspace
 
 
@@ -58,7 +59,14 @@ def connect(
     opened = LocalHome(
         home, settings, clock, ledgers, notifier, lambda member: executor_for(member, home, opened.workspace)
     )
+    opened.roster = lambda: _roster(home)
     return opened
+
+
+def _roster(home: str) -> Roster:
+    from interlock.agents.roster import ProfileRoster
+
+    return ProfileRoster(home)
 
 
 def executor_for(
@@ -80,7 +88,13 @@ def executor_for(
         return found
     from interlock.executors.workflow import WorkflowExecutor
 
-    return WorkflowExecutor(found, workspace_of)
+    memory = None
+    if home is not None:
+        from interlock.clock import SystemClock
+        from interlock.memories.local import LocalMemory
+
+        memory = LocalMemory(home, SystemClock())
+    return WorkflowExecutor(found, workspace_of, memory)
 
 
 def _agent_executor(member: Member, home: str | None) -> AgentExecutor:

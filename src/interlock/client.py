@@ -232,6 +232,19 @@ class Home(Windows, Protocol):
         """What tells people, by `notify.command` and `notify.webhook`, that something in the team, or in any, needs
         them; `link` answers where the page is served. The caller starts and stops it."""
 
+    def propose(
+        self, goal: str, *, agent: str, command: Sequence[str] = (), directory: str, path: str,
+        on_update: Callable[[Update], None] = ...,
+    ) -> str:  # fmt: skip
+        """Ask an agent for a plan that reaches `goal`, to stand at `path`; answers its text, which can be run. Nothing
+        is written, nothing is created. `agent` and `command` are as in a plan's member.
+
+        Raises:
+            AgentError: the agent is unknown, not installed, or did not answer.
+            PlanError: what it proposed cannot be used, also after it was told why.
+            InvalidRequest: the goal is empty or too long.
+        """
+
     def driven(self, team: str) -> bool:
         """Whether a living process drives the team."""
 
@@ -250,6 +263,24 @@ class Home(Windows, Protocol):
 
         Raises:
             InvalidTeamName, TeamNotFound.
+        """
+
+    def agents(self) -> list[dict[str, Any]]:
+        """Every kind of agent: `{"name", "title", "installed", "how", "path", "version", "install", "own", "tested",
+        "guarantees", "checked"}`; `tested` is `checked` (here, see `check_agent`), `proven` (by Interlock's own tests)
+        or `untested`.
+
+        Raises:
+            ConfigParseError: `agents.toml` cannot be read.
+        """
+
+    def check_agent(self, name: str, *, model: str | None = None) -> dict[str, Any]:
+        """Try an agent with one small task, which costs a few requests of its model. As in `agents`, with `checked`:
+        `{"abilities", "details", "seconds", …}`, and `works`, whether it can take part.
+
+        Raises:
+            AgentError: it is unknown, or not installed.
+            ConfigParseError: `agents.toml` cannot be read.
         """
 
     def close(self) -> None:

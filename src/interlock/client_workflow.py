@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from interlock.model.task import Task
@@ -74,3 +74,19 @@ class WorkflowRuns(Protocol):
 
     def cancel_workflow(self, run: str | None = None, *, by: str | None = None) -> dict[str, Any]:
         """Call a run off."""
+
+    def workflow_checkpoints(self, run: str | None = None) -> list[dict[str, Any]]:
+        """What a run can be rolled back to, the newest first: `{id, step_id, step_name, timestamp, …}`."""
+
+    def rollback_workflow(
+        self,
+        run: str | None = None,
+        *,
+        to: str | int | None = None,
+        include: Sequence[str] = (),
+        dry_run: bool = False,
+        by: str | None = None,
+    ) -> dict[str, Any]:
+        """Roll a run back to before a step, state and files; without `to` the last rollback is undone. `include` are
+        files that others have changed and that may be restored all the same, `*` for all. With `dry_run` only what it
+        would do. `text` says it for people."""

@@ -24,6 +24,7 @@
     │   ├── QueueEntryNotFound       queue_entry_not_found
     │   ├── CheckpointNotFound       checkpoint_not_found
     │   ├── ServerNotFound           server_not_found
+    │   ├── DirectoryNotFound        directory_not_found
     │   └── RecipientNotFound        recipient_not_found
     ├── Conflict
     │   ├── TeamExists               team_exists
@@ -220,6 +221,12 @@ class ServerNotFound(NotFound):
     """No `interlock up` serves this home."""
 
     code = "server_not_found"
+
+
+class DirectoryNotFound(NotFound):
+    """A working directory that is not there."""
+
+    code = "directory_not_found"
 
 
 class RecipientNotFound(NotFound):

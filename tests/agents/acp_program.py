@@ -38,7 +38,8 @@ A prompt's actions are carried out in order, and the turn ends with `end_turn`. 
     {"crash": EXIT_CODE}                    exits; {"crash": "kill"} by SIGKILL
     {"again": true}                         the rest of this turn's actions only when the prompt comes a second time
 
-In any text, `{prompt}`, `{cwd}`, `{session}`, `{task}` (INTERLOCK_TASK) and `{env.NAME}` are replaced as well.
+In any text, `{prompt}`, `{cwd}`, `{session}`, `{task}` (that the last prompt named, else INTERLOCK_TASK) and
+`{env.NAME}` are replaced as well.
 
 A script that ends in `.py` has `async def play(turn, prompt)` instead: `turn` has a method for each action above.
 """
@@ -261,6 +262,8 @@ class Turn:
         self.spent: Any = None
         self.known = session.known
         self.known["prompt"] = prompt
+        if named := re.search(r"TASK-\d{4}-\d\d-\d\d-\d+", prompt):
+            self.known["task"] = named[0]
 
     async def play(self) -> str:
         try:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from interlock.agent import Permission, Turn, Update
@@ -15,6 +17,7 @@ from interlock.agents.acp import AcpAgent, AcpSession, Manner
 from interlock.agents.capacity import Limit
 from interlock.errors import AgentError, InvalidRequest, NoCapacity
 from tests.agents.conftest import Stage, allow, echo_server
+from tests.behaviours.driving import until
 
 # What is said and done
 
@@ -137,7 +140,8 @@ def test_nothing_is_allowed_by_an_answer_that_was_not_offered(stage: Stage) -> N
 
 def test_time_spent_waiting_for_an_answer_is_not_the_agents(stage: Stage) -> None:
     async def slowly(permission: Permission) -> str | None:
-        await anyio.sleep(1.5)
+        begun = time.monotonic()
+        await anyio.to_thread.run_sync(until, lambda: time.monotonic() > begun + 1.5)
         return "allow"
 
     agent = stage.agent(turns=[[{"ask": {"title": "Edit"}, "allowed": [{"say": "allowed"}]}]])
@@ -270,8 +274,6 @@ LIMITS = {"limits": (Limit("usage limit", after=900), Limit("log in", login=True
 
 
 def test_a_usage_limit_is_no_failure(stage: Stage) -> None:
-    import time
-
     agent = stage.agent(LIMITS, turns=[[{"limit": "You've hit your usage limit. Try again in 2 hours."}],
                                        [{"limit": "usage limit"}], [{"limit": "please log in"}],
                                        [{"say": "sorry, all full"}],

@@ -31,11 +31,11 @@ def catches_everything(handler: ast.ExceptHandler) -> bool:
     return any(kind is None or (isinstance(kind, ast.Name) and kind.id in BROAD) for kind in kinds)
 
 
-def test_sql_is_written_in_ledgers_only() -> None:
+def test_sql_is_written_in_ledgers_and_memories_only() -> None:
     found = [
         f"{source.at(node)} {node.value[:60]!r}"
         for source in files()
-        if not source.module.startswith("interlock.ledgers.")
+        if not source.module.startswith(("interlock.ledgers.", "interlock.memories."))
         for node in texts(source)
         if SQL.search(node.value)
     ]

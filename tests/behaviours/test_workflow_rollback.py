@@ -160,7 +160,7 @@ def test_the_ten_newest_are_kept_and_what_was_pruned_is_explained(place: RollPla
     assert done.state.completed_steps == [1, 2]
 
 
-@pytest.mark.req("BMAD-3.7.3", "BMAD-3.7.6", "BMAD-3.7.7", "BMAD-E3.4", "BMAD-FR61", "BMAD-UO.3")
+@pytest.mark.req("BMAD-3.7.3", "BMAD-3.7.6", "BMAD-3.7.7", "BMAD-E3.4", "BMAD-FR61")
 def test_a_rollback_brings_state_and_files_back_and_keeps_what_it_replaced(place: RollPlace) -> None:
     state = three_steps(place)
     user = place.project / "mine.txt"

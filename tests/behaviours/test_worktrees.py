@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from interlock.client import Home
 from interlock.errors import GitFailed, InterlockError, WorktreeRefused
-from tests.behaviours.driving import Place
+from tests.behaviours.driving import Place, running, until
 from tests.behaviours.repository import Repository, kept_path, stage
 
 
@@ -82,6 +83,33 @@ def test_a_setup_that_fails_is_a_failed_attempt_with_its_output(place: Place, re
     place.drive()
     assert place.states() == {"one": "deadletter"}
     assert "no network" in str(place.task("one").output) and "exit code 3" in str(place.task("one").output)
+
+
+def test_a_stop_in_the_middle_of_a_setup_uses_up_no_attempt_and_leaves_nothing(
+    place: Place, repository: Repository
+) -> None:
+    setup = f"echo $$ > {place.path}/pid; test -e {place.path}/go || sleep 300"
+    stage(place, {"one": {"run": "touch a"}}, setup=setup)
+    with place.runner() as runner:
+        until(lambda: (place.path / "pid").exists() and bool((place.path / "pid").read_text()))
+        runner.send(signal.SIGTERM)
+        assert runner.wait() == 0
+    assert not running(int((place.path / "pid").read_text()))
+    task = place.task("one")
+    assert (task.state, task.failures, task.worktree) == ("ready", 0, None)
+    (place.path / "go").touch()
+    assert place.drive() == "finished" and place.states() == {"one": "done"}
+
+
+def test_whoever_is_killed_in_the_middle_of_a_setup_leaves_nothing(place: Place, repository: Repository) -> None:
+    setup = f"echo $$ >> {place.path}/pid; test -e {place.path}/go || sleep 300"
+    stage(place, {"one": {"run": "touch a"}}, setup=setup)
+    with place.runner() as runner:
+        until(lambda: (place.path / "pid").exists() and bool((place.path / "pid").read_text()))
+        runner.kill()
+    (place.path / "go").touch()
+    assert place.drive() == "finished" and place.states() == {"one": "done"}
+    assert not running(int((place.path / "pid").read_text().split()[0]))
 
 
 def test_a_further_attempt_and_a_further_round_go_on_in_the_same_worktree(place: Place, repository: Repository) -> None:

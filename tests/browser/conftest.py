@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,6 +16,7 @@ import interlock
 from interlock.client import Home, Team
 from tests.surfaces.http.harness import Server
 
+T = TypeVar("T")
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     "--no-sandbox --headless --disable-gpu --disable-quic --no-first-run --disable-background-networking "
@@ -63,6 +65,7 @@ class Place:
         self.contexts.append(context)
         page = context.new_page()
         page.on("request", lambda request: self._asked(request.url))
+        page.on("response", lambda response: self._answered(response))
         page.on("pageerror", lambda error: self.faults.append(str(error)))
         page.on("console", lambda message: self._said(message))
         page.goto(f"{self.server.url}/open/{self.server.tokens.new_code()}")
@@ -78,6 +81,11 @@ class Place:
         if agent:
             team.spawn("ada", agent="command", command=[sys.executable, str(AGENT), str(self.directory)])
         return team
+
+    def aside(self, work: Callable[[], T]) -> T:
+        """Do it in a thread: playwright keeps an event loop in this one, and a verb that runs a check wants its own."""
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(work).result()
 
     def let_go(self) -> None:
         """The agent may ask now."""
@@ -98,6 +106,10 @@ class Place:
     def _asked(self, url: str) -> None:
         if not url.startswith(("data:", "blob:")) and urlsplit(url).hostname != self.server.host:
             self.foreign.append(url)
+
+    def _answered(self, response: Any) -> None:
+        if response.status >= 500:
+            self.faults.append(f"{response.status} {response.url}")
 
     def _said(self, message: Any) -> None:
         # A line that broke because a test killed the server is no fault of the page.

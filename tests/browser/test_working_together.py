@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -142,6 +143,4 @@ def test_messages_between_members_appear_as_they_are_sent_and_a_person_joins_in(
 
 
 def _begins(text: str) -> Any:
-    import re
-
     return re.compile("^" + re.escape(text))

@@ -188,7 +188,7 @@ class MemoryDesk:
         return (self.replies[question], "ada") if question in self.replies else None
 
     async def wait(self, question: str, seconds: float) -> tuple[str, str] | None:
-        await anyio.sleep(seconds)
+        await virtual.passes(seconds)
         return await self.reply(question)
 
     def of(self, type: str) -> list[dict[str, Any]]:
@@ -222,7 +222,7 @@ def play(
 ) -> Outcome:
     """Run a workflow with that player until the controller lets go of it, in virtual time."""
     package = packages.load(str(root))
-    asked = detect(skill)
+    asked = detect(skill, [one.key for one in package.skills])
     assert isinstance(asked, Invocation)
     found = package.find(asked)
     assert found is not None, skill

@@ -6,7 +6,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from interlock.agent import Choice, Permission, Turn
 from interlock.workflow.control.machine import ways_to_end
 from interlock.workflow.state.document import OUTCOMES, STATES, TERMINAL, WAITING_USER, Plan, WorkflowState
+from tests.workflow import virtual
 from tests.workflow.stage import APC, MemoryDesk, Outcome, Part, Player, play, project
 
 SAID = st.sampled_from(
@@ -73,7 +73,7 @@ def chaos(root: Path, turns: list[tuple[str, Any]]) -> Player:
         if kind == "end":
             return Turn(value, "partial output", detail="because")
         if kind == "silence":
-            await anyio.sleep(value)
+            await virtual.passes(value)
             return "late"
         if kind == "flood":
             for number in range(value):
@@ -81,12 +81,12 @@ def chaos(root: Path, turns: list[tuple[str, Any]]) -> Player:
             return "flood\n" * value
         if kind == "tool":
             part.tool("in_progress", str(root / "made.txt"))
-            await anyio.sleep(value)
+            await virtual.passes(value)
             part.tool("completed", str(root / "made.txt"))
             return "wrote it"
         if kind == "permission":
             await part.opening.permit(Permission("p", "rm", "execute", (Choice("n", "No", "reject_once"),)))
-            await anyio.sleep(value / 100)
+            await virtual.passes(value / 100)
             return "asked"
         part.tool("completed", str(root / f"_bmad/bmm/workflows/make-plan/steps/step-0{value}-part.md"), kind="read")
         return APC

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from interlock.workflow.control.ports import Asking
+from interlock.workflow.control.ports import Asking, NoCheckpoints
 from interlock.workflow.state.document import Plan, StepId, WorkflowState
 from tests.workflow.stage import APC, DONE, MemoryDesk, Part, Play, Player, play, project
 
 
-class Copies:
+class Copies(NoCheckpoints):
     """Checkpoints that keep the output folder whole."""
 
     def __init__(self, root: Path) -> None:

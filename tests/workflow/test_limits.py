@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import anyio
 import pytest
 
 from interlock.agent import Choice, Opening, Permission, Turn
 from interlock.workflow.agents.pool import Limits
 from interlock.workflow.state.document import Plan
+from tests.workflow import virtual
 from tests.workflow.stage import APC, DONE, MemoryDesk, Part, Player, play, project
 
 
@@ -20,7 +20,7 @@ def test_an_agent_that_is_silent_for_61_seconds_is_ended_and_one_of_59_is_not(tm
 
         async def part(part: Part, seconds: int = seconds) -> str:
             if part.turn == 1:
-                await anyio.sleep(seconds)
+                await virtual.passes(seconds)
             return DONE
 
         player = Player(part)
@@ -37,7 +37,7 @@ def test_what_was_ended_for_its_time_keeps_its_state_and_goes_on(tmp_path: Path)
 
     async def silent(part: Part) -> str:
         if part.step == "2":
-            await anyio.sleep(10_000)
+            await virtual.passes(10_000)
         return DONE
 
     stopped = play(root, Player(silent))
@@ -65,11 +65,11 @@ def test_an_agent_at_work_audibly_for_ninety_minutes_in_one_step_is_left_alone(t
             for minute in range(90 * 60 // 50):
                 if manner == "tools":
                     part.tool("in_progress", id=f"t{minute}")
-                    await anyio.sleep(50)
+                    await virtual.passes(50)
                     part.tool("completed", id=f"t{minute}")
                 else:
                     part.say(f"still at it {minute}")
-                    await anyio.sleep(50)
+                    await virtual.passes(50)
         return DONE
 
     outcome = play(root, Player(part))
@@ -83,7 +83,7 @@ def test_a_tool_that_runs_is_no_silence(tmp_path: Path) -> None:
     async def part(part: Part) -> str:
         if part.turn == 1:
             part.tool("in_progress")
-            await anyio.sleep(1200)
+            await virtual.passes(1200)
             part.tool("completed")
         return DONE
 
@@ -98,7 +98,7 @@ def test_a_workflow_without_progress_for_half_an_hour_fails_with_workflow_timeou
     async def part(part: Part) -> str:
         if part.step == "2":
             part.tool("in_progress")
-            await anyio.sleep(100_000)
+            await virtual.passes(100_000)
         return DONE
 
     player = Player(part)
@@ -117,7 +117,7 @@ def test_a_nested_operation_without_progress_for_five_minutes_goes_back_to_its_p
             return f"Compliance Score: 10%\n{APC}"
         if part.turn == 2:
             part.tool("in_progress")
-            await anyio.sleep(100_000)
+            await virtual.passes(100_000)
         return APC if "time is up" in part.prompt else DONE
 
     player = Player(part)
@@ -131,7 +131,7 @@ def test_waiting_for_a_human_counts_for_no_limit(tmp_path: Path) -> None:
     root = project(tmp_path / "p")
 
     async def slowly(permission: Permission) -> str:
-        await anyio.sleep(7200)
+        await virtual.passes(7200)
         return "y"
 
     async def part(part: Part) -> str:
@@ -167,7 +167,7 @@ def test_limits_can_be_set(tmp_path: Path) -> None:
 
     async def part(part: Part) -> str:
         if part.turn == 1:
-            await anyio.sleep(500)
+            await virtual.passes(500)
         return DONE
 
     limits = Limits(silence=600, workflow=0)

@@ -40,3 +40,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 def run(main: Callable[..., Awaitable[Value]], *arguments: Any) -> Value:
     """`anyio.run` in virtual time, which starts at 0. No threads."""
     return anyio.run(main, *arguments, backend_options={"loop_factory": VirtualLoop})
+
+
+async def passes(seconds: float) -> None:
+    """Let so much virtual time pass."""
+    with anyio.move_on_after(seconds):
+        await anyio.sleep_forever()

@@ -15,14 +15,16 @@ from interlock.agent import Agent, Opening, Update, ignore
 from interlock.errors import InterlockError
 from interlock.executor import Execution, Job, Result, begun
 from interlock.executors.agent import AgentExecutor
+from interlock.memory import MemoryStore
 from interlock.processes import Identity
 from interlock.sessions import Caller
 from interlock.tasks.turns import WORKFLOW
 from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.control.automation_controller import AutomationController
 from interlock.workflow.control.context import Ending
-from interlock.workflow.running import opening
+from interlock.workflow.running import known, opening
 from interlock.workflow.running.desk import in_thread
+from interlock.workflow.running.status_watch import watched
 from interlock.workspace import Workspace
 
 STATUS: dict[str, Literal["ended", "failed", "cancelled", "capacity"]] = {
@@ -36,9 +38,12 @@ STATUS: dict[str, Literal["ended", "failed", "cancelled", "capacity"]] = {
 class WorkflowExecutor:
     """For members with an agent: workflows here, everything else by `others`."""
 
-    def __init__(self, others: AgentExecutor, workspace_of: Callable[[str], Workspace]) -> None:
+    def __init__(
+        self, others: AgentExecutor, workspace_of: Callable[[str], Workspace], memory: MemoryStore | None = None
+    ) -> None:
         self._others = others
         self._workspace_of = workspace_of
+        self._memory = memory
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -52,7 +57,7 @@ class WorkflowExecutor:
     def start(self, job: Job) -> Execution:
         """An execution of `job`, not yet running."""
         if job.kind == WORKFLOW:
-            return WorkflowExecution(self._others.agent, job, self._workspace_of(job.team))
+            return WorkflowExecution(self._others.agent, job, self._workspace_of(job.team), self._memory)
         return self._others.start(job)
 
 
@@ -61,8 +66,9 @@ class WorkflowExecution:
 
     lasting = False
 
-    def __init__(self, agent: Agent, job: Job, workspace: Workspace) -> None:
+    def __init__(self, agent: Agent, job: Job, workspace: Workspace, memory: MemoryStore | None = None) -> None:
         self._agent = agent
+        self._memory = memory
         self._job = job
         self._workspace = workspace
         self._controller: AutomationController | None = None
@@ -95,10 +101,16 @@ class WorkflowExecution:
         )  # fmt: skip
         resume = prepared.state.agent_session
         self._pool = AgentPool(self._agent, opened, prepared.limits, on_update, resume=resume)
-        self._controller = AutomationController(prepared.context(self._workspace, caller, self._pool))
+        knowledge = await in_thread(partial(known.about, prepared.state, prepared.workflow, self._memory))
+        context = prepared.context(self._workspace, caller, self._pool, knowledge)
+        self._controller = AutomationController(context)
         if self._stopped:
             return Result("cancelled", "", None, None, time.monotonic() - began)
         on_update(Update("notice", prepared.said))
+        async with watched(self._workspace, prepared.package.root, prepared.config):
+            ending = await self._controller.run()
+        return _result(ending, time.monotonic() - began)
+        on_prompt()
         return _result(await self._controller.run(), time.monotonic() - began)
 
     async def again(
@@ -131,4 +143,5 @@ class WorkflowExecution:
 def _result(ending: Ending, seconds: float) -> Result:
     status = STATUS.get(ending.kind, "cancelled")
     failed = status in ("failed", "capacity")
-    return Result(status, "" if failed else ending.summary, None, ending.summary if failed else None, seconds)
+    said, why = ("", ending.summary) if failed else (ending.summary, None)
+    return Result(status, said, None, why, seconds, ending.retry_at)

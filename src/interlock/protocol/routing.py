@@ -94,7 +94,8 @@ def missing_file(workspace: Workspace, task_id: str, reference: str | None) -> s
     if task is None:
         return None
     companion = os.path.join(workspace.directory, "tasks", task.state, task.id)
-    return missing_summary([root for root in (workdir, companion) if root], reference)
+    own = (task.worktree or {}).get("directory")
+    return missing_summary([root for root in (own or workdir, companion) if root], reference)
 
 
 def missing_summary(roots: list[str], reference: str) -> str | None:

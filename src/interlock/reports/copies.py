@@ -44,6 +44,23 @@ def kept(rows: Rows) -> list[dict[str, Any]]:
     return found
 
 
+def incidents(rows: Rows, task: Task) -> list[dict[str, Any]]:
+    """The merges of a task that came to nothing."""
+    return [
+        {
+            "task_id": task.id,
+            "key": task.plan_key,
+            "run": task.run,
+            "member": task.owner,
+            "at": event.at,
+            "outcome": f"merge: {event.payload['outcome']}",
+            "reason": event.payload["reason"],
+        }
+        for event in rows.events.of_task(task.id)
+        if event.type == "merge.finished" and event.payload["outcome"] in ("conflict", "red", "failed")
+    ]
+
+
 def of(task: Task) -> dict[str, Any]:
     """What a report says of the merge of a finished task."""
     known = task.worktree or {}

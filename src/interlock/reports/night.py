@@ -179,6 +179,7 @@ def _incidents(rows: Rows, tasks: list[Task], runs: dict[str, list[Run]], since:
                         "reason": f"round {event.payload.get('round')}, exit code {event.payload.get('exit_code')}",
                     }
                 )
+    found += [one for task in tasks if task.worktree for one in copies.incidents(rows, task)]
     return sorted((one for one in found if since is None or str(one["at"]) >= since), key=lambda one: str(one["at"]))
 
 

@@ -148,14 +148,18 @@ class Attempt:
 
     async def _rounds(self) -> None:
         workspace, caller = self._workspace, self._caller
-        terms = await self._placed()
+        mark, terms = verifier(), await self._placed()
+        if terms is None:
+            stopped = Result("cancelled", "", None, None, 0.0)
+            await in_thread(partial(settling.settle, workspace, self._task, caller, stopped, verifier=mark))
+            return
         talks, needed = self._life.executor.lasts(self._task.type), self._life.executor.variables
         assignment = await in_thread(
             partial(
                 prepare, workspace, self._member, self._task, caller, terms, needed, talks=talks, permit=self._permit
             )
         )
-        mark, self._place = verifier(), terms.workdir
+        self._place = terms.workdir
         note = partial(self._say, "notice")
         self._hearing = Hearing(workspace, self._task, caller, mark, in_thread, note)
         waits = self._waits
@@ -209,20 +213,21 @@ class Attempt:
             self._meter.turn_ended()
         return result
 
-    async def _placed(self) -> Terms:
-        """What holds for this run: where the task has a worktree of its own, that is where it works."""
+    async def _placed(self) -> Terms | None:
+        """What holds for this run: where the task has a worktree of its own, that is where it works. Null where we were
+        stopped before anything could begin."""
 
         async def place(group: TaskGroup) -> Terms:
             token = session_token(str(self._caller.session))
             directory = await placing.place(self._workspace, self._task, token, self._checked)
             return replace(self._terms, workdir=directory) if directory is not None else self._terms
 
-        terms = self._terms
+        terms = None
         with anyio.CancelScope() as scope:
             self._checking = scope
             terms = await self._while_alive(place)
         self._checking = None
-        return terms  # Where we were stopped, nothing of it is begun.
+        return terms
 
     async def _while_alive(self, work: Callable[[TaskGroup], Awaitable[Value]]) -> Value:
         """`work`, with heartbeats beside it. What it raises is raised as it is, not as a group."""

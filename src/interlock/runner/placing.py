@@ -13,6 +13,7 @@ from typing import Any
 
 import anyio.to_thread
 
+from interlock import processes
 from interlock.errors import AgentError, StaleRun
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
@@ -23,7 +24,10 @@ from interlock.sessions import Caller
 from interlock.tasks.find import find
 from interlock.workspace import Workspace
 from interlock.worktrees.team import Isolation, look, trees
-from interlock.worktrees.trees import REVIEWING, Sealed, Trees
+from interlock.worktrees.trees import DELIVERING, DIRECTORY, MERGING, REVIEWING, Sealed, Trees
+
+SAID_CHARS = 4000
+"""How much of what an author says of its work stands in the message of a commit."""
 
 Hear = Callable[[str], None]
 
@@ -143,7 +147,7 @@ def put_away(workspace: Workspace, task: Task) -> None:
 
 def message_of(task: Task) -> str:
     """The message of our commits: what was to be done, what the author says of it, and which task it was."""
-    said = (task.output or "").strip()
+    said = (task.output or "").strip()[:SAID_CHARS].strip()
     body = f"\n\n{said}" if said else ""
     return f"{task.subject}{body}\n\nInterlock-Task: {task.id}\n"
 
@@ -166,7 +170,7 @@ def sweep(workspace: Workspace, found: Trees) -> list[str]:
 
 def leftovers(workspace: Workspace) -> list[str]:
     """Directories of worktrees that are of no use any more: of tasks that are done, gone, or were never ready."""
-    root = os.path.join(workspace.directory, "worktrees")
+    root = os.path.join(workspace.directory, DIRECTORY)
     try:
         names = sorted(os.listdir(root))
     except OSError:
@@ -175,7 +179,9 @@ def leftovers(workspace: Workspace) -> list[str]:
     with workspace.ledger.snapshot() as rows:
         busy = {run.task_id for run in rows.runs.open()}
         for name in names:
-            task_id = name.split("-", 1)[1] if name.startswith(("merge-", REVIEWING)) else name
+            if name.startswith(DELIVERING) and _runs(name.removeprefix(DELIVERING)):
+                continue
+            task_id = name.split("-", 1)[1] if name.startswith((MERGING, REVIEWING)) else name
             task = rows.tasks.get(task_id)
             if task is None or task_id in busy or task.under_way:
                 if task is None:
@@ -222,3 +228,7 @@ def _noted(workspace: Workspace, task: Task, known: dict[str, Any], made: bool) 
         act.topics.add("tasks")
     task.worktree = known
     return known
+
+
+def _runs(pid: str) -> bool:
+    return pid.isdecimal() and processes.identify(int(pid)) is not None

@@ -1,4 +1,4 @@
-"""How a notification leaves: to a program of the user, or to an address. Both get a few seconds and are then ended."""
+"""How a notification leaves: to a program of the user's, or to an address. Both get a few seconds and then end."""
 
 from __future__ import annotations
 

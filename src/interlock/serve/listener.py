@@ -32,7 +32,9 @@ def bind(host: str, port: int, *, exactly: bool) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for candidate in [port] if exactly or port == 0 else range(port, min(port + FURTHER_PORTS, 65536)):
-        made = socket.socket(family, socket.SOCK_STREAM)
+        # Named as TCP, or asyncio would not know to send at once, and each answer would wait 40 ms for the last one's
+        # acknowledgement.
+        made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             made.bind((host, candidate))

@@ -164,4 +164,6 @@ def _back(act: Act, task: Task, findings: str, changes: dict[str, Any]) -> None:
 
 def _ask(act: Act, task: Task, reason: str) -> None:
     text = f"{task.id} ({task.subject}) could not be merged: {reason.partition(chr(10))[0]} What now?"
-    questions.put(act, task, "merge", text, options=OPTIONS, context=reason)
+    known = task.worktree or {}
+    context = f"{reason}\n\nIts work lies in {known.get('path')}, on the branch {known.get('branch')}."
+    questions.put(act, task, "merge", text, options=OPTIONS, context=context)

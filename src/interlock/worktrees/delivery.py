@@ -16,7 +16,7 @@ from typing import Any
 
 from interlock.errors import GitFailed, WorktreeRefused
 from interlock.worktrees.repository import HEADS
-from interlock.worktrees.trees import Trees
+from interlock.worktrees.trees import DELIVERING, Trees
 
 FILES_NAMED = 20
 
@@ -103,7 +103,7 @@ def _join(found: Trees, wanted: Sequence[tuple[str, str]], plan: Delivery) -> No
     if len(wanted) == 1 and git.contains(plan.before, wanted[0][1]):
         plan.after = wanted[0][1]  # The very commit that was proved.
         return
-    path = found.path(f"deliver-{os.getpid()}")
+    path = found.path(str(os.getpid()), DELIVERING)
     try:
         found.detached(path, plan.before)
         for message, commit in wanted:

@@ -20,6 +20,7 @@ ALWAYS = (
     *("-c", f"core.hooksPath={os.devnull}", "-c", "commit.gpgSign=false", "-c", "tag.gpgSign=false"),
     *("-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false"),
     *("-c", "advice.detachedHead=false", "-c", "merge.conflictStyle=merge", "-c", "rerere.enabled=false"),
+    *("-c", "merge.verifySignatures=false"),
     *("-c", "commit.cleanup=whitespace", "-c", "submodule.recurse=false", "-c", "color.ui=false"),
 )
 KEPT = frozenset(

@@ -38,7 +38,7 @@ class Repository:
     def checked_out(self) -> dict[str, str]:
         """Where each branch is checked out, ours and the user's: branch to directory."""
         found, where = {}, ""
-        for line in self.git("worktree", "list", "--porcelain", "-z").out.split("\0"):
+        for line in self.git("worktree", "list", "--porcelain").out.split("\n"):
             word, _, rest = line.partition(" ")
             if word == "worktree":
                 where = rest

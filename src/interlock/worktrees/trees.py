@@ -19,7 +19,8 @@ from interlock.worktrees.git import Git
 from interlock.worktrees.repository import HEADS, NONE, Repository, source_of
 
 DIRECTORY = "worktrees"
-MERGING, REVIEWING = "merge-", "review-"
+MERGING, REVIEWING, DELIVERING = "merge-", "review-", "deliver-"
+"""How the names of worktrees begin that belong to a merge, to a review, or to a process that merges for a person."""
 _MARKER = re.compile(rb"^(<{7} |>{7} )", re.MULTILINE)
 LOCKS = ("index.lock", "HEAD.lock")
 
@@ -254,7 +255,7 @@ class Trees:
     def all(self) -> list[str]:
         """Every worktree of the repository below our root, also where its directory is gone."""
         found = []
-        for line in self._git("worktree", "list", "--porcelain", "-z").out.split("\0"):
+        for line in self._git("worktree", "list", "--porcelain").out.split("\n"):
             if line.startswith("worktree "):
                 path = line.removeprefix("worktree ")
                 if os.path.dirname(os.path.realpath(path)) == os.path.realpath(self.root):

@@ -89,7 +89,7 @@ def test_every_answer_bears_the_security_headers(admin: Client, path: str) -> No
         ("GET", "/api/teams/x/events?after=-1", None, (400, "invalid_request")),
         ("GET", "/api/task-groups?limit=many", None, (400, "invalid_request")),
         ("GET", "/api/events?after=nonsense", None, (400, "invalid_request")),
-        ("GET", "/api/workflows", None, (501, "not_available")),
+        ("GET", "/api/workflows/none", None, (404, "workflow_not_found")),
     ],
 )
 def test_every_failure_has_the_one_shape(

@@ -23,8 +23,8 @@ def test_two_members_share_a_task_list(server: Server, team: str, admin: Client)
     assert bob.post(f"{tasks}/{first['id']}/heartbeat")["member"] == "bob"
     assert bob.post(f"{tasks}/{first['id']}/update", {"log": "half way"})["state"] == "in-progress"
     assert bob.post(f"{tasks}/{first['id']}/complete", {"summary": "it parses"})["status"] == "completed"
-    assert cleo.post(f"{tasks}/next")["task"]["id"] == second["id"]
-    assert cleo.post(f"{tasks}/next")["task"] is None
+    assert cleo.post(f"{tasks}-next")["task"]["id"] == second["id"]
+    assert cleo.post(f"{tasks}-next")["task"] is None
     assert cleo.post(f"{tasks}/{second['id']}/release", {"reason": "lunch"})["state"] == "ready"
     assert [task["id"] for task in admin.get(f"{tasks}?ready=true")["tasks"]] == [second["id"]]
     assert [task["id"] for task in admin.get(f"{tasks}?status=completed")["tasks"]] == [first["id"]]
@@ -131,3 +131,14 @@ def test_metrics_count_what_there_is(team: str, admin: Client) -> None:
     assert 'route="/api/teams/{team}/tasks"' in text and team not in text.split("interlock_http_requests_total")[2]
     for line in text.splitlines():
         assert line.startswith("#") or (len(line.rsplit(" ", 1)) == 2 and float(line.rsplit(" ", 1)[1]) >= 0)
+
+
+def test_a_member_asks_a_person_and_cannot_answer_itself(server: Server, team: str, admin: Client) -> None:
+    bob = server.member("bob", team)
+    task = admin.post(f"/api/teams/{team}/tasks", {"subject": "x"})["id"]
+    bob.post(f"/api/teams/{team}/tasks/{task}/claim")
+    asked = bob.post(f"/api/teams/{team}/questions", {"task_id": task, "text": "Which one?", "options": ["a", "b"]})
+    assert [q["id"] for q in admin.get(f"/api/teams/{team}/questions")["questions"]] == [asked["id"]]
+    assert bob.refused("POST", f"/api/projects/{team}/tasks/{task}/reply", {"reply": "a"}) == (403, "forbidden")
+    told = admin.get(f"/api/teams/{team}/tasks/{task}/conversation")["conversation"]
+    assert [(one["text"], one["answer"]) for one in told] == [("Which one?", None)]

@@ -6,8 +6,8 @@ waits that long before and after it has written, so that it can be killed in bet
 
 import os
 import re
+import select
 import sys
-import time
 
 prompt = sys.stdin.read()
 document = os.environ.get("DOCUMENT") or "_bmad-output/planning-artifacts/prd.md"
@@ -21,11 +21,11 @@ answer = asked.splitlines()[0].strip() if asked else ""
 
 
 def save() -> None:
-    time.sleep(slow)
+    select.select([], [], [], slow)
     os.makedirs(os.path.dirname(document) or ".", exist_ok=True)
     with open(document, "a", encoding="utf-8") as file:
         file.write(f"## Step {number}: {title}\n\nWritten for {number}.\n\n")
-    time.sleep(slow)
+    select.select([], [], [], slow)
 
 
 if answer == "C" or answer.startswith("C ") or (final and not answer):

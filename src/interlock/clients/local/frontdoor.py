@@ -10,6 +10,7 @@ from itertools import islice
 
 from interlock.errors import (
     AmbiguousId,
+    DirectoryNotFound,
     GroupNotFound,
     InvalidRequest,
     InvalidTeamName,
@@ -49,7 +50,7 @@ class LocalFrontDoor:
 
     def create_project(self, id: str, workdir: str | None) -> dict[str, Any]:
         if workdir is not None and (not isinstance(workdir, str) or not os.path.isdir(os.path.expanduser(workdir))):
-            raise InvalidRequest(
+            raise DirectoryNotFound(
                 f"The directory {workdir!r} does not exist: make it, or correct workdir.", field="workdir"
             )
         check_team_name(id)

@@ -6,17 +6,18 @@ import os
 from contextlib import contextmanager
 
 from interlock import settings as settings_module
+from interlock.clients.local.agents import LocalAgents
 from interlock.clients.local.base import calling
 from interlock.clients.local.project_verbs import LocalProjects
 from interlock.clients.local.windows import LocalWindows
 from interlock.errors import MembersRunning, StorageError, TeamExists, TeamLimit, TeamNotFound
-from interlock.model.names import HUMAN, LEAD, check_session_key, check_team_name, sanitized
+from interlock.model.names import HUMAN, LEAD, check_session_key, check_team_name, check_text, sanitized
 from interlock.sessions import Caller
 from interlock.workspace import Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any
 
     from interlock.agent import Update
@@ -33,11 +34,12 @@ if TYPE_CHECKING:
     from interlock.settings import Settings
 
 SETTINGS_FILE = "settings.json"
+PATH_LIMIT = 4096
 CREATING = ".creating-"
 DELETING = ".deleting-"
 
 
-class LocalHome(LocalProjects, LocalWindows):
+class LocalHome(LocalProjects, LocalWindows, LocalAgents):
     """See `client.Home`."""
 
     def __init__(
@@ -67,6 +69,8 @@ class LocalHome(LocalProjects, LocalWindows):
     ) -> LocalTeam:
         check_team_name(name)
         check_session_key(lead)
+        if workdir is not None:
+            check_text(workdir, "workdir", limit=PATH_LIMIT)
         values: dict[str, Any] = {}
         if claim_policy is not None:
             values["claim_policy"] = settings_module.known("claim_policy").parse(claim_policy, "team create")
@@ -203,16 +207,17 @@ class LocalHome(LocalProjects, LocalWindows):
         return anyio.run(crew.work)
 
     def notices(self, team: str | None = None, *, link: Callable[[], str | None] = lambda: None) -> Notices:
-        from interlock.runner.notices import Notices
-        from interlock.runner.sending import Way, ways
+        from interlock.clients.local.telling import notices
 
-        def set_now() -> tuple[list[Way], float]:
-            settings = self._settings.for_home(settings_module.read_file(os.path.join(self.path, SETTINGS_FILE)))
-            found = ways(str(settings.get("notify.command")), str(settings.get("notify.webhook")))
-            return found, float(settings.get("notify.interval"))
+        return notices(self, self._settings, self._clock, team, link)
 
-        names = self.teams if team is None else lambda: [team]
-        return Notices(self.path, names, self.workspace, set_now, self._clock, link)
+    def propose(
+        self, goal: str, *, agent: str, command: Sequence[str] = (), directory: str, path: str,
+        on_update: Callable[[Update], None] = lambda update: None,
+    ) -> str:  # fmt: skip
+        from interlock.clients.local.proposals import propose
+
+        return propose(self._executor_for, self._settings, goal, agent, tuple(command), directory, path, on_update)
 
     def driven(self, team: str) -> bool:
         from interlock.runner.lifesigns import lives

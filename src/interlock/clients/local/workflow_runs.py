@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 
 from interlock.clients.local.base import LocalBase
-from interlock.errors import InvalidRequest
+from interlock.errors import DirectoryNotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from interlock.workflow.state.store import Store
@@ -107,6 +107,39 @@ class LocalWorkflowRuns(LocalBase):
             shown = verbs.shown(state)
         return {**shown, "warnings": [*act.warnings, *store.mirror(state)]}
 
+    def workflow_checkpoints(self, run: str | None = None) -> list[dict[str, Any]]:
+        from interlock.workflow.running import verbs
+        from interlock.workflow.state import rollback_plan
+
+        with self._workspace.look() as rows:
+            return rollback_plan.available(verbs.find(rows, self._run_states, run))
+
+    def rollback_workflow(
+        self,
+        run: str | None = None,
+        *,
+        to: str | int | None = None,
+        include: Sequence[str] = (),
+        dry_run: bool = False,
+        by: str | None = None,
+    ) -> dict[str, Any]:
+        from interlock.workflow.running import verbs
+        from interlock.workflow.state import rollback_plan
+        from interlock.workflow.state.rollback import Rollback
+
+        store = self._run_states
+        with self._workspace.look() as rows:
+            state = verbs.find(rows, store, run)
+        back = Rollback(self._workspace, self._as(by), store)
+        if to is None:
+            done = back.undo(state, include=include)
+            return {**done.as_dict(), "text": f"The rollback of {state.workflow_id} is undone."}
+        checkpoint = rollback_plan.choose(state, to)
+        planned = rollback_plan.preview(state, checkpoint, include=include)
+        if dry_run:
+            return {**planned.as_dict(), "text": planned.text}
+        return {**back.to(state, checkpoint, include=include).as_dict(), "text": planned.text}
+
     @property
     def _run_states(self) -> Store:
         from interlock.workflow.running.opening import store_of
@@ -118,5 +151,5 @@ class LocalWorkflowRuns(LocalBase):
             with self._workspace.look() as rows:
                 directory = rows.team.get().workdir
         if not directory:
-            raise InvalidRequest("Say in which project: the team has no working directory.", field="dir")
+            raise DirectoryNotFound("Say in which project: the team has no working directory.", field="dir")
         return os.path.abspath(directory)

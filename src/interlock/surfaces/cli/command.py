@@ -14,8 +14,6 @@ import click
 from interlock.surfaces.cli.call import Call
 
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-LATER = "later"
-"""Where a row of the tree leads whose verb is announced but not in this version."""
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
@@ -135,12 +133,7 @@ class Branch(Everywhere, click.Group):
     def _load(self, name: str) -> click.Command:
         where, line = self.rows[name]
         module, _, attribute = where.partition(":")
-        if module == LATER:
-            from interlock.surfaces.cli.later import later
-
-            command = later(name, line)
-        else:
-            command = getattr(import_module(f"interlock.surfaces.cli.{module}"), attribute)
+        command: click.Command = getattr(import_module(f"interlock.surfaces.cli.{module}"), attribute)
         command.short_help = line
         return command
 

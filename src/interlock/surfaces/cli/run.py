@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.client import Team
-from interlock.errors import InterlockError, InvalidRequest, NotAvailable, RunnerAlive
+from interlock.errors import InterlockError, InvalidRequest, RunnerAlive
 from interlock.runner.stop import Stop
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
+from interlock.surfaces.cli.plan import AGENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,7 @@ LEFT = "no longer watching"
 
 
 @verb("run", example="interlock run plan.yaml\ninterlock run plan.yaml --unattended --until 07:00")
-@click.argument("plan", metavar="PLAN.yaml")
+@click.argument("plan", metavar='PLAN.yaml|"GOAL"')
 @click.option("--unattended", is_flag=True, help="Nobody is awake: what needs a person waits for one.")
 @click.option("--until", metavar="HH:MM", help="Start nothing new from then on (local time).")
 @click.option("--dry-run", is_flag=True, help="Show what would be created and changed; change nothing.")
@@ -40,6 +41,8 @@ LEFT = "no longer watching"
 @click.option("--new", is_flag=True, help="Begin the whole plan again.")
 @click.option("--take-over", is_flag=True, help="Take the place of a runner on another machine that is gone for good.")
 @click.option("--parallel", type=click.IntRange(1, 100), metavar="N", help="Runs open at once.")
+@AGENT
+@click.option("--yes", is_flag=True, help="Of a GOAL: start what was proposed without asking.")
 def run(
     call: Call,
     plan: str,
@@ -50,22 +53,27 @@ def run(
     new: bool,
     take_over: bool,
     parallel: int | None,
+    agent: str | None,
+    yes: bool,
 ) -> int:
     """Run a plan with its team: members claim tasks, work, and what they did is verified.
+
+    Of a GOAL in words an agent makes a plan first, which is shown, written, and started only when you say so.
 
     Running a plan again continues it: done stays done, new tasks are added, changed ones that nobody began are updated.
     Exit code 0 when every task is done.
     """
+    attended = not unattended and not call.json and sys.stdin.isatty() and sys.stdout.isatty()
     if not os.path.exists(plan):
-        if plan.endswith((".yaml", ".yml")) or "/" in plan or " " not in plan:
-            raise InvalidRequest(f"There is no plan {plan}. `interlock init` writes one.", path=plan)
-        raise NotAvailable("A team from a sentence is not in this version yet. Write a plan: `interlock init`.")
+        found = _from_goal(call, plan, agent, ask=not (yes or dry_run))
+        if found is None:
+            return 1
+        plan = found
     ends = None if until is None else _moment(until)
     staged = call.home.stage(plan, redo=redo, new=new, dry_run=dry_run)
     if dry_run:
         call.answer(_as_document(staged.team, staged.changes), _as_lines(staged.changes))
         return 0
-    attended = not unattended and not call.json and sys.stdin.isatty() and sys.stdout.isatty()
     untouched = _untouched(staged.changes)
     if untouched and not call.json:
         call.say(untouched)
@@ -85,6 +93,35 @@ def run(
             if reason != "finished" or not attended or not answer_questions(call, team):
                 break
     return finish(call, team, reason)
+
+
+def _from_goal(call: Call, goal: str, agent: str | None, *, ask: bool) -> str | None:
+    """The path of a plan that an agent proposed, checked and shown; null where it is not to be started.
+
+    Raises:
+        InvalidRequest: it names a file that is not there; or nobody could be asked whether to start.
+    """
+    from interlock.plan.proposal import file_name
+    from interlock.surfaces.cli import goal as goals
+
+    if not goals.is_goal(goal):
+        raise InvalidRequest(f"There is no plan {goal}. `interlock init` writes one.", path=goal)
+    if ask and (call.json or not (sys.stdin.isatty() and sys.stdout.isatty())):
+        raise InvalidRequest(
+            "A plan that an agent proposes is started when a person has seen it, and there is no terminal here. "
+            f"`interlock plan {goal!r} -o PLAN.yaml` writes it to look at, --yes starts it unseen."
+        )
+    path = file_name(goal, os.getcwd(), call.home.teams())
+    text = goals.propose(call, goal, agent, path)
+    goals.write(path, text)
+    name = os.path.relpath(path)
+    lines = [*goals.shown(text, path), "", f"wrote {click.style(name, bold=True)}"]
+    if not call.json:
+        call.say(lines)
+    if ask and not click.confirm("Start it?", default=False):
+        call.say(f"Nothing was started. `interlock run {name}` does.")
+        return None
+    return path
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -99,12 +100,19 @@ def _fields(task: Task) -> list[str]:
             ("review by", task.review if task.review not in (None, "none") else None),
             ("run", words.clean(task.command or "")),
             ("verify", words.clean(task.verify or "")),
+            ("worktree", words.clean(_worktree(task.worktree)) if task.worktree else None),
             ("created", f"{words.ago(task.created_at)} by {words.clean(task.created_by)}"),
             ("claimed", words.ago(task.claimed_at)),
             ("completed", words.ago(task.completed_at)),
             ("metadata", words.clean(json.dumps(task.metadata, ensure_ascii=False)) if task.metadata else None),
         ]
     )
+
+
+def _worktree(known: dict[str, Any]) -> str:
+    if known.get("merged"):
+        return f"merged as {str(known['merged'])[:12]}"
+    return f"{known['path']} on {known['branch']}" if os.path.isdir(str(known["path"])) else "gone"
 
 
 def _runs(runs: Sequence[Run]) -> list[str]:

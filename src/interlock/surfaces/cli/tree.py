@@ -6,15 +6,15 @@ from typing import Any
 
 import click
 
-from interlock.surfaces.cli.command import LATER, Branch
+from interlock.surfaces.cli.command import Branch
 from interlock.version import __version__
 
 TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Everyday": (
         ("demo", "demo:demo", "see the main job at work, on a real plan, in under a minute"),
         ("init", "init:init", "find agents, git and the tests; write interlock.toml and a plan"),
-        ("plan", "plan:plan", 'a plan for "GOAL" by an agent (not yet); --schema: its keys'),
-        ("run", "run:run", "run a plan with a team of agents: live board, report"),
+        ("plan", "plan:plan", 'have an agent propose a plan for a "GOAL"; nothing starts'),
+        ("run", "run:run", 'run a plan, or a "GOAL", with a team of agents: live board, report'),
         ("up", "up:up", "scheduler, workers, HTTP API, web page, MCP over HTTP"),
         ("open", "up:open_", "a fresh link to the web page"),
         ("status", "status:status", "what needs me, what is running, what is next"),
@@ -34,13 +34,15 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("workflow run", "workflow_run:run", "take an agent through a workflow of many steps"),
         ("workflow status", "workflow:status", "how far a run is, and why it did what it did"),
         ("workflow resume", "workflow:resume", "go on with an interrupted or failed run"),
+        ("workflow rollback", "workflow:rollback", "take a run back to before a step"),
         ("workflow cancel", "workflow:cancel", "call a run off"),
         ("workflow queue", "workflow_queue:queue", "workflows that wait for their turn"),
         ("doctor", "doctor:doctor", "check ledger, files and mirror; mend what can be mended"),
         ("config list", "config:list_", "every setting, its value and where it comes from"),
         ("config get", "config:get", "one setting"),
         ("config set", "config:set_", "set or unset a setting of the home, or with --team of a team"),
-        ("agents", LATER, "list and check agent programs (not yet)"),
+        ("agents list", "agents:list_", "which agent programs there are, and what is known to work"),
+        ("agents check", "agents:check", "try an agent program with one small task"),
     ),
     "Team": (
         ("team create", "team:create", "create a team"),
@@ -111,7 +113,7 @@ BRANCHES: dict[str, tuple[str, str]] = {
         "What waits for a human: reviews, and whatever an agent cannot decide.",
     ),
     "workflow": (
-        "list, show, run, status, resume, cancel, queue: workflows of many steps",
+        "list, show, run, status, resume, rollback, cancel, queue",
         "Workflows of many steps, run by agents that are watched and answered. What cannot be decided is asked.",
     ),
     "config": (
@@ -127,6 +129,11 @@ BRANCHES: dict[str, tuple[str, str]] = {
     "task": (
         "create, list, show, claim, complete, and everything else on tasks",
         "Tasks. Name one by its id, by the last part of it (003), or by its key in a plan.",
+    ),
+    "agents": (
+        "list, check: agent programs on this machine",
+        "Agent programs: which are installed, how they are driven, and what each is known to do. A file agents.toml in "
+        "the home adds others.",
     ),
     "message": (
         "send, broadcast, read, wait, history",

@@ -85,6 +85,34 @@ def cancel(call: Call, run: str | None) -> None:
     call.warn(found["warnings"])
 
 
+@verb("rollback", example="interlock workflow rollback --to 3 --dry-run")
+@click.argument("run", required=False)
+@click.option("--to", metavar="STEP", help="Back to before this step; without it the checkpoints are listed.")
+@click.option(
+    "--include", metavar="FILE", multiple=True, help="Restore this file too, though others changed it; * for all."
+)
+@click.option("--undo", is_flag=True, help="Take the last rollback back.")
+@click.option("--dry-run", is_flag=True, help="Show what it would do; change nothing.")
+def rollback(call: Call, run: str | None, to: str | None, include: tuple[str, ...], undo: bool, dry_run: bool) -> None:
+    """Take a run back to before a step: its state, and the files that it wrote and nobody changed since.
+
+    What is replaced is kept in `.rollback-archive` of the output folder. `workflow resume` then goes on from there.
+    """
+    team = call.team()
+    if to is None and not undo:
+        found = team.workflow_checkpoints(run)
+        lines = [
+            f"  step {one['step_id']:<4} {one['timestamp']}  {words.clean(str(one['step_name']))}"
+            + ("" if one["can_rollback"] else f" (not available: {one['why_not']})")
+            for one in found
+        ]
+        call.answer({"checkpoints": found}, lines or "There is no checkpoint to roll back to.")
+        return
+    done = team.rollback_workflow(run, to=None if undo else to, include=include, dry_run=dry_run)
+    call.answer(done, [words.clean(line) for line in done["text"].splitlines()])
+    call.warn(done.get("warnings", []))
+
+
 def _run(found: Mapping[str, Any]) -> list[str]:
     """One run for people."""
     progress = found["progress"]

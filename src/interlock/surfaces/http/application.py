@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from functools import partial
 
 import anyio
 from fastapi import APIRouter, FastAPI
@@ -17,6 +18,7 @@ from starlette.routing import Route
 
 from interlock.client import Home
 from interlock.surfaces.http import (
+    describing,
     events,
     failures,
     health,
@@ -93,6 +95,7 @@ def create(
     app.add_middleware(Door, access=app.state.access)
     app.add_middleware(Guard, hosts=hosts, any_address=any_address, limit=body_bytes)
     failures.install(app)
+    app.openapi = partial(describing.describe, app)  # type: ignore[method-assign]
     for router in (*ROUTERS, *pages):
         app.include_router(router)
     return app

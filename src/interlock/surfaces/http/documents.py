@@ -230,6 +230,12 @@ class Questions(Document):
     questions: list[QuestionDocument]
 
 
+class Conversation(Document):
+    """Questions with their answers."""
+
+    conversation: list[QuestionDocument]
+
+
 class EventDocument(Document):
     """A line of a team's history."""
 
@@ -324,3 +330,32 @@ class Replied(Document):
     task_id: str
     old_status: str
     new_status: str
+
+
+class Workflow(Document):
+    """A run of a workflow."""
+
+    workflow_id: str
+    skill: str
+    state: str
+
+
+class Workflows(Document):
+    """Runs of workflows."""
+
+    workflows: list[Workflow]
+
+
+class WorkflowEntry(Document):
+    """A workflow that waits for its turn."""
+
+    position: int
+    task_id: str
+    skill: str
+    priority: str
+
+
+class WorkflowQueue(Document):
+    """Those that wait, in order."""
+
+    queue: list[WorkflowEntry]

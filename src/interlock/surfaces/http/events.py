@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.responses import Response
 
-from interlock.errors import InterlockError
+from interlock.errors import InterlockError, LimitReached
 from interlock.surfaces.http import cursor, documents
 from interlock.surfaces.http.access import Access
 from interlock.surfaces.http.answers import answer
 from interlock.surfaces.http.feed import Feed, Item
+from interlock.surfaces.http.shapes import TeamName
 from interlock.surfaces.http.visitor import Reader, Visitor
 
 router = APIRouter(prefix="/api", tags=["events"])
@@ -23,23 +24,19 @@ HEARTBEAT = 10
 """Seconds between two comments that keep the line open."""
 SEND_SECONDS = 30.0
 """Seconds a reader may leave its line blocked."""
+MOST_READERS = 200
 RETRY_MS = 1000
 """What browsers wait before they come again."""
+LARGEST = 2**53 - 1
+"""The largest number that every reader of JSON keeps exactly."""
 MOST_AT_ONCE = 10_000
-
-STREAM: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "Each event's data is a line of history with its `team`; its id is the cursor after it.",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
-    }
-}
 
 
 @router.get("/teams/{team}/events", responses={200: {"model": documents.Events}})
 def of_team(
     visitor: Reader,
-    team: str,
-    after: Annotated[int, Query(ge=0)] = 0,
+    team: TeamName,
+    after: Annotated[int, Query(ge=0, le=LARGEST)] = 0,
     limit: Annotated[int, Query(ge=1, le=MOST_AT_ONCE)] = MOST_AT_ONCE,
 ) -> Response:
     """The team's events after a number, in commit order, without gaps. `next` says where to go on."""
@@ -47,7 +44,7 @@ def of_team(
     return answer({"events": [event.as_dict() for event in found], "next": onward})
 
 
-@router.get("/events", response_class=EventSourceResponse, responses=STREAM)
+@router.get("/events", response_class=EventSourceResponse, include_in_schema=False)
 async def of_all_teams(
     request: Request,
     visitor: Reader,
@@ -59,6 +56,8 @@ async def of_all_teams(
     text = last_event_id or after
     positions = None if text is None else cursor.read(text)
     feed: Feed = request.app.state.feed
+    if feed.readers >= MOST_READERS:
+        raise LimitReached(f"{MOST_READERS} streams are open, which is the limit. Close one, and try again.")
     return EventSourceResponse(
         _lines(feed, positions, visitor, request),
         ping=HEARTBEAT,

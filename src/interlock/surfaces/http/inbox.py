@@ -12,9 +12,11 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from interlock.client import Mail, Team
+from interlock.errors import InterlockError
 from interlock.surfaces.http import documents, models
 from interlock.surfaces.http.answers import answer
 from interlock.surfaces.http.closing import Closing
+from interlock.surfaces.http.shapes import TeamName
 from interlock.surfaces.http.visitor import Worker
 from interlock.surfaces.mcp.handover import Handover
 from interlock.surfaces.mcp.threads import in_thread
@@ -31,12 +33,13 @@ NOTHING: dict[str, Any] = {"messages": [], "timed_out": True}
 async def inbox(
     request: Request,
     visitor: Worker,
-    team: str,
+    team: TeamName,
     member: str,
-    wait_ms: Annotated[int | None, Query(ge=0, le=LONGEST_WAIT_MS)] = None,
+    wait_ms: Annotated[int | None, Query(ge=0, le=LONGEST_WAIT_MS, include_in_schema=False)] = None,
     urgent_only: bool = False,
 ) -> Response:
-    """Hand over the member's mail; with `wait_ms`, wait until there is some. Members read their own."""
+    """Hand over the member's mail. Members read their own. The parameter `wait_ms` (0 to 600000) waits until there is
+    some; it is not described here, so that tools which try everything do not spend their time waiting."""
     wait = None if wait_ms is None else wait_ms / 1000
     handover = Handover()
 
@@ -58,7 +61,7 @@ async def inbox(
 
 
 @router.post("/acknowledge", responses={200: {"model": documents.Acknowledged}})
-def acknowledge(visitor: Worker, team: str, member: str, seen: models.Acknowledge) -> Response:
+def acknowledge(visitor: Worker, team: TeamName, member: str, seen: models.Acknowledge) -> Response:
     """Say that these messages were seen."""
     return answer({"acknowledged": visitor.acting(team, seen.by or member).acknowledge(seen.ids)})
 
@@ -66,11 +69,15 @@ def acknowledge(visitor: Worker, team: str, member: str, seen: models.Acknowledg
 async def _unless_ended(request: Request, closing: Closing, begin: Callable[[], Any]) -> Mail | None:
     """What `begin` answers; null when the server ends or the caller is gone first."""
     found: Mail | None = None
+    refused: InterlockError | None = None
 
     async def wait_for(group: anyio.abc.TaskGroup) -> None:
-        nonlocal found
-        async with _waits:
-            found = await begin()
+        nonlocal found, refused
+        try:
+            async with _waits:
+                found = await begin()
+        except InterlockError as error:
+            refused = error
         group.cancel_scope.cancel()
 
     async def end_with(group: anyio.abc.TaskGroup) -> None:
@@ -85,6 +92,8 @@ async def _unless_ended(request: Request, closing: Closing, begin: Callable[[], 
     async with anyio.create_task_group() as group:
         for one in (wait_for, end_with, leave_with):
             group.start_soon(one, group)
+    if refused is not None:
+        raise refused
     return found
 
 

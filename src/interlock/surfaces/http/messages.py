@@ -10,6 +10,7 @@ from starlette.responses import Response
 from interlock.errors import Forbidden
 from interlock.surfaces.http import documents, models
 from interlock.surfaces.http.answers import answer
+from interlock.surfaces.http.shapes import TeamName
 from interlock.surfaces.http.visitor import Reader, Worker
 
 router = APIRouter(prefix="/api/teams/{team}", tags=["messages"])
@@ -18,10 +19,10 @@ router = APIRouter(prefix="/api/teams/{team}", tags=["messages"])
 @router.get("/messages", responses={200: {"model": documents.Messages}})
 def history(
     visitor: Reader,
-    team: str,
+    team: TeamName,
     member: str | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    before: Annotated[int | None, Query(ge=1)] = None,
+    before: Annotated[int | None, Query(ge=1, le=2**53 - 1)] = None,
 ) -> Response:
     """The newest messages to or from a member, or of the whole team, in order; marks nothing. A member sees its own."""
     if visitor.principal.team is not None:
@@ -33,12 +34,12 @@ def history(
 
 
 @router.post("/messages", status_code=201, responses={201: {"model": documents.MessageDocument}})
-def send(visitor: Worker, team: str, new: models.NewMessage) -> Response:
+def send(visitor: Worker, team: TeamName, new: models.NewMessage) -> Response:
     """Send one message. `client_id` makes a repeated send harmless."""
     return answer(visitor.acting(team, new.by).send(**new.given("by")).as_dict(), 201)
 
 
 @router.post("/broadcast", status_code=201, responses={201: {"model": documents.Broadcast}})
-def broadcast(visitor: Worker, team: str, new: models.NewBroadcast) -> Response:
+def broadcast(visitor: Worker, team: TeamName, new: models.NewBroadcast) -> Response:
     """Send to all members but the sender."""
     return answer(visitor.acting(team, new.by).broadcast(**new.given("by")), 201)

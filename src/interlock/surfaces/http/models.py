@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-Text = Annotated[str, Field(max_length=1_000_000)]
-Words = Annotated[list[Text], Field(max_length=1000)]
+from interlock.surfaces.http.shapes import (
+    FULL,
+    Body,
+    Commands,
+    Full,
+    Key,
+    Label,
+    Line,
+    MemberStatus,
+    MessageType,
+    NewName,
+    Permissions,
+    Policy,
+    Priority,
+    Saying,
+    SessionId,
+    TaskRef,
+    TaskRefs,
+    TaskType,
+    TeamName,
+    Text,
+    Texts,
+)
 
 
 class Strict(BaseModel):
@@ -33,44 +54,44 @@ class Nothing(Acting):
 class NewProject(Strict):
     """POST /api/projects"""
 
-    id: Text
+    id: TeamName
     workdir: Text | None = None
 
 
 class Chat(Strict):
     """POST /api/projects/{id}/chat"""
 
-    content: Text
-    session_id: Text | None = Field(None, validation_alias=AliasChoices("session_id", "sessionId"))
-    task_type: Text | None = Field(None, validation_alias=AliasChoices("task_type", "taskType"))
+    content: Full
+    session_id: SessionId | None = Field(None, validation_alias=AliasChoices("session_id", "sessionId"))
+    task_type: TaskType | None = Field(None, validation_alias=AliasChoices("task_type", "taskType"))
 
 
 class Reply(Strict):
     """POST …/reply"""
 
-    reply: Text
+    reply: Full
     question_id: Text | None = None
 
 
 class NewTeam(Strict):
     """POST /api/teams"""
 
-    name: Text
-    lead: Text = "agent:main:main"
-    claim_policy: Text | None = None
+    name: TeamName
+    lead: Key = "agent:main:main"
+    claim_policy: Policy | None = None
     workdir: Text | None = None
 
 
 class NewMember(Acting):
     """POST /api/teams/{t}/members"""
 
-    name: Text
-    agent: Text | None = None
-    command: Words | None = None
+    name: NewName
+    agent: Label | None = None
+    command: Commands | None = None
     agent_id: Text | None = None
-    type: Text | None = None
-    model: Text | None = None
-    permissions: Text | None = None
+    type: Label | None = None
+    model: Label | None = None
+    permissions: Permissions | None = None
 
 
 class Pause(Acting):
@@ -89,16 +110,16 @@ class Resume(Acting):
 class NewTask(Acting):
     """POST /api/teams/{t}/tasks"""
 
-    subject: Text
-    body: Text = ""
-    type: Text | None = None
-    priority: Text = "normal"
+    subject: Line
+    body: Body = ""
+    type: TaskType | None = None
+    priority: Priority = "normal"
     assignee: Text | None = None
-    blocked_by: Words = Field(default_factory=list)
+    blocked_by: TaskRefs = Field(default_factory=list)
     review: Text | None = None
-    verify: Text | None = None
-    run: Text | None = None
-    parent_id: Text | None = None
+    verify: Full | None = None
+    run: Full | None = None
+    parent_id: TaskRef | None = None
     metadata: dict[str, Any] | None = None
 
 
@@ -112,47 +133,47 @@ class Claim(Acting):
 class Edit(Acting):
     """update"""
 
-    subject: Text | None = None
-    body: Text | None = None
-    type: Text | None = None
-    priority: Text | None = None
+    subject: Line | None = None
+    body: Body | None = None
+    type: TaskType | None = None
+    priority: Priority | None = None
     review: Text | None = None
-    verify: Text | None = None
-    command: Text | None = None
+    verify: Full | None = None
+    command: Full | None = None
     metadata: dict[str, Any] | None = None
-    log: Text | None = None
-    status: Text | None = None
+    log: Saying | None = None
+    status: MemberStatus | None = None
 
 
 class Depend(Acting):
     """depend"""
 
-    on: Text
+    on: TaskRef
     remove: bool = False
 
 
 class Because(Acting):
     """release"""
 
-    reason: Text | None = None
+    reason: Body | None = None
 
 
 class Reason(Acting):
     """block, reject"""
 
-    reason: Text
+    reason: Saying
 
 
 class Summary(Acting):
     """complete, approve"""
 
-    summary: Text | None = None
+    summary: Body | None = None
 
 
 class Cancel(Acting):
     """cancel"""
 
-    reason: Text | None = None
+    reason: Body | None = None
     cascade: bool = False
 
 
@@ -162,33 +183,44 @@ class Assign(Acting):
     to: Text | None
 
 
+class NewQuestion(Acting):
+    """POST /api/teams/{t}/questions"""
+
+    task_id: TaskRef
+    text: Full
+    options: Texts = Field(default_factory=list)
+    default: Text | None = None
+    context: Text | None = None
+    reversible: bool = False
+
+
 class NewMessage(Acting):
     """POST /api/teams/{t}/messages"""
 
     to: Text
-    content: Text
-    type: Text = "message"
+    content: Full
+    type: MessageType = "message"
     summary: Text | None = None
     urgent: bool = False
     request_id: Text | None = None
     approve: bool | None = None
     reason: Text | None = None
     metadata: dict[str, Any] | None = None
-    client_id: Text | None = None
+    client_id: Full | None = None
 
 
 class NewBroadcast(Acting):
     """POST /api/teams/{t}/broadcast"""
 
-    content: Text
+    content: Full
     summary: Text | None = None
-    client_id: Text | None = None
+    client_id: Full | None = None
 
 
 class Acknowledge(Acting):
     """POST /api/teams/{t}/inbox/{m}/acknowledge"""
 
-    ids: Words
+    ids: Texts
 
 
 class ShutdownRequest(Acting):
@@ -199,8 +231,36 @@ class ShutdownRequest(Acting):
 
 
 class ShutdownAnswer(Acting):
-    """POST /api/teams/{t}/shutdown/answer"""
+    """POST /api/teams/{t}/shutdown/answer; a no has a reason"""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"properties": {"approve": {"const": False}}},
+            "then": {"required": ["reason"], "properties": {"reason": {"type": "string", "pattern": FULL}}},
+        }
+    )
 
     request: Text | None = None
     approve: bool
     reason: Text | None = None
+
+
+class NewWorkflow(Strict):
+    """POST /api/workflows"""
+
+    team: TeamName
+    skill: Full
+    directory: Text | None = None
+    agent: Text | None = None
+    brief: Text = ""
+    values: dict[str, Text] | None = None
+    tier: int | None = Field(None, ge=0, le=4)
+    yolo: bool = False
+
+
+class QueuedWorkflow(Strict):
+    """POST /api/workflows/queue"""
+
+    team: TeamName
+    what: Full
+    priority: Priority | None = None

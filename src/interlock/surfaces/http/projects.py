@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from interlock.surfaces.http import documents, models
 from interlock.surfaces.http.answers import answer
+from interlock.surfaces.http.shapes import TeamName
 from interlock.surfaces.http.visitor import Admin, Operator, Reader
 
 router = APIRouter(prefix="/api/projects", tags=["front door"])
@@ -27,7 +28,7 @@ def create(visitor: Admin, new: models.NewProject) -> Response:
 
 
 @router.post("/{project}/chat", status_code=201, responses={201: {"model": documents.Chatted}})
-def chat(visitor: Operator, project: str, said: models.Chat) -> Response:
+def chat(visitor: Operator, project: TeamName, said: models.Chat) -> Response:
     """Say something: it makes exactly one task of its session's group, or fails."""
     made = visitor.home.chat(
         project, said.content, session_id=said.session_id, task_type=said.task_type, by=visitor.name,

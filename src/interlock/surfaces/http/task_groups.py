@@ -10,6 +10,7 @@ from starlette.responses import Response
 from interlock.surfaces.http import documents
 from interlock.surfaces.http.answers import answer
 from interlock.surfaces.http.front import shown
+from interlock.surfaces.http.shapes import TeamName
 from interlock.surfaces.http.visitor import Reader, Visitor
 
 router = APIRouter(prefix="/api", tags=["front door"])
@@ -21,13 +22,13 @@ TASKS: dict[int | str, dict[str, Any]] = {200: {"model": documents.ShownTasks}}
 
 
 @router.get("/task-groups", responses=PAGE)
-def groups(visitor: Reader, project: str | None = None, offset: Offset = 0, limit: Limit = 50) -> Response:
+def groups(visitor: Reader, project: TeamName | None = None, offset: Offset = 0, limit: Limit = 50) -> Response:
     """One page of groups, the latest first."""
     return _page(visitor, project, offset, limit)
 
 
 @router.get("/projects/{project}/task-groups", responses=PAGE)
-def groups_of(visitor: Reader, project: str, offset: Offset = 0, limit: Limit = 50) -> Response:
+def groups_of(visitor: Reader, project: TeamName, offset: Offset = 0, limit: Limit = 50) -> Response:
     """One page of a project's groups, the latest first."""
     return _page(visitor, project, offset, limit)
 
@@ -39,7 +40,7 @@ def tasks(visitor: Reader, group: str) -> Response:
 
 
 @router.get("/projects/{project}/task-groups/{group}/tasks", responses=TASKS)
-def tasks_of(visitor: Reader, project: str, group: str) -> Response:
+def tasks_of(visitor: Reader, project: TeamName, group: str) -> Response:
     """The tasks of a group of that project, in order."""
     return _tasks(visitor, project, group)
 

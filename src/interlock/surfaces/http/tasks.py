@@ -12,6 +12,7 @@ from interlock.model.group import FRONT_DOOR
 from interlock.surfaces.http import documents, models
 from interlock.surfaces.http.answers import answer
 from interlock.surfaces.http.front import shown
+from interlock.surfaces.http.shapes import TeamName
 from interlock.surfaces.http.visitor import Operator, Reader, Visitor
 
 router = APIRouter(prefix="/api", tags=["front door"])
@@ -27,7 +28,7 @@ def task(visitor: Reader, id: str) -> Response:
 
 
 @router.get("/projects/{project}/tasks/{id}", responses=ONE)
-def task_of(visitor: Reader, project: str, id: str) -> Response:
+def task_of(visitor: Reader, project: TeamName, id: str) -> Response:
     """One task of that project."""
     return answer(shown(_team(visitor, project, id).task(id)))
 
@@ -39,7 +40,7 @@ def reply(visitor: Operator, id: str, said: models.Reply) -> Response:
 
 
 @router.post("/projects/{project}/tasks/{id}/reply", responses=REPLIED)
-def reply_to(visitor: Operator, project: str, id: str, said: models.Reply) -> Response:
+def reply_to(visitor: Operator, project: TeamName, id: str, said: models.Reply) -> Response:
     """Answer the open question of a task of that project."""
     return _reply(_team(visitor, project, id), id, said)
 

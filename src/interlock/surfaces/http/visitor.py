@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from interlock.client import Home, Team
-from interlock.errors import Forbidden, TeamNotFound
+from interlock.errors import Forbidden, InvalidRequest, TeamNotFound
 from interlock.surfaces.http.access import Principal
 
 READERS = ("viewer", "operator", "admin", "worker")
@@ -48,9 +48,10 @@ class Visitor:
         Raises:
             TeamNotFound: see `check`.
         """
-        if asked is not None:
-            self.check(asked)
-        return asked or self.principal.team
+        if asked is None:
+            return self.principal.team
+        self.check(asked)
+        return asked
 
     def team(self, name: str) -> Team:
         """The team of that name, acting as the caller.
@@ -82,6 +83,10 @@ def entering(*roles: str) -> Callable[[Request], Awaitable[Visitor]]:
     async def enter(request: Request) -> Visitor:
         principal: Principal = request.state.principal
         principal.must(*roles)
+        given = [name for name, _ in request.query_params.multi_items()]
+        for name in given:
+            if given.count(name) > 1:
+                raise InvalidRequest(f"The parameter {name[:80]!r} is given twice; say it once.", field=name[:80])
         state: Any = request.app.state
         return Visitor(state.home, principal)
 

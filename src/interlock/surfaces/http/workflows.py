@@ -1,35 +1,104 @@
-"""Workflows of many steps. Announced; the engine that runs them is not part of this version."""
+"""Workflows of many steps: their runs in all teams that the caller may see, and the queues of those that wait.
+
+A run is known by its id, which is unique in practice; `team` says where to look when it is not.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from interlock.errors import NotAvailable
-from interlock.surfaces.http.visitor import Operator, Reader
+from interlock.client import Team
+from interlock.errors import AmbiguousId, Forbidden, WorkflowNotFound
+from interlock.surfaces.http import documents, models
+from interlock.surfaces.http.answers import answer
+from interlock.surfaces.http.shapes import TeamName
+from interlock.surfaces.http.visitor import Operator, Reader, Visitor
 
 router = APIRouter(prefix="/api/workflows", tags=["workflows"])
 
-
-def _not_yet() -> NotAvailable:
-    return NotAvailable(
-        "Workflows cannot be run by this version yet; nothing was done. `interlock analyze` shows what the engine sees."
-    )
+ONE: dict[int | str, dict[str, Any]] = {200: {"model": documents.Workflow}}
 
 
-@router.get("")
-def workflows(visitor: Reader) -> Response:
-    """The runs of workflows."""
-    raise _not_yet()
+@router.get("", responses={200: {"model": documents.Workflows}})
+def workflows(visitor: Reader, team: TeamName | None = None) -> Response:
+    """The runs of workflows, the newest of each team first."""
+    found = [{**run, "team": one.name} for one in _teams(visitor, team) for run in one.workflow_runs()]
+    return answer({"workflows": found})
 
 
-@router.post("", status_code=201)
-def run(visitor: Operator) -> Response:
-    """Start a workflow."""
-    raise _not_yet()
+@router.post("", status_code=201, responses={201: {"model": documents.Workflow}})
+def start(visitor: Operator, new: models.NewWorkflow) -> Response:
+    """Begin a run. A `directory` other than the team's own may be named by an admin only."""
+    if new.directory is not None and visitor.principal.role != "admin":
+        raise Forbidden("Only an admin may name another directory than the team's own.", field="directory")
+    run = visitor.acting(new.team).start_workflow(**new.given("team"))
+    return answer({**run, "team": new.team}, 201)
 
 
-@router.get("/{id}")
-def status(visitor: Reader, id: str) -> Response:
-    """One run of a workflow."""
-    raise _not_yet()
+@router.get("/queue", responses={200: {"model": documents.WorkflowQueue}})
+def queue(visitor: Reader, team: TeamName) -> Response:
+    """What waits for its turn in a team, in the order in which it will start."""
+    return answer({"queue": visitor.team(team).workflow_queue()})
+
+
+@router.post("/queue", status_code=201, responses={201: {"model": documents.WorkflowEntry}})
+def enqueue(visitor: Operator, new: models.QueuedWorkflow) -> Response:
+    """Queue a workflow, by its task or an invocation."""
+    return answer(visitor.acting(new.team).queue_workflow(new.what, priority=new.priority), 201)
+
+
+@router.get("/{id}", responses=ONE)
+def show(visitor: Reader, id: str, team: TeamName | None = None) -> Response:
+    """One run."""
+    found, run = _find(visitor, id, team)
+    return answer({**run, "team": found.name})
+
+
+@router.get("/{id}/decisions", responses={200: {"model": documents.Document}})
+def decisions(visitor: Reader, id: str, team: TeamName | None = None) -> Response:
+    """Every decision of a run, whole and in order."""
+    found, run = _find(visitor, id, team)
+    return answer({"decisions": found.workflow_decisions(str(run["workflow_id"]))})
+
+
+@router.post("/{id}/resume", responses=ONE)
+def resume(visitor: Operator, id: str, team: TeamName | None = None) -> Response:
+    """Take an interrupted or failed run up again."""
+    found, run = _find(visitor, id, team)
+    return answer(visitor.acting(found.name).resume_workflow(str(run["workflow_id"])))
+
+
+@router.post("/{id}/cancel", responses=ONE)
+def cancel(visitor: Operator, id: str, team: TeamName | None = None) -> Response:
+    """Call a run off."""
+    found, run = _find(visitor, id, team)
+    return answer(visitor.acting(found.name).cancel_workflow(str(run["workflow_id"])))
+
+
+def _teams(visitor: Visitor, team: str | None) -> list[Team]:
+    return [visitor.team(name) for name in ([team] if team is not None else visitor.teams())]
+
+
+def _find(visitor: Visitor, id: str, team: str | None) -> tuple[Team, dict[str, Any]]:
+    """The team that has the run, and the run.
+
+    Raises:
+        WorkflowNotFound: none has it. AmbiguousId: several have.
+    """
+    found = []
+    for one in _teams(visitor, team):
+        try:
+            found.append((one, one.workflow_run(id)))
+        except WorkflowNotFound:
+            continue
+    if not found:
+        raise WorkflowNotFound(f"No team has a run {id[:80]!r}. GET /api/workflows lists all.", workflow_id=id)
+    if len(found) > 1:
+        raise AmbiguousId(
+            f"{id[:80]} is in several teams; name one with ?team=.",
+            candidates=[f"{one.name}/{run['workflow_id']}" for one, run in found],
+        )
+    return found[0]

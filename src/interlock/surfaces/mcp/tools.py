@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.surfaces.mcp import ask_tools, later_tools, mail_tools, speech_tools, task_tools, team_tools
+from interlock.surfaces.mcp import ask_tools, mail_tools, speech_tools, task_tools, team_tools, workflow_tools
 from interlock.surfaces.mcp.tool import Tool
 
 TOOLS: dict[str, Tool] = {
@@ -13,7 +13,7 @@ TOOLS: dict[str, Tool] = {
         *mail_tools.TOOLS,
         *speech_tools.TOOLS,
         *ask_tools.TOOLS,
-        *later_tools.TOOLS,
+        *workflow_tools.TOOLS,
     )
 }
 

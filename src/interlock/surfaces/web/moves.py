@@ -53,7 +53,7 @@ TABLE: dict[str, tuple[Move, ...]] = {
     ),
     "review": (
         _move("approve", "Approve", "done", main=True),
-        _move("reject", "Ask for changes", "in-progress", asks="reason"),
+        _move("reject", "Ask for changes", "in-progress ready", asks="reason"),
     ),
     "deadletter": (_move("retry", "Try again", "ready backlog", main=True),),
 }

@@ -19,7 +19,7 @@ from interlock.surfaces.web.rendering import Page, Region, show, static
 from interlock.surfaces.web.views import board, chat, events, now, people, task, workflows
 from interlock.surfaces.web.visit import Visit
 
-WORK = "task question run verify review team runner plan"
+WORK = "task question run verify review team runner plan merge workflow"
 NAV = Region("nav", "task question team member review", now.nav)
 LIVE = 3
 """Seconds between two looks at what running programs print, which is no event."""
@@ -56,6 +56,7 @@ PAGES: dict[str, Page] = {
         task.title,
         Region("head", WORK, task.head),
         Region("question", "question task", task.question),
+        Region("workflow", "workflow task", workflows.of_task),
         Region("talk", WORK, task.talk),
         Region("output", "run verify", task.output, LIVE),
         Region("work", WORK, task.work),

@@ -14,14 +14,17 @@ from interlock.surfaces.web.prose import gist
 QUIET = frozenset(
     "run.heartbeat run.started run.reported session.began session.ended message.offered message.delivered "
     "message.acknowledged scheduler.poll protocol.message.received task.completed task.logged verify.started "
-    "dependency.met task.reclaimed delegation.requested group.created".split()
+    "dependency.met task.reclaimed delegation.requested group.created worktree.made integration.started merge.queued "
+    "merge.started workflow.state workflow.context_loaded workflow.triggered workflow.dequeued workflow.status_changed "
+    "workflow.state_rebuilt message.requeued mirror.adopted ledger.migrated protocol.message.warning".split()
 )
 """Types that say nothing to people which another event does not; the timeline shows them only when asked."""
 HOPS = frozenset({"task.transitioned"})
 """What another event of the same moment says better."""
 LOUD = frozenset(
     "question.asked task.failed task.warning session.lost agent.idle_without_report run.refused review.failed "
-    "protocol.message.rejected protocol.message.failed mirror.conflict".split()
+    "protocol.message.rejected protocol.message.failed mirror.conflict workflow.escalated workflow.step_failed "
+    "workflow.status_cycling workflow.queue_overflow notice.failed".split()
 )
 
 
@@ -109,6 +112,11 @@ def _reason(text: str) -> Any:
     return say
 
 
+def _reason_of(text: str, *keys: str) -> Any:
+    first = _with(text, *keys)
+    return lambda payload: _reason(first(payload))(payload)
+
+
 def _with(text: str, *keys: str) -> Any:
     return lambda payload: text.format(*(gist(str(payload.get(key) if payload.get(key) is not None else "nobody"))
                                          for key in keys))  # fmt: skip
@@ -161,6 +169,28 @@ _SAID: dict[str, Any] = {
     "runner.stopped": _reason("the run ended"),
     "plan.started": _with("the plan {} begins", "path"),
     "agent.idle_without_report": _with("{} stopped and reported nothing", "member"),
+    "member.updated": _with("{} was changed", "name"),
+    "team.updated": lambda payload: f"settings changed: {', '.join(map(str, payload))}",
+    "question.reminded": _with("a question is still open"),
+    "merge.finished": _reason_of("merging ended, {}", "outcome"),
+    "work.merged": _with("merged the work into {}", "into"),
+    "notice.failed": _with("nobody could be notified: {}", "error"),
+    "workflow.started": _with("{} begins", "skill"),
+    "workflow.preflight": _with("checked what the workflow needs: {}", "overall_status"),
+    "workflow.step_started": _with("step {} begins: {}", "step", "name"),
+    "workflow.step_completed": _with("step {} is {}: {}", "step", "status", "name"),
+    "workflow.step_failed": _reason_of("step {} did not pass its check", "step"),
+    "workflow.decided": _with("decided {}, since {}", "choice", "why"),
+    "workflow.turn_failed": _reason_of("a turn in step {} came to nothing", "step"),
+    "workflow.timeout": _with("a time limit ended a turn in step {}", "step"),
+    "workflow.recovered": _with("went on after a failure ({})", "recovery_method"),
+    "workflow.escalated": _reason_of("nothing helped in step {}, so you are asked", "step"),
+    "workflow.answered": _with("answered the workflow: {}", "answer"),
+    "workflow.resumed": _with("goes on: {}", "text"),
+    "workflow.ended": _with("the workflow ended, {}", "outcome"),
+    "workflow.queued": _with("{} waits for its turn", "skill"),
+    "workflow.reprioritised": _with("moved in the queue, to {}", "priority"),
+    "workflow.rolled_back": _with("the workflow went back"),
     "delegation.requested": _with("{} hands it to {}", "from_agent", "to_agent"),
     "delegation.accepted": _with("the handoff was accepted"),
     "delegation.rejected": _reason("the handoff came to nothing"),

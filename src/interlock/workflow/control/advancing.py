@@ -130,7 +130,8 @@ async def _pause_or(run: RunContext, step: Step, record: StepRecord, following: 
     """Oversight first, then the checkpoint of a full batch, then onward."""
     state = run.state
     following_record = stepping.record_of(state, following) if following else None
-    oversight = str(step.settings.get("oversight", "")).strip().lower() in OVERSIGHT
+    demanded = step.settings.get("oversight", run.workflow.settings.get("oversight"))
+    oversight = str(demanded or "").strip().lower() in OVERSIGHT
     state.batch = [*state.batch, record.name] if record.status != "skipped" else state.batch
     settings = run.settings
     size = settings.batch

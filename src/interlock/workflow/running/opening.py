@@ -11,6 +11,7 @@ from interlock.tasks.find import find
 from interlock.workflow.agents.pool import AgentPool, Limits
 from interlock.workflow.control import machine
 from interlock.workflow.control.context import RunContext
+from interlock.workflow.control.ports import Knowledge
 from interlock.workflow.definition import overlay
 from interlock.workflow.definition.files import Files
 from interlock.workflow.definition.package import Package
@@ -20,6 +21,7 @@ from interlock.workflow.running import starting
 from interlock.workflow.running.desk import LedgerDesk, ThreadedCheckpoints
 from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import FAILED, WorkflowState
+from interlock.workflow.state.rollback import Rollback
 from interlock.workflow.state.store import Store
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
 from interlock.workspace import Workspace
@@ -37,13 +39,19 @@ class Prepared:
     task_id: str
     said: str
 
-    def context(self, workspace: Workspace, caller: Caller, pool: AgentPool) -> RunContext:
+    def context(self, workspace: Workspace, caller: Caller, pool: AgentPool, knowledge: Knowledge) -> RunContext:
         """What the controller works with."""
         return RunContext(
             self.workflow, self.package, self.state, pool,
             LedgerDesk(workspace, caller, self.task_id, store_of(workspace)), self.limits,
-            checkpoints=ThreadedCheckpoints(CheckpointKeeper(), workspace.clock), thresholds=self._thresholds,
+            checkpoints=ThreadedCheckpoints(CheckpointKeeper(), workspace.clock), knowledge=knowledge,
+            thresholds=self._thresholds,
         )  # fmt: skip
+
+    @property
+    def config(self) -> dict[str, object]:
+        """The configuration of the workflow's module."""
+        return dict(self.package.config(self.workflow.module))
 
     def _thresholds(self) -> Mapping[str, Any]:
         """What the overlay file says now, so that a change counts at the next decision."""
@@ -63,6 +71,7 @@ def prepare(workspace: Workspace, caller: Caller, task_id: str, workdir: str) ->
     Raises:
         InvalidRequest, WorkflowNotFound: its workflow is not installed (any more).
         StateUnreadable: its state is damaged; the message says how to start afresh.
+        RollbackRefused: an interrupted rollback cannot be finished.
     """
     store = store_of(workspace)
     with workspace.act(caller, acknowledge=False) as act:
@@ -83,6 +92,8 @@ def prepare(workspace: Workspace, caller: Caller, task_id: str, workdir: str) ->
             grace=float(settings.get("stop_grace")),
         )
         ceiling = float(settings.get("workflow_ceiling"))
+    # A rollback that was killed between state and files is finished before anything builds on them.
+    Rollback(workspace, caller, store).finish(state)
     try:
         found = starting.locate(state.skill, state.plan.project or workdir)
     except WorkflowNotFound as error:

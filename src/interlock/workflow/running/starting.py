@@ -57,18 +57,23 @@ def locate(text: str, directory: str) -> Located:
     """The workflow that `text` invokes, among those installed in the project at or above `directory`.
 
     Raises:
-        InvalidRequest: it invokes none, or no package is installed there.
-        WorkflowNotFound: no workflow of that name is installed; the message names the nearest.
+        InvalidRequest: it invokes none.
+        WorkflowNotFound: no package is installed there, or none with a workflow of that name; the message names the
+            nearest.
     """
     package = packages.find(directory)
     if package is None:
-        raise InvalidRequest(
+        raise WorkflowNotFound(
             f"No workflow package is installed in {os.path.abspath(directory)} or above it (no `_bmad` directory). "
             "Install one there, or name the project with --dir.",
             field="dir",
         )
     words = text.strip()
-    asked = detect(words if words.startswith("/") else f"/{words}", [skill.key for skill in package.skills])
+    asked = detect(words, [skill.key for skill in package.skills])
+    if asked is None and words and not words.startswith("/"):
+        # A person at a terminal may leave everything out but the name, where only one workflow has it.
+        module, colon, name = words.partition(":")
+        asked = Invocation(module if colon else None, "workflows", name or words, words)
     if asked is None or isinstance(asked, Malformed):
         found = asked.as_dict() if asked is not None else {}
         raise InvalidRequest(

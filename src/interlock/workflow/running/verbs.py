@@ -9,12 +9,15 @@ from interlock.ledger import Rows
 from interlock.model.task import FINAL
 from interlock.sessions import Act
 from interlock.tasks import change
+from interlock.tasks.create import create
 from interlock.tasks.find import find as find_task
+from interlock.tasks.turns import WORKFLOW
 from interlock.workflow.control import machine
 from interlock.workflow.definition.package import Package
 from interlock.workflow.errors import WorkflowNotFound
+from interlock.workflow.running.starting import KEY
+from interlock.workflow.state import queue, step_tracking
 from interlock.workflow.state import resume as resuming
-from interlock.workflow.state import step_tracking
 from interlock.workflow.state.document import CANCELLED, FAILED, TERMINAL, WorkflowState
 from interlock.workflow.state.store import Store
 
@@ -108,8 +111,19 @@ def take_up(act: Act, store: Store, state: WorkflowState) -> str:
         state.resumed = offered.indicator
         store.save(act, state)
         act.event("workflow.resumed", state.task_id, workflow_id=state.workflow_id, text=offered.indicator)
-    if state.task_id is not None:
-        task = find_task(act.rows, state.task_id)
-        if task.state == "deadletter":
-            change.retry(act, task)
+    task = find_task(act.rows, state.task_id) if state.task_id is not None else None
+    if task is not None and task.state == "deadletter":
+        change.retry(act, task)
+    elif task is None or task.state in FINAL:
+        # Its task is over, as after a rollback of a finished run: another one carries it on.
+        member = task.assignee or task.owner if task is not None else None
+        group, project = (task.group_id, task.project_id) if task is not None else (None, None)
+        metadata = {KEY: state.workflow_id, "retries": 0}
+        made = create(
+            act, state.skill, body=f"Go on with {state.workflow_id}.", type=WORKFLOW, review="none", assignee=member,
+            metadata=metadata, group_id=group, project_id=project,
+        )  # fmt: skip
+        state.task_id = made.id
+        store.save(act, state)
+        queue.add(act, made, skill=state.skill, data={"workflow_id": state.workflow_id})
     return offered.indicator

@@ -15,13 +15,12 @@ from typing import Any
 
 from interlock.clock import iso
 from interlock.errors import GitFailed, InvalidRequest, StorageError
-from interlock.sessions import Act, Caller
-from interlock.tasks.transition import move, waiting_state
+from interlock.sessions import Caller
 from interlock.workflow.errors import RollbackRefused
-from interlock.workflow.state import files
+from interlock.workflow.state import files, rolled_back_task
 from interlock.workflow.state.archive import MEANWHILE, Archive, Item, Journal, stamp
 from interlock.workflow.state.checkpoints import BY_GIT, Place, number_of, restored
-from interlock.workflow.state.document import WorkflowState
+from interlock.workflow.state.document import RUNNING, WAITING_USER, WorkflowState
 from interlock.workflow.state.rollback_plan import CHANGED, EVERYTHING, Preview, preview
 from interlock.workflow.state.snapshots import current
 from interlock.workflow.state.store import Store
@@ -145,6 +144,8 @@ class Rollback:
                 journal.items.remove(item)
                 left.append({"path": item.path, "why": CHANGED, "possible": True})
         before.version, before.created_at = state.version, state.created_at
+        if before.state == WAITING_USER:
+            before.state, before.waiting = RUNNING, None  # What it asked was withdrawn; it asks again.
         before.rollbacks = [{**one, "undone": True} if one is last else dict(one) for one in state.rollbacks]
         return self._do(state, before, journal, left)
 
@@ -182,7 +183,8 @@ class Rollback:
         after.version = state.version
         paths = [item.path for item in journal.items]
         try:
-            self._save(after, {"step": journal.step, "checkpoint": journal.checkpoint, "files": paths[:200]}, noted)
+            said = {"step": journal.step, "checkpoint": journal.checkpoint, "files": paths[:200]}
+            self._save(after, said, noted, state)
         except BaseException:
             shutil.rmtree(archive.path, ignore_errors=True)
             raise
@@ -222,23 +224,21 @@ class Rollback:
         return RollbackRefused(said, reason=str(error))
 
     def _save(
-        self, state: WorkflowState, event: Mapping[str, Any] | None, noted: Mapping[str, Any] | None = None
+        self,
+        state: WorkflowState,
+        event: Mapping[str, Any] | None,
+        noted: Mapping[str, Any] | None = None,
+        before: WorkflowState | None = None,
     ) -> None:
         with self._workspace.act(self._caller) as act:
-            if event is not None:
-                self._free_task(act, state)
+            if before is not None:
+                rolled_back_task.settle(act, before, state)
             self._store.save(act, state)
             if event is not None and noted is not None:
                 act.event(
                     "workflow.rolled_back", state.task_id, workflow_id=state.workflow_id, archive=noted["archive"],
                     undo=noted["kind"] == "undo", **event,
                 )  # fmt: skip
-
-    def _free_task(self, act: Act, state: WorkflowState) -> None:
-        """What the run waited for has lost its point: its questions are withdrawn, its task may be taken up again."""
-        task = act.rows.tasks.get(state.task_id) if state.task_id else None
-        if task is not None and task.state in ("awaiting-response", "blocked"):
-            move(act, task, waiting_state(task), reason="rolled back")
 
 
 def _credit(state: WorkflowState, journal: Journal) -> None:

@@ -55,7 +55,7 @@ function follow(link) {
   return Boolean(link);
 }
 
-const current = () => document.querySelector("[data-item].at");
+const current = () => document.querySelector("[data-item][data-at]");
 
 function step(by) {
   const items = [...document.querySelectorAll("[data-item]")].filter((one) => one.offsetParent !== null);
@@ -63,8 +63,8 @@ function step(by) {
   const before = current();
   const place = before ? items.indexOf(before) + by : by > 0 ? 0 : items.length - 1;
   const next = items[Math.max(0, Math.min(items.length - 1, place))];
-  before?.classList.remove("at");
-  next.classList.add("at");
+  before?.removeAttribute("data-at");
+  next.setAttribute("data-at", "");
   const target = next.querySelector("a[href], button");
   target?.focus({ preventScroll: true });
   next.scrollIntoView({ block: "nearest" });

@@ -32,8 +32,7 @@ function attributes(from, to) {
 }
 
 const kept = (node, name) =>
-  (name === "open" && node.localName === "details") || name === "data-typed" || name === "aria-busy" ||
-  (name === "class" && node.classList.contains("at"));
+  (name === "open" && node.localName === "details") || ["data-at", "data-busy", "aria-busy"].includes(name);
 
 function children(from, to) {
   const byId = new Map();

@@ -1,13 +1,49 @@
-"""Runs of workflows, with their steps and decisions."""
+"""Runs of workflows, with their steps, and what the engine decided and why."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from interlock.surfaces.web.views.task import story
 from interlock.surfaces.web.visit import Visit
+
+SHOWN = 20
+MARKS = {
+    "pending": "backlog",
+    "in_progress": "in-progress",
+    "completed": "done",
+    "skipped": "cancelled",
+    "failed": "deadletter",
+    "rolled_back": "cancelled",
+}
+"""Which signal a step shows."""
 
 
 def runs(visit: Visit) -> dict[str, Any]:
-    """The project's workflow runs, the newest first."""
-    listed = getattr(visit.team, "workflows", None)
-    return {"runs": listed() if callable(listed) else []}
+    """The project's runs, the newest first."""
+    found = visit.team.workflow_runs()
+    return {"runs": [_shown(one) for one in found[:SHOWN]], "more": max(0, len(found) - SHOWN)}
+
+
+def of_task(visit: Visit) -> dict[str, Any]:
+    """The run that carries out the address's task, with every decision; none where it is no workflow."""
+    task = story(visit)["task"]
+    found = visit.team.workflow_runs() if task.type == "WORKFLOW" else []
+    run = next((one for one in found if one.get("task_id") == task.id), None)
+    if run is None:
+        return {"run": None}
+    return {"run": {**_shown(run), "decisions": visit.team.workflow_decisions(run["workflow_id"])}}
+
+
+def _shown(run: dict[str, Any]) -> dict[str, Any]:
+    steps = run.get("steps") or {}
+    ordered = [steps[key] for id in run.get("plan_of_steps") or () if (key := f"step_{id}") in steps]
+    planned = {str(one.get("id")) for one in ordered}
+    return {
+        **run,
+        "steps": [
+            {"mark": MARKS.get(str(one.get("status")), "backlog"), **one}
+            for one in [*ordered, *(one for one in steps.values() if str(one.get("id")) not in planned)]
+        ],
+        "decisions": run.get("decisions") or [],
+    }

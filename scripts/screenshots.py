@@ -1,0 +1,87 @@
+"""Takes the pictures of the page that the documentation shows, from a real server over a home with a morning's work.
+
+    python scripts/screenshots.py [DIRECTORY]        docs/images by default
+
+Needs playwright and a Chromium of the system (Debian and Ubuntu: apt-get install chromium).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import interlock
+from scripts.seeded_home import fill
+
+ROOT = Path(__file__).resolve().parent.parent
+FLAGS = "--no-sandbox --headless --disable-gpu --no-first-run --disable-background-networking --disable-sync".split()
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+WIDE, PHONE = {"width": 1280, "height": 860}, {"width": 375, "height": 740}
+SETTLED_MS = 400
+
+PICTURES: tuple[tuple[str, str, Any, Any], ...] = (
+    ("page", "/projects/harbour-api", WIDE, "light"),
+    ("page-board", "/projects/harbour-api/board", {"width": 1440, "height": 800}, "light"),
+    ("page-task", "/projects/harbour-api/tasks/{tokens}", WIDE, "dark"),
+    ("page-phone", "/projects/harbour-api/tasks/{question}", PHONE, "light"),
+)
+"""Name, address, size and colours of each."""
+
+
+def main(directory: Path) -> None:
+    """Take them all."""
+    from playwright.sync_api import sync_playwright
+
+    program = next((found for name in NAMES if (found := shutil.which(name))), None)
+    if program is None:
+        sys.exit("There is no Chromium here. On Debian and Ubuntu: apt-get install chromium")
+    directory.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as place:
+        home = interlock.connect(f"{place}/home")
+        fill(home, place)
+        team = home.team("harbour-api")
+        ids = {"tokens": team.tasks(status="in-progress")[0].id, "question": team.questions()[0].task_id}
+        home.close()
+        command = [sys.executable, "-m", "interlock.surfaces.cli", "--home", f"{place}/home", "--json", "up"]
+        server = subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True)
+        try:
+            assert server.stdout is not None
+            served: dict[str, Any] = json.loads(server.stdout.readline())
+            with sync_playwright() as driver:
+                browser = driver.chromium.launch(executable_path=program, args=FLAGS)
+                page = browser.new_page()
+                page.goto(served["link"])
+                cookies = page.context.storage_state()
+                for name, address, size, colours in PICTURES:
+                    page = browser.new_page(
+                        viewport=size, color_scheme=colours, storage_state=cookies,
+                        device_scale_factor=2 if size is PHONE else 1,
+                    )  # fmt: skip
+                    page.goto(served["url"] + address.format(**ids))
+                    page.wait_for_selector("[data-link]:text('live')")
+                    page.wait_for_timeout(SETTLED_MS)
+                    page.screenshot(path=directory / f"{name}.png")
+                    print(_smaller(directory / f"{name}.png"))
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def _smaller(path: Path) -> Path:
+    """The same picture with 128 colours, a third of the size, where Pillow is there to do it."""
+    try:
+        from PIL import Image
+    except ImportError:
+        return path
+    with Image.open(path) as picture:
+        picture.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)
+    return path
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "images")

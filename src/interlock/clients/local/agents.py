@@ -1,0 +1,106 @@
+"""Agent programs as the home's verbs show them: which there are, and whether they work when they are tried."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+
+from interlock.errors import NotAvailable, StorageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from interlock.clients.local.team import LocalTeam
+    from interlock.roster import Offer, Roll, Roster
+    from interlock.workspace import Workspace
+
+CHECKED = "agents-checked.json"
+NEEDED = ("session", "prompt", "mcp")
+"""Without these a program cannot take part."""
+
+
+class LocalAgents:
+    """See `client.Home`."""
+
+    path: str
+    roster: Roll | None = None
+
+    def agents(self) -> list[dict[str, Any]]:
+        checked = self._checked()
+        return [_shown(offer, checked.get(offer.name)) for offer in self._roster().offers()]
+
+    def check_agent(self, name: str, *, model: str | None = None) -> dict[str, Any]:
+        import anyio
+
+        from interlock.runner import tryout
+
+        hire = self._roster().hire(name)
+        team_name = f"agent-check-{os.urandom(3).hex()}"
+        team = self.create_team(team_name)
+        try:
+            team.spawn(tryout.MEMBER, agent=name)
+            task = team.create_task("Check the connection", assignee=tryout.MEMBER)
+            workspace = self.workspace(team_name)
+
+            async def run() -> tryout.Found:
+                return await tryout.try_out(workspace, hire, task, home=self.path, model=model)
+
+            found = anyio.run(run)
+        finally:
+            self.delete_team(team_name, force=True)
+        result = {
+            "version": hire.offer.version,
+            "how": hire.offer.how,
+            "at": task.created_at,
+            "abilities": found.abilities,
+            "details": found.details,
+            "seconds": found.seconds,
+        }
+        if found.abilities.get("session"):
+            self._keep(name, result)
+        return {**_shown(hire.offer, result), "works": all(found.abilities.get(one) for one in NEEDED)}
+
+    def _roster(self) -> Roster:
+        if self.roster is None:
+            raise NotAvailable("This home was opened without agent programs. Open it with `interlock.connect`.")
+        return self.roster()
+
+    def _checked(self) -> dict[str, Any]:
+        try:
+            with open(os.path.join(self.path, CHECKED), encoding="utf-8") as file:
+                found = json.load(file)
+        except (OSError, ValueError):
+            return {}  # It only remembers what the next check finds out again.
+        return found if isinstance(found, dict) else {}
+
+    def _keep(self, name: str, result: dict[str, Any]) -> None:
+        from interlock.mirror import files
+
+        path = os.path.join(self.path, CHECKED)
+        try:
+            files.replace(path, json.dumps({**self._checked(), name: result}, indent=2).encode() + b"\n")
+        except OSError as error:
+            raise StorageError(f"{path} cannot be written: {error.strerror}.", path=path) from error
+
+    if TYPE_CHECKING:
+
+        def create_team(self, name: str) -> LocalTeam: ...
+        def delete_team(self, name: str, *, force: bool = False) -> None: ...
+        def workspace(self, name: str) -> Workspace: ...
+
+
+def _shown(offer: Offer, checked: dict[str, Any] | None) -> dict[str, Any]:
+    """An agent as `agents list` has it. A check of another version, or of another way of starting it, is of no use."""
+    if checked is not None and (checked.get("version"), checked.get("how")) != (offer.version, offer.how):
+        checked = None
+    proven = offer.proven if offer.how == "acp" else ()
+    seen: dict[str, bool | None] = checked["abilities"] if checked is not None else {}
+    # What could not be seen here may still be known; what failed here does not hold here.
+    names = dict.fromkeys([*seen, *proven])
+    guarantees = [name for name in names if (name in proven if seen.get(name) is None else seen[name])]
+    tested = "checked" if checked is not None else "proven" if proven else "untested"
+    told = asdict(offer)
+    del told["proven"]
+    return {**told, "installed": offer.how is not None, "tested": tested, "guarantees": guarantees, "checked": checked}

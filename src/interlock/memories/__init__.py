@@ -1,0 +1,1 @@
+"""Memories, each an implementation of `interlock.memory`."""

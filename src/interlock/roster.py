@@ -1,0 +1,56 @@
+"""PORT: which agent programs are known and installed here. The implementation, `agents/roster.py`, reads profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from interlock.agent import Agent
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One kind of agent. `how` is null where nothing of it is installed, `path` what is started; `version` its own
+    program's, null where that does not say. `own` is true for a profile of the user's. `proven` is what Interlock's own
+    tests show with the real program."""
+
+    name: str
+    title: str
+    how: Literal["acp", "headless"] | None
+    path: str | None
+    version: str | None
+    install: str
+    own: bool
+    proven: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hire:
+    """An agent, and the names of the user's variables that it needs."""
+
+    agent: Agent
+    variables: tuple[str, ...]
+    offer: Offer
+
+
+class Roster(Protocol):
+    """All kinds of agents."""
+
+    def offers(self) -> list[Offer]:
+        """Every one, installed or not; their programs are asked for their version, which takes seconds for some.
+
+        Raises:
+            ConfigParseError: the user's profiles cannot be read.
+        """
+
+    def hire(self, name: str) -> Hire:
+        """The agent of that name.
+
+        Raises:
+            AgentError: it is unknown, or not installed.
+            ConfigParseError: the user's profiles cannot be read.
+        """
+
+
+Roll = Callable[[], Roster]

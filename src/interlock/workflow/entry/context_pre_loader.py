@@ -1,0 +1,115 @@
+"""What an agent is told of earlier work before a workflow begins (BMAD-2a.5, FR31, FR35, NFR3).
+
+Looked up by project and the words of the workflow; said once, decisions first, cut to fit. Memory is optional: when it
+cannot be asked in time, that is logged and the context is empty.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from interlock.memory import HIGH, RECALL_SECONDS, Memory, MemoryStore, MemoryUnavailable, shortened
+
+CONTEXT_CHARS = 4000
+EACH_CHARS = 500
+LOOKED_UP = 40
+SAME = 0.8
+"""Share of words in common from which two memories say the same."""
+LEAST = 120  # characters of a memory, below which it is rather left out
+HEAD = "What earlier work on this project has established; the more important first:"
+
+
+@dataclass(frozen=True)
+class PreLoaded:
+    """`context` is the text for the agent, empty where nothing is known. `relevance` (0–100) is that of the best
+    memory, null without any. `source` is that of the memory, `degraded` where it could not be asked (`problem` says
+    why). `left_out` counts what did not fit, `duplicates` what was said already."""
+
+    context: str = ""
+    memories: tuple[Memory, ...] = ()
+    relevance: float | None = None
+    source: str = "memory"
+    problem: str | None = None
+    left_out: int = 0
+    duplicates: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The shape in which it is logged."""
+        return {
+            "memories": [memory.title for memory in self.memories],
+            "relevance": self.relevance,
+            "source": self.source,
+            "problem": self.problem,
+            "left_out": self.left_out,
+            "duplicates": self.duplicates,
+        }
+
+
+class ContextPreLoader:
+    """`memory` is asked, `log` gets what went wrong (reason, operation)."""
+
+    def __init__(self, memory: MemoryStore, log: Callable[[str, str], None] = lambda *_: None) -> None:
+        self._memory = memory
+        self._log = log
+
+    def load(
+        self,
+        project_id: str,
+        words: Iterable[str],
+        *,
+        limit: int = CONTEXT_CHARS,
+        time_limit: float = RECALL_SECONDS,
+    ) -> PreLoaded:
+        """The context for a workflow of that project; `words` are those of its name, description and brief. `limit` in
+        characters, `time_limit` in seconds. Never raises."""
+        try:
+            recalled = self._memory.recall(
+                " ".join(words), project_id=project_id, limit=LOOKED_UP, time_limit=time_limit
+            )
+        except MemoryUnavailable as error:
+            self._log(error.message, "recall")
+            return PreLoaded(source="degraded", problem=error.message)
+        return prepared(recalled.memories, limit, recalled.source)
+
+
+def prepared(memories: Iterable[Memory], limit: int = CONTEXT_CHARS, source: str = "memory") -> PreLoaded:
+    """The context made of these memories: ordered, each thing once, at most `limit` characters."""
+    ordered = sorted(
+        memories, key=lambda one: (one.importance < HIGH, -one.relevance * one.importance, -one.importance)
+    )
+    unique = _unique(ordered)
+    lines, shown = [HEAD], list[Memory]()
+    room = limit - len(HEAD)
+    for memory in unique:
+        # The first one is always told, cut as short as need be.
+        text = _line(memory, min(EACH_CHARS, room - 1) if shown else max(40, min(EACH_CHARS, room - 1)))
+        if shown and (room - 1 < LEAST or len(text) + 1 > room):
+            continue
+        lines.append(text)
+        shown.append(memory)
+        room -= len(text) + 1
+    if not shown:
+        return PreLoaded(source=source)
+    return PreLoaded(
+        "\n".join(lines), tuple(shown), max(one.relevance for one in shown), source, None, len(unique) - len(shown),
+        len(ordered) - len(unique),
+    )  # fmt: skip
+
+
+def _unique(memories: Iterable[Memory]) -> list[Memory]:
+    found: list[tuple[Memory, frozenset[str]]] = []
+    for memory in memories:
+        words = frozenset(re.findall(r"\w+", f"{memory.title} {memory.content}".lower()))
+        if not any(len(words & known) >= SAME * max(1, len(words | known)) for _, known in found):
+            found.append((memory, words))
+    return [memory for memory, _ in found]
+
+
+def _line(memory: Memory, limit: int) -> str:
+    text = " ".join(memory.content.split())
+    kind = memory.tagged("type")
+    head = f"- {memory.title}" + (f" ({kind})" if kind else "")
+    return shortened(f"{head}: {text}" if text else head, limit)

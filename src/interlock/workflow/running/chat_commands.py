@@ -1,0 +1,137 @@
+"""What a chat message says about workflows: begin one, how far is it, undo, roll back, cancel, go on.
+
+`chat_command` only understands; `carry_out` does it with the verbs of a team and answers in words. Anything else than
+such a command is None, and is no business of ours.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from interlock.workflow.entry.workflow_entry_wrapper import Invocation, Malformed, detect
+from interlock.workflow.state import rollback_plan
+
+RUN, STATUS, CANCEL, RESUME, ROLLBACK, CHECKPOINTS, UNDO, INVALID = (
+    *("run", "status", "cancel", "resume", "rollback", "checkpoints", "undo", "invalid"),
+)
+LONGEST = 60  # characters of a message that is a command and nothing else
+
+WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (kind, re.compile(rf"(?:please\s+)?(?:{pattern})\W*", re.IGNORECASE))
+    for kind, pattern in (
+        (STATUS, r"status|progress|(?:workflow\s+status)|how far (?:is it|are you|are we)|where are (?:you|we)"),
+        (CANCEL, r"(?:cancel|abort|stop)(?:\s+(?:it|this|that|the (?:run|workflow)|workflow))?"),
+        (RESUME, r"(?:resume|go on|carry on|continue)(?:\s+(?:it|with it|the (?:run|workflow)|workflow))?"),
+    )
+)
+
+
+class Runs(Protocol):
+    """The verbs of a team that a command needs; see `client_workflow.WorkflowRuns`."""
+
+    def start_workflow(self, skill: str) -> dict[str, Any]:
+        """Begin a run."""
+
+    def workflow_run(self, run: str | None = None) -> dict[str, Any]:
+        """One run."""
+
+    def cancel_workflow(self, run: str | None = None) -> dict[str, Any]:
+        """Call it off."""
+
+    def resume_workflow(self, run: str | None = None) -> dict[str, Any]:
+        """Take it up again."""
+
+    def workflow_checkpoints(self, run: str | None = None) -> list[dict[str, Any]]:
+        """What it can be rolled back to."""
+
+    def rollback_workflow(
+        self, run: str | None = None, *, to: str | int | None = None, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """Roll it back."""
+
+
+@dataclass(frozen=True)
+class ChatCommand:
+    """One command. `text` is the invocation for `run`, the step for `rollback`, and what is wrong for `invalid`."""
+
+    kind: str
+    text: str = ""
+    arguments: str = ""
+
+
+def chat_command(text: str) -> ChatCommand | None:
+    """The command in a message, if it is one: `/bmad:…` anywhere in it, the others alone."""
+    message = text.strip()
+    invoked = detect(message)
+    if isinstance(invoked, Invocation):
+        return ChatCommand(RUN, invoked.text, invoked.arguments)
+    if isinstance(invoked, Malformed):
+        return ChatCommand(INVALID, str(invoked.as_dict()["message"]))
+    if len(message) > LONGEST:
+        return None
+    wish = rollback_plan.understood(message)
+    if wish is not None:
+        kinds = {"list": CHECKPOINTS, "to": ROLLBACK, "undo": UNDO}
+        return ChatCommand(kinds[wish.kind], "" if wish.step is None else str(wish.step))
+    return next((ChatCommand(kind) for kind, pattern in WORDS if pattern.fullmatch(message)), None)
+
+
+def carry_out(team: Runs, command: ChatCommand, *, run: str | None = None) -> str:
+    """Do what a command says to the run that is meant (the newest by default); the answer, in words.
+
+    Raises:
+        InterlockError: it cannot be done; the message says why and what can.
+    """
+    if command.kind == INVALID:
+        return command.text
+    if command.kind == RUN:
+        begun = team.start_workflow(f"{command.text} {command.arguments}".strip())
+        return f"{begun['workflow_id']} begins: {begun['skill']}, as {begun['task_id']}."
+    if command.kind == STATUS:
+        return status(team.workflow_run(run))
+    if command.kind == CANCEL:
+        found = team.cancel_workflow(run)
+        return f"{found['workflow_id']} is cancelled. What it wrote stays where it is."
+    if command.kind == RESUME:
+        found = team.resume_workflow(run)
+        return f"{found['workflow_id']}: {found['resumed']}."
+    if command.kind == CHECKPOINTS:
+        return checkpoints(team.workflow_checkpoints(run))
+    if command.kind == UNDO:
+        return str(team.rollback_workflow(run)["text"])
+    done = team.rollback_workflow(run, to=command.text)
+    return f"{done['text']}\n\nSay `resume` to go on from there."
+
+
+def preview(team: Runs, command: ChatCommand, *, run: str | None = None) -> str | None:
+    """What has to be confirmed before a command is carried out: a rollback says first what it would do."""
+    if command.kind != ROLLBACK:
+        return None
+    return f"{team.rollback_workflow(run, to=command.text, dry_run=True)['text']}\n\nShall it be done? (yes / no)"
+
+
+def status(found: dict[str, Any]) -> str:
+    """How far a run is."""
+    progress = found["progress"]
+    whole = progress["completed_count"] + progress["remaining_count"]
+    said = f"{found['skill']}: {progress['completed_count']} of {whole} steps ({progress['progress_percent']} %)"
+    if found["outcome"]:
+        return f"{said}, {str(found['outcome']).lower()}." + (f" {found['error']}" if found["error"] else "")
+    at = (
+        f", at step {found['current_step']} ({found['current_step_name']})" if found["current_step"] is not None else ""
+    )
+    waits = f"\nIt waits for you: {found['waiting']['text']}" if found["waiting"] else ""
+    return f"{said}{at}.{waits}"
+
+
+def checkpoints(found: list[dict[str, Any]]) -> str:
+    """What can be rolled back to (BMAD-3.7.1)."""
+    if not found:
+        return "There is no checkpoint yet: nothing to roll back to."
+    lines = ["Say `rollback to step N`; there are checkpoints of:"]
+    for one in found:
+        no = "" if one["can_rollback"] else f" (not available: {one['why_not']})"
+        lines.append(f"  step {one['step_id']}  {one['step_name']}  {one['timestamp']}{no}")
+    return "\n".join(lines)

@@ -1,0 +1,212 @@
+"""The status files that workflows keep: `bmm-workflow-status.yaml` and `sprint-status.yaml` (decision 38).
+
+Reading flattens what is tracked to `key: status`. Writing changes one status where it stands: comments, order, quotes
+and everything else stay as they are, byte for byte. A write is a double compare-and-swap (BMAD-3.3.4): the file must
+be what was read, and the status what the writer expects; when the second fails the first is not kept, and what fails
+for a concurrent writer is tried again, three times.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from interlock.errors import ConfigParseError, NotFound
+from interlock.workflow.errors import StateConflict
+from interlock.workflow.state import files
+
+NAMES = ("bmm-workflow-status.yaml", "sprint-status.yaml")
+FOLDERS = ("planning_artifacts", "output_folder", "implementation_artifacts", "sprint_artifacts")
+TRACKED = ("development_status", "workflow_status")
+IDS = ("id", "name", "workflow", "key")
+TRIES = 3
+BYTES = 2_000_000
+PLAIN = re.compile(r"[A-Za-z0-9_./(][A-Za-z0-9_./()+-]*(?: [A-Za-z0-9_./()+-]+)*")
+"""Statuses that need no quotes: words and file paths."""
+SPECIAL = frozenset(("true", "false", "yes", "no", "on", "off", "null", "~"))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a status stands: its line and column, from 0."""
+
+    status: str
+    line: int
+    column: int
+
+
+def paths(project: str, config: Mapping[str, Any]) -> list[str]:
+    """Every place where a project's config may put a status file, whether or not one is there; absolute."""
+    root = os.path.realpath(project)
+    folders = []
+    for name in FOLDERS:
+        value = config.get(name, files.DEFAULT_OUTPUT if name == "output_folder" else None)
+        if isinstance(value, str) and value:
+            for word in ("{project-root}", "{project_root}"):
+                value = value.replace(word, root)
+            value = value.replace("{output_folder}", str(config.get("output_folder", files.DEFAULT_OUTPUT)))
+            folders.append(os.path.normpath(os.path.join(root, value.replace("{project-root}", root))))
+    return [os.path.join(folder, name) for folder in dict.fromkeys(folders) for name in NAMES]
+
+
+def read(path: str) -> dict[str, str] | None:
+    """The statuses of a file; null where there is none, or it cannot be read just now (half written, say)."""
+    data = files.get(path)
+    if data is None or len(data) > BYTES:
+        return None
+    try:
+        return statuses(data.decode("utf-8-sig"))
+    except (UnicodeDecodeError, ConfigParseError):
+        return None
+
+
+def statuses(text: str) -> dict[str, str]:
+    """The statuses of a file's text, in their order.
+
+    Raises:
+        ConfigParseError: it is not YAML.
+    """
+    return {key: place.status for key, place in _places(text).items()}
+
+
+def changed(text: str, key: str, status: str) -> str:
+    """`text` with another status for `key`, and nothing else changed.
+
+    Raises:
+        ConfigParseError: it is not YAML, or cannot be written to line by line.
+        NotFound: there is no such key.
+    """
+    place = _places(text).get(key)
+    if place is None:
+        raise NotFound(f"No status {key!r} in this file; nothing was written.", key=key)
+    lines = text.splitlines(keepends=True)
+    old = lines[place.line]
+    lines[place.line] = old[: place.column] + _scalar(status) + old[place.column + _length(old[place.column :]) :]
+    after = "".join(lines)
+    expected = {**statuses(text), key: status}
+    if statuses(after) != expected:
+        raise ConfigParseError(f"The status {key!r} is written in a way that cannot be changed in place.", key=key)
+    return after
+
+
+def write(
+    path: str, key: str, status: str, *, expected: str, between: Callable[[], None] = lambda: None
+) -> dict[str, str]:
+    """Set a status that now is `expected`; the statuses as they are then. `between` is called after each reading.
+
+    Raises:
+        StateConflict: the status is another, or the file changed at each of three tries; nothing was written.
+        ConfigParseError, NotFound, StorageError: see `changed` and `files.put`.
+    """
+    for _ in range(TRIES):
+        before = files.get(path)
+        if before is None:
+            raise NotFound(f"{path} does not exist; nothing was written.", path=path)
+        text = before.decode("utf-8")
+        between()
+        now = statuses(text).get(key)
+        if now is not None and now != expected:
+            raise StateConflict(
+                f"{key} is {now!r}, not {expected!r}: somebody has changed it. Read it again; nothing was written.",
+                key=key,
+                status=now,
+            )
+        after = changed(text, key, status)
+        with _locked(path):
+            # First swap: the file is still what was read. Second: it then holds the status that was meant.
+            if files.get(path) != before:
+                continue
+            files.put(path, after.encode(), os.stat(path).st_mode & 0o7777)
+            found = read(path) or {}
+            if found.get(key) == status:
+                return found
+            if files.get(path) == after.encode():  # Not where somebody else has written since: that is theirs.
+                files.put(path, before, os.stat(path).st_mode & 0o7777)
+    raise StateConflict(
+        f"{path} was changed by somebody else at each of {TRIES} tries; nothing was written. Try again.", path=path
+    )
+
+
+def _places(text: str) -> dict[str, Place]:
+    reader = YAML(typ="rt", pure=True)
+    reader.preserve_quotes = True
+    try:
+        whole = reader.load(text)
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise ConfigParseError(f"The status file is not YAML: {str(error).splitlines()[0]}.") from error
+    found: dict[str, Place] = {}
+    if isinstance(whole, Mapping):
+        for name in TRACKED:
+            found |= dict(_walk(whole.get(name)))
+    return found
+
+
+def _walk(node: Any, depth: int = 0) -> Iterator[tuple[str, Place]]:
+    """`key: status`, groups of them, or a list of items with an id and a status."""
+    if depth > 4:
+        return
+    if isinstance(node, list):
+        for item in node:
+            if isinstance(item, Mapping):
+                key = next((str(item[name]) for name in IDS if name in item), None)
+                if key is not None and "status" in item:
+                    yield key, _place(item, "status")
+                else:
+                    yield from _walk(item, depth + 1)
+    elif isinstance(node, Mapping):
+        for key, value in node.items():
+            if isinstance(value, Mapping) and "status" in value and not isinstance(value["status"], (Mapping, list)):
+                yield str(key), _place(value, "status")
+            elif isinstance(value, (Mapping, list)):
+                yield from _walk(value, depth + 1)
+            elif value is not None:
+                yield str(key), _place(node, key)
+
+
+def _place(node: Any, key: Any) -> Place:
+    line, column = node.lc.value(key)
+    return Place(str(node[key]), line, column)
+
+
+def _length(rest: str) -> int:
+    """How long the scalar is that `rest` of a line begins with."""
+    if rest[:1] in "'\"":
+        quote, at = rest[0], 1
+        while at < len(rest):
+            if rest[at] == "\\" and quote == '"':
+                at += 2
+                continue
+            if rest[at] == quote:
+                if quote == "'" and rest[at + 1 : at + 2] == "'":
+                    at += 2
+                    continue
+                return at + 1
+            at += 1
+        return len(rest)
+    comment = re.search(r"\s+#|\s*[\r\n]|\s*[,}\]]", rest)
+    return comment.start() if comment else len(rest)
+
+
+def _scalar(status: str) -> str:
+    if PLAIN.fullmatch(status) and status.lower() not in SPECIAL and not re.fullmatch(r"[\d.eE+-]+", status):
+        return status
+    return '"' + status.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+@contextmanager
+def _locked(path: str) -> Iterator[None]:
+    """Writers of Interlock take turns; others are noticed by the content."""
+    descriptor = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,191 @@
+"""Profiles: ours, the user's, and the agents that come of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+import interlock
+from interlock.agent import McpServer, Opening, Turn, Update
+from interlock.agents.acp import AcpAgent
+from interlock.agents.headless import HeadlessAgent
+from interlock.agents.hiring import agent_of
+from interlock.agents.installed import find
+from interlock.agents.profiles import ABILITIES, PERMISSIONS, load
+from interlock.errors import AgentError, ConfigParseError
+from tests.agents.acting import acp_command
+
+
+def written(home: Path, text: str) -> str:
+    home.mkdir(exist_ok=True)
+    (home / "agents.toml").write_text(text)
+    return str(home)
+
+
+def program(directory: Path, name: str, source: str = "") -> Path:
+    """A program of that name; `source` is what it does, in Python."""
+    directory.mkdir(exist_ok=True)
+    file = directory / name
+    file.write_text(f"#!{sys.executable}\n{source}\n")
+    file.chmod(0o755)
+    return file
+
+
+def test_four_programs_are_known_without_any_file() -> None:
+    found = load()
+    assert list(found) == ["claude", "codex", "gemini", "opencode"]
+    for profile in found.values():
+        assert (
+            profile.title and profile.acp and profile.headless and profile.limits and "npm install" in profile.install
+        )
+        assert set(profile.modes) <= set(PERMISSIONS) and set(profile.proven) <= set(ABILITIES)
+
+
+def test_a_file_in_the_home_adds_agents_and_changes_single_keys(tmp_path: Path) -> None:
+    home = written(tmp_path / "home", 'mine.acp = ["my-agent"]\n[claude]\nlogin = "Ask Ada for the key."\n')
+    found = load(home)
+    assert found["mine"].acp == ("my-agent",) and found["mine"].title == "mine"
+    assert found["claude"].login == "Ask Ada for the key." and found["claude"].acp == ("claude-agent-acp",)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[mine]\ntitle = 'x'", r"\[mine\] needs `acp"),
+        ("[mine]\nacp = 'x'", r"acp of \[mine\] must be a list of texts"),
+        ("[mine]\nacp = ['x']\nenvironmnt = []", r"environmnt of \[mine\] is not known, did you mean 'environment'"),
+        ("[mine]\nacp = ['x']\nenvironment = ['a b']", "'a b', which is not the name of a variable"),
+        ("[mine]\nacp = ['x']\nvariables = {INTERLOCK_HOME = '/'}", "INTERLOCK_HOME, which is Interlock's own"),
+        ("[mine]\nacp = ['x']\nmodes = {all = 'y'}", "'all'; there are ask, workspace, read-only, unattended"),
+        ("[mine]\nacp = ['x']\n[[mine.limits]]\npattern = '('", "no regular expression"),
+        ("[mine]\nacp = ['x']\n[[mine.limits]]\npattern = 'x'\nafter = 'soon'", "no number of seconds"),
+        ("[mine]\nheadless = ['x']", "needs the word"),
+        ("[Mine]\nacp = ['x']", "cannot be an agent's name"),
+        ("[shell]\nacp = ['x']", "cannot be an agent's name"),
+        ("acp = ['x']", "outside a table"),
+        ("[mine", "cannot be read"),
+    ],
+)
+def test_a_fault_in_it_is_named(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(ConfigParseError, match=complaint):
+        load(written(tmp_path / "home", text))
+
+
+def test_every_fault_is_named_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigParseError) as caught:
+        load(written(tmp_path / "home", "[mine]\nacp = 1\ntitle = 2\n[yours]\nlogin = 'x'\n"))
+    assert len(caught.value.details["errors"]) == 3
+
+
+def test_programs_are_found_along_path_and_where_npm_puts_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path / "one", "tool-a")
+    (tmp_path / "prefix").mkdir()
+    program(tmp_path / "prefix" / "bin", "tool-b")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    environment = {"PATH": str(tmp_path / "one"), "NPM_CONFIG_PREFIX": str(tmp_path / "prefix")}
+    assert find("tool-a", environment) == str(tmp_path / "one" / "tool-a")
+    assert find("tool-b", environment) == str(tmp_path / "prefix" / "bin" / "tool-b")
+    assert find("tool-c", environment) is None
+    (tmp_path / ".npmrc").write_text(f"prefix={tmp_path / 'prefix'}\n")
+    assert find("tool-b", {"PATH": "/nowhere"}) == str(tmp_path / "prefix" / "bin" / "tool-b")
+
+
+def test_sessions_are_preferred_to_single_prompts(tmp_path: Path) -> None:
+    environment = {"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path)}
+    with pytest.raises(AgentError, match=r"claude-agent-acp or claude was not found. To install it: npm install"):
+        agent_of(load()["claude"], None, environment)
+    program(tmp_path / "bin", "claude")
+    assert isinstance(agent_of(load()["claude"], None, environment), HeadlessAgent)
+    program(tmp_path / "bin", "claude-agent-acp")
+    assert isinstance(agent_of(load()["claude"], None, environment), AcpAgent)
+
+
+def headless(tmp_path: Path, name: str, source: str, permissions: str | None = None, **more: Any) -> tuple[Turn, Any]:
+    program(tmp_path / "bin", name, "import json, os, sys\n" + source)
+    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    agent = agent_of(load()[name], permissions, {"PATH": str(tmp_path / "bin")})
+    heard: list[Update] = []
+
+    async def main() -> Turn:
+        given: dict[str, Any] = {"session_id": "s", "member": "m", "workdir": str(tmp_path), "environment": environment,
+                                 "log": "", "time_limit": 60.0, "stop_grace": 1.0, "output_bytes": 50_000}  # fmt: skip
+        session = await agent.open(Opening(**given, **more))
+        try:
+            return await session.prompt("do it", heard.append)
+        finally:
+            await session.close()
+
+    return anyio.run(main), heard
+
+
+def test_without_acp_a_program_gets_prompt_model_mode_and_our_server_as_arguments(tmp_path: Path) -> None:
+    server = McpServer("interlock", ("/bin/il", "mcp", "--as", 'a "b"'), {"INTERLOCK_TEAM": "t"})
+    turn, _ = headless(tmp_path, "claude", "print(json.dumps(sys.argv[1:]))", "workspace", model="opus", mcp=(server,))
+    argv = json.loads(turn.output)
+    assert argv[:2] == ["-p", "do it"] and argv[argv.index("--model") + 1] == "opus" and "acceptEdits" in argv
+    given = json.loads(argv[argv.index("--mcp-config") + 1])
+    assert given == {"mcpServers": {"interlock": {"command": "/bin/il", "args": ["mcp", "--as", 'a "b"']}}}
+
+    import tomllib
+
+    turn, _ = headless(tmp_path, "codex", "print(json.dumps(sys.argv[1:]))", "read-only", mcp=(server,))
+    argv = json.loads(turn.output)
+    assert argv[0] == "exec" and "do it" in argv and argv[argv.index("--sandbox") + 1] == "read-only"
+    told = tomllib.loads(argv[argv.index("-c") + 1])["mcp_servers"]["interlock"]
+    assert told["args"] == ["mcp", "--as", 'a "b"'] and told["env_vars"] == ["INTERLOCK_TEAM"]
+
+
+def test_without_acp_a_limit_is_recognised_in_what_a_program_says(tmp_path: Path) -> None:
+    turn, _ = headless(tmp_path, "codex", "sys.exit('You\\'ve hit your usage limit. Try again in 5 minutes.')")
+    assert turn.stop == "capacity" and turn.retry_at is not None
+    turn, _ = headless(tmp_path, "codex", "print('I set the usage limit to 5')")
+    assert turn.stop == "end"
+
+
+def test_permissions_that_nobody_could_hold_it_to_are_refused(tmp_path: Path) -> None:
+    program(tmp_path / "bin", "opencode-only")
+    home = written(tmp_path / "home", 'mine.headless = ["opencode-only", "{prompt}"]')
+    profile = load(home)["mine"]
+    environment = {"PATH": str(tmp_path / "bin")}
+    agent_of(profile, "ask", environment)
+    with pytest.raises(AgentError, match="cannot be held to the permissions 'read-only'"):
+        agent_of(profile, "read-only", environment)
+
+
+@pytest.mark.parametrize("form", ["profile", "acp"])
+def test_a_plan_is_done_by_an_agent_of_ones_own(tmp_path: Path, form: str) -> None:
+    script = [[{"write": {"path": "made.txt", "text": "{prompt}"}}, {"call": "task_complete",
+                "with": {"task_id": "{task}", "summary": "made"}}, {"say": "that was it"}]]  # fmt: skip
+    command = acp_command(tmp_path, turns=script)
+    written(tmp_path / "home", f"[mine]\nacp = {json.dumps(command)}\nenvironment = ['MY_KEY']\n")
+    (tmp_path / "work").mkdir()
+    agent: Any = "mine" if form == "profile" else {"acp": command}
+    plan = {
+        "team": "crew",
+        "workdir": "work",
+        "members": {"bob": {"agent": agent}},
+        "tasks": {"one": {"subject": "One"}},
+    }
+    (tmp_path / "plan.yaml").write_text(json.dumps(plan))
+    home = interlock.connect(str(tmp_path / "home"))
+    home.stage(str(tmp_path / "plan.yaml"))
+    assert home.drive("crew") == "finished"
+    task = home.team("crew").task("one")
+    assert (task.state, task.output, task.owner) == ("done", "made", "bob")
+    assert "One" in (tmp_path / "work" / "made.txt").read_text()
+    home.close()
+
+
+def test_a_member_may_be_spawned_with_any_profile(tmp_path: Path) -> None:
+    home = interlock.connect(written(tmp_path / "home", 'mine.acp = ["no-such-program"]'))
+    team = home.create_team("crew")
+    team.spawn("bob", agent="mine")
+    with pytest.raises(AgentError, match="mine is not installed: no-such-program was not found"):
+        home.drive("crew")
+    home.close()

@@ -1,0 +1,64 @@
+"""axe-core finds no serious fault on the main pages, in light and dark, on a phone and on a wide screen."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from scripts.seeded_home import fill
+from tests.browser import axe
+from tests.browser.conftest import Place
+
+PAGES = (
+    "",
+    "/board",
+    "/graph",
+    "/members",
+    "/messages",
+    "/timeline",
+    "/workflows",
+    "/report",
+    "/sessions/double-sessions",
+)
+
+
+@pytest.fixture(scope="module")
+def checker() -> str:
+    try:
+        return axe.script()
+    except axe.NoNpm as error:
+        pytest.skip(str(error))
+    except (OSError, subprocess.SubprocessError) as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"axe-core could not be fetched: {error}")
+
+
+@pytest.mark.npm
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (375, "dark")])
+def test_no_page_has_a_serious_fault(
+    place: Place, checker: str, expect: Callable[..., Any], width: int, scheme: str
+) -> None:
+    fill(place.home, str(place.directory))
+    tasks = [f"/tasks/{task.id}" for task in place.home.team("harbour-api").tasks()[:6]]
+    # The checker is put into the page from outside, past the policy that forbids scripts of others.
+    page = place.visit("/", viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True)
+    found = []
+    for path in ("/", "/report", *(f"/projects/harbour-api{one}" for one in (*PAGES, *tasks))):
+        page.goto(place.server.url + path)
+        expect(page.locator("[data-link]")).to_have_text("live")
+        for menu in page.locator("details:not([data-menu])").all():
+            menu.evaluate("node => node.open = true")
+        page.evaluate(checker)
+        result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        found += [
+            f"{path}: {fault['id']}: {fault['help']} {[node['target'] for node in fault['nodes']][:3]}"
+            for fault in result["violations"]
+            if fault["impact"] in ("serious", "critical")
+        ]
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} is wider than the screen"
+    assert found == []

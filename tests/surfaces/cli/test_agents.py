@@ -1,0 +1,96 @@
+"""`interlock agents list` and `check`, with an agent of the user's own that speaks ACP."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agents.acting import acp_command
+from tests.surfaces.cli.conftest import Interlock
+
+GOOD = [
+    [
+        {"call": "task_claim", "with": {"task_id": "{task_id}"}},
+        {"ask": {"title": "{command}", "kind": "execute"}, "allowed": [{"run": ["sh", "-c", "{command}"]}]},
+        {"call": "task_complete", "with": {"task_id": "{task_id}", "summary": "checked"}},
+        {"say": "READY"},
+    ]
+]
+
+
+def play(directory: Path, **script: Any) -> list[str]:
+    """An agent that reads the task and the command out of the prompt, then plays the script."""
+    file = directory / "agent.py"
+    file.write_text(
+        "import re\n"
+        f"SCRIPT = {script!r}\n"
+        "async def play(turn, prompt):\n"
+        "    turn.known['task_id'] = re.search('task_id \"([^\"]+)\"', prompt)[1]\n"
+        "    turn.known['command'] = re.search('as it stands: (.*)', prompt)[1]\n"
+        "    await turn.do(SCRIPT['turns'][0])\n"
+    )
+    return [*acp_command(directory)[:2], str(file)]
+
+
+def profile(command: list[str]) -> None:
+    home = Path(os.environ["INTERLOCK_HOME"])
+    home.mkdir(exist_ok=True)
+    (home / "agents.toml").write_text(f"[mine]\ntitle = 'My Agent'\nacp = {json.dumps(command)}\n")
+
+
+def one(found: dict[str, Any], name: str = "mine") -> dict[str, Any]:
+    return next(agent for agent in found["agents"] if agent["name"] == name)
+
+
+def test_the_list_shows_what_is_installed_and_how_to_install_the_rest(
+    interlock: Interlock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", "/nowhere")
+    profile(acp_command(tmp_path))
+    found = interlock("--json", "agents", "list").json
+    assert [agent["name"] for agent in found["agents"]] == ["claude", "codex", "gemini", "opencode", "mine"]
+    mine, claude = one(found), one(found, "claude")
+    assert mine["installed"] and mine["own"] and (mine["how"], mine["tested"]) == ("acp", "untested")
+    assert mine["guarantees"] == [] and mine["checked"] is None
+    assert not claude["installed"] and claude["how"] is None and "npm install" in claude["install"]
+    text = interlock("agents", "list").out
+    assert "untested" in text and "not installed" in text and "agents check NAME" in text
+
+
+def test_a_check_says_what_worked_and_the_list_remembers_it(interlock: Interlock, tmp_path: Path) -> None:
+    profile(play(tmp_path, turns=GOOD, state=str(tmp_path / "state"), can=["load"]))
+    answer = interlock("agents", "check", "mine")
+    assert "My Agent" in answer.out and "works" in answer.out and "uses our tools" in answer.out
+    found = interlock("--json", "agents", "check", "mine").json
+    assert found["works"] and found["checked"]["abilities"] == dict.fromkeys(
+        ["session", "prompt", "updates", "mcp", "permission", "sandbox", "resume"], True
+    )
+    listed = one(interlock("--json", "agents", "list").json)
+    assert listed["tested"] == "checked" and "resume" in listed["guarantees"]
+    assert interlock("--json", "team", "list").json["teams"] == []
+
+
+def test_a_check_says_what_did_not_work(interlock: Interlock, tmp_path: Path) -> None:
+    profile(play(tmp_path, turns=[[{"say": "I am too tired"}]]))
+    answer = interlock("--json", "agents", "check", "mine")
+    found = json.loads(answer.out)
+    assert answer.code == 1 and not found["works"]
+    assert found["checked"]["abilities"]["mcp"] is False and found["checked"]["abilities"]["permission"] is None
+    assert "through our tools is ready" in found["checked"]["details"]["mcp"]
+    assert one(interlock("--json", "agents", "list").json)["guarantees"] == ["session", "prompt", "updates"]
+
+
+def test_an_agent_that_does_not_start_is_told_apart_from_one_that_does_not_work(
+    interlock: Interlock, tmp_path: Path
+) -> None:
+    profile(acp_command(tmp_path, start="crash"))
+    answer = interlock("agents", "check", "mine")
+    assert answer.code == 1 and "cannot take part" in answer.out and "a bad day" in answer.out
+    refused = interlock("agents", "check", "mien")
+    assert refused.code == 1 and "Did you mean 'mine'" in refused.err
+    assert interlock("--json", "team", "list").json["teams"] == []

@@ -1,0 +1,121 @@
+"""`interlock workflow queue` and `rollback`, as people and programs see them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.app import connect
+from interlock.model.names import SYSTEM
+from interlock.sessions import Caller
+from interlock.workflow.state import step_tracking
+from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
+from interlock.workflow.state.document import RUNNING, Plan, WorkflowState
+from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
+from tests.surfaces.cli.conftest import Interlock
+
+SKILL = "/bmad:bmm:workflows:dev-story"
+
+
+@pytest.fixture
+def team(interlock: Interlock) -> None:
+    interlock("team", "create", "flows")
+
+
+def queue(interlock: Interlock) -> list[tuple[int, str, str]]:
+    found = interlock("--json", "workflow", "queue", "list").json["queue"]
+    return [(one["position"], one["task_id"], one["priority"]) for one in found]
+
+
+@pytest.mark.usefixtures("team")
+def test_the_queue_is_shown_and_changed(interlock: Interlock) -> None:
+    assert "No workflow waits" in interlock("workflow", "queue", "list").out
+    assert "has its turn at once" in interlock("workflow", "queue", "add", SKILL).out
+    one = interlock("--json", "workflow", "queue", "add", SKILL, "--priority", "low").json["task_id"]
+    two = interlock("--json", "workflow", "queue", "add", SKILL).json["task_id"]
+    assert queue(interlock) == [(1, two, "normal"), (2, one, "low")]
+    assert "at place 1" in interlock("workflow", "queue", "reprioritise", one, "critical").out
+    assert interlock("workflow", "queue", "list").out.splitlines()[0].split()[:3] == ["1", one, "critical"]
+    assert "cancelled" in interlock("workflow", "queue", "remove", two).out
+    assert interlock("--json", "workflow", "queue", "clear").json == {"cancelled": [one]}
+    refused = interlock("--json", "workflow", "queue", "remove", two)
+    assert (refused.code, refused.error["error"]) == (1, "queue_entry_not_found")
+
+
+def run_of_three_steps(here: Path) -> None:
+    """A run whose steps have written a document, as the controller would have left it."""
+    home = connect()
+    workspace = home.team("flows")._workspace  # type: ignore[attr-defined]
+    states, keeper = WorkflowStateManager(workspace.ledger, workspace.clock), CheckpointKeeper()
+    state = WorkflowState("run-1", SKILL, state=RUNNING, plan_of_steps=[1, 2, 3], plan=Plan(project=str(here)))
+    task = home.team("flows").create_task(SKILL, type="WORKFLOW")
+    state.task_id = task.id
+    document = here / "_bmad-output" / "story.md"
+    document.parent.mkdir()
+    for step in (1, 2, 3):
+        at = f"2026-11-21T03:00:0{step}.000Z"
+        step_tracking.begin(state, step, f"Step {step}", at)
+        keeper.create(state, step=step, reason=f"before step {step}", at=at)
+        document.write_text(f"as of step {step}\n")
+        state.documents = ["_bmad-output/story.md"]
+        keeper.wrote(state, state.documents)
+        step_tracking.complete(state, step, at, files=state.documents)
+    with workspace.act(Caller(SYSTEM)) as act:
+        states.save(act, state)
+    home.close()
+
+
+@pytest.mark.usefixtures("team")
+@pytest.mark.req("BMAD-E3.4")
+def test_a_run_is_rolled_back_and_that_is_undone(interlock: Interlock, here: Path) -> None:
+    run_of_three_steps(here)
+    document = here / "_bmad-output" / "story.md"
+    whole = document.read_bytes()
+    listed = interlock("workflow", "rollback").out
+    assert "Step 3" in listed and "Step 1" in listed and "2026-11-21T03:00:01" in listed
+    points = interlock("--json", "workflow", "rollback", "run-1").json["checkpoints"]
+    assert [one["step_id"] for one in points] == [3, 2, 1]
+    preview = interlock("--json", "workflow", "rollback", "--to", "2", "--dry-run").json
+    assert (preview["restored"], preview["rolled_back"]) == (["_bmad-output/story.md"], [2, 3])
+    assert document.read_bytes() == whole
+    done = interlock("--json", "workflow", "rollback", "--to", "2").json
+    assert done["left"] == [] and "as of step 1" in document.read_text()
+    now = interlock("--json", "workflow", "status").json
+    assert (now["current_step"], now["steps"]["step_3"]["status"]) == (2, "rolled_back")
+    assert "undone" in interlock("workflow", "rollback", "--undo").out
+    assert document.read_bytes() == whole
+
+
+@pytest.mark.usefixtures("team")
+def test_what_others_changed_is_left_and_named(interlock: Interlock, here: Path) -> None:
+    run_of_three_steps(here)
+    document = here / "_bmad-output" / "story.md"
+    document.write_text("mine\n")
+    out = interlock("workflow", "rollback", "--to", "2").out
+    assert "_bmad-output/story.md: changed since the run last wrote it" in out
+    assert document.read_text() == "mine\n"
+    interlock("workflow", "rollback", "--undo")
+    interlock("workflow", "rollback", "--to", "2", "--include", "_bmad-output/story.md")
+    assert "as of step 1" in document.read_text()
+
+
+@pytest.mark.usefixtures("team")
+def test_a_run_at_work_is_not_rolled_back_under_its_agent(interlock: Interlock, here: Path) -> None:
+    run_of_three_steps(here)
+    interlock("member", "spawn", "ada")
+    interlock("task", "next", "--as", "ada")
+    refused = interlock("--json", "workflow", "rollback", "--to", "2")
+    assert refused.error["error"] == "rollback_refused" and "stop --member ada" in refused.error["message"]
+    assert "as of step 3" in (here / "_bmad-output" / "story.md").read_text()
+
+
+@pytest.mark.usefixtures("team")
+def test_a_run_that_has_ended_goes_on_as_a_new_task(interlock: Interlock, here: Path) -> None:
+    run_of_three_steps(here)
+    interlock("member", "spawn", "ada")
+    task = interlock("--json", "task", "next", "--as", "ada").json["id"]
+    interlock("task", "complete", task, "--as", "ada")
+    interlock("workflow", "rollback", "--to", "3")
+    again = interlock("--json", "workflow", "status").json["task_id"]
+    assert again != task and interlock("--json", "task", "show", again).json["state"] == "ready"

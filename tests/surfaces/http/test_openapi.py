@@ -1,0 +1,77 @@
+"""The OpenAPI document is true: schemathesis asks a real server by it and finds no fault."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from tests.surfaces.http.harness import Client, Server
+
+RUN = "from schemathesis.cli import schemathesis; schemathesis()"
+
+ADDRESSES = """
+GET /api/projects|POST /api/projects|POST /api/projects/{project}/chat|GET /api/task-groups
+GET /api/task-groups/{group}/tasks|GET /api/tasks/{id}|POST /api/tasks/{id}/reply
+GET /api/projects/{project}/tasks/{id}|POST /api/projects/{project}/tasks/{id}/reply
+GET /api/projects/{project}/task-groups|GET /api/projects/{project}/task-groups/{group}/tasks
+POST /api/teams/{team}/protocol|GET /api/teams/{team}/members|GET /api/teams/{team}/tasks
+POST /api/teams/{team}/tasks/{id}/claim|POST /api/teams/{team}/tasks/{id}/complete|GET /api/teams/{team}/messages
+POST /api/teams/{team}/messages|GET /api/teams/{team}/inbox/{member}|GET /api/teams/{team}/questions
+GET /api/teams/{team}/events|GET /api/workflows|GET /healthz|GET /readyz|GET /metrics
+"""
+
+
+def prepared(server: Server) -> Client:
+    """A home in which there is something of everything, under names that the tool can guess."""
+    admin = server.client()
+    admin.post("/api/projects", {"id": "0"})
+    admin.post("/api/teams/0/members", {"name": "0"})
+    admin.post("/api/projects/0/chat", {"content": "What is here?", "session_id": "0"})
+    admin.post("/api/teams/0/tasks", {"subject": "Look", "verify": "true"})
+    return admin
+
+
+def ask(server: Server, *options: str) -> str:
+    """Let schemathesis ask the server; what it says."""
+    admin = prepared(server)
+    words = [sys.executable, "-W", "ignore", "-c", RUN, "run", f"{server.url}/openapi.json", "--no-color", *options]
+    words += ["--header", f"Authorization: {admin.headers['authorization']}", "--request-timeout", "60"]
+    run = subprocess.run(words, capture_output=True, text=True, timeout=1200, check=False, cwd=server.home)
+    assert run.returncode == 0, f"{run.stdout[-12000:]}\n{run.stderr[-2000:]}"
+    return run.stdout
+
+
+def test_it_lists_the_addresses_of_the_contract(admin: Client) -> None:
+    paths = admin.get("/openapi.json")["paths"]
+    listed = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+    wanted = {line for row in ADDRESSES.strip().splitlines() for line in row.split("|")}
+    assert not wanted - listed
+
+
+def test_it_knows_no_failure_but_ours(admin: Client) -> None:
+    document = admin.get("/openapi.json")
+    assert "HTTPValidationError" not in document["components"]["schemas"]
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            assert "422" not in operation["responses"]
+            assert operation.get("security") == [{"token": []}] or path in ("/healthz", "/readyz")
+
+
+@pytest.mark.timeout(300)
+def test_schemathesis_finds_no_fault(start: Callable[..., Server]) -> None:
+    server = start()
+    ask(server, "--phases", "examples,fuzzing", "--max-examples", "5", "--generation-deterministic")
+    said = server.close()
+    assert "Traceback" not in said, said
+
+
+@pytest.mark.storm
+@pytest.mark.timeout(1800)
+def test_schemathesis_finds_no_fault_however_long_it_looks(start: Callable[..., Server], dose: float) -> None:
+    server = start()
+    ask(server, "--phases", "examples,coverage,fuzzing,stateful", "--max-examples", str(max(5, int(60 * dose))))
+    said = server.close()
+    assert "Traceback" not in said, said

@@ -1,0 +1,149 @@
+"""Pages and forms over plain HTTP: what is where, for whom, and what it costs to look again."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlencode
+
+import pytest
+
+from interlock.client import Home, Team
+from scripts.seeded_home import fill
+from tests.surfaces.http.harness import Answer, Client, Server
+
+BASE = "/projects/harbour-api"
+PLACES = ("", "/board", "/board/ready", "/graph", "/members", "/members/ada", "/messages", "/timeline", "/workflows",
+          "/report", "/sessions/double-sessions")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def team(home: Home, server: Server) -> Team:
+    fill(home, str(server.home))
+    return home.team("harbour-api")
+
+
+def post(browser: Client, path: str, **form: str) -> Answer:
+    body = urlencode(form).encode()
+    return browser.call("POST", path, body, {"content-type": "application/x-www-form-urlencoded"})
+
+
+def test_every_page_is_whole_without_anything_from_elsewhere(browser: Client, team: Team) -> None:
+    tasks = [f"{BASE}/tasks/{task.id}" for task in team.tasks()]
+    for path in ["/", "/report", *(BASE + place for place in PLACES), *tasks]:
+        answer = browser.call("GET", path)
+        html = answer.body.decode()
+        assert answer.status == 200, (path, html)
+        assert html.startswith("<!doctype html>") and html.count("<h1") == 1, path
+        assert not re.search(r'(?:src|href|action)="(?:https?:)?//(?!www\.rfc-editor\.org)', html), path
+        assert not re.search(r"<script(?! type=\"module\" src=\"/static/)|<style|\sstyle=|\son\w+=\"", html), path
+        ids = re.findall(r'\sid="([^"]+)"', html)
+        assert len(ids) == len(set(ids)), (path, sorted(one for one in ids if ids.count(one) > 1))
+        for name in re.findall(r'(?:src|href)="/static/([^"]+)"', html):
+            assert browser.call("GET", f"/static/{name}").status == 200, name
+
+
+def test_the_policy_allows_scripts_and_styles_of_the_server_alone(browser: Client, team: Team) -> None:
+    policy = browser.call("GET", BASE).headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "script-src 'self'" in policy and "unsafe" not in policy
+
+
+def test_a_region_is_fetched_alone_and_costs_nothing_where_it_is_the_same(browser: Client, team: Team) -> None:
+    answer = browser.call("GET", f"{BASE}/board?region=board")
+    assert answer.body.startswith(b'<div class="region') and b"<html" not in answer.body
+    again = browser.call("GET", f"{BASE}/board?region=board", headers={"if-none-match": answer.headers["etag"]})
+    # Ages are told in seconds at first, so a moment may have changed the words.
+    assert again.status in (200, 304)
+    static = browser.call("GET", "/static/app.js")
+    assert browser.call("GET", "/static/app.js", headers={"if-none-match": static.headers["etag"]}).status == 304
+    assert browser.call("GET", f"{BASE}/board?region=nonsense").status == 404
+
+
+def test_every_module_that_a_module_imports_is_there(browser: Client, team: Team) -> None:
+    seen, names = set(), ["app.js"]
+    while names:
+        name = names.pop()
+        if name not in seen:
+            seen.add(name)
+            answer = browser.call("GET", f"/static/{name}")
+            assert answer.status == 200 and answer.headers["content-type"].startswith("text/javascript")
+            names += re.findall(r'from "\./([^"]+)"', answer.body.decode())
+    assert len(seen) > 5
+
+
+def test_short_addresses_lead_to_the_canonical_ones_where_they_are_unique(
+    browser: Client, home: Home, team: Team
+) -> None:
+    unique = team.tasks()[-1].id
+    answer = browser.call("GET", f"/tasks/{unique}")
+    assert (answer.status, answer.headers["location"]) == (303, f"{BASE}/tasks/{unique}")
+    answer = browser.call("GET", "/sessions/double-sessions")
+    assert (answer.status, answer.headers["location"]) == (303, f"{BASE}/sessions/double-sessions")
+    shared = home.team("atlas-docs").tasks()[0].id
+    answer = browser.call("GET", f"/tasks/{shared}")
+    assert answer.status == 409 and b"atlas-docs" in answer.body
+    assert browser.call("GET", "/tasks/TASK-2020-01-01-001").status == 404
+    assert browser.call("GET", "/sessions/nobody").status == 404
+    assert browser.call("GET", "/static/..%2f..%2fpages.py").status == 404
+
+
+def test_who_may_only_look_sees_no_buttons_and_can_press_none(server: Server, team: Team) -> None:
+    viewer = server.person("vera", role="viewer")
+    viewer.headers["accept"] = "text/html"
+    task = team.questions()[0].task_id
+    for path in ("/", BASE, f"{BASE}/board", f"{BASE}/tasks/{task}", f"{BASE}/messages"):
+        answer = viewer.call("GET", path)
+        assert answer.status == 200 and b"<form method=" not in answer.body.replace(b'<form method="dialog"', b""), path
+    assert post(viewer, f"{BASE}/tasks/{task}/move", verb="cancel").status == 403
+    assert team.task(task).state != "cancelled"
+
+
+def test_strangers_see_nothing(server: Server, team: Team) -> None:
+    stranger = server.stranger(accept="text/html")
+    for path in ("/", BASE, "/static/app.js"):
+        answer = stranger.call("GET", path)
+        assert answer.status == 401 and b"harbour" not in answer.body
+
+
+def test_a_form_from_another_site_is_refused(server: Server, team: Team) -> None:
+    browser = server.browser()
+    task = team.create_task("Keep me").id
+    for origin in ("https://evil.example", "null", f"http://127.0.0.1:{server.port + 1}"):
+        browser.headers["origin"] = origin
+        assert post(browser, f"{BASE}/tasks/{task}/move", verb="delete").status == 403
+    assert team.task(task).state == "ready"
+
+
+def test_a_form_leads_back_to_where_one_was_and_never_elsewhere(browser: Client, team: Team) -> None:
+    task = team.create_task("Move me").id
+    for referer, leads in (
+        (f"http://127.0.0.1{BASE}/board?x=1", f"{BASE}/board?x=1"),
+        ("https://evil.example//evil.example/x", BASE),
+        ("", BASE),
+    ):
+        browser.headers["referer"] = referer
+        answer = post(browser, f"{BASE}/tasks/{task}/move", verb="assign", member="ada")
+        assert (answer.status, answer.headers["location"]) == (303, leads)
+    del browser.headers["referer"]
+
+
+def test_a_review_is_answered_in_words(browser: Client, team: Team) -> None:
+    question = next(one for one in team.questions() if one.kind == "review")
+    path = f"{BASE}/tasks/{question.task_id}/reply"
+    answer = post(browser, path, reply="Name the three that were kept", question_id=question.id)
+    assert answer.status == 303
+    assert team.task(question.task_id).findings == "Name the three that were kept"
+
+
+def test_a_project_is_made_and_a_task_put_on_its_board(browser: Client, home: Home, server: Server) -> None:
+    answer = post(browser, "/projects", id="from-the-page", workdir=str(server.home))
+    assert (answer.status, answer.headers["location"]) == (303, "/projects/from-the-page")
+    made = "/projects/from-the-page/tasks"
+    post(browser, made, subject="First")
+    post(browser, made, subject="Second", blocked_by="001", priority="high", body="More")
+    team = home.team("from-the-page")
+    assert [(one.subject, one.state, one.priority) for one in team.tasks()] == [
+        ("First", "ready", "normal"),
+        ("Second", "backlog", "high"),
+    ]
+    refused = post(browser, made, subject="", body="what I had written")
+    assert refused.status == 400 and b"what I had written" in refused.body

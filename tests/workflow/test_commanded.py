@@ -1,0 +1,114 @@
+"""Runs steered in words: by chat messages, by an agent that leads, by rolling back."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.client import Home, Team
+from interlock.errors import InterlockError
+from interlock.workflow.running.chat_commands import carry_out, chat_command, preview
+from tests.workflow.stage import SKILL
+from tests.workflow.test_in_a_team import AUTHOR, Place
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "text"),
+    [
+        ("/bmad:bmm:workflows:make-plan for a garden", "run", SKILL),
+        ("Please run /bmad:bmm:workflows:make-plan", "run", SKILL),
+        ("/bmad:invalid", "invalid", None),
+        ("status", "status", ""),
+        ("How far are you?", "status", ""),
+        ("cancel", "cancel", ""),
+        ("stop the workflow", "cancel", ""),
+        ("undo", "checkpoints", ""),
+        ("rollback", "checkpoints", ""),
+        ("rollback to step 3", "rollback", "3"),
+        ("roll back to 8a", "rollback", "8a"),
+        ("undo the rollback", "undo", ""),
+        ("resume", "resume", ""),
+    ],
+)
+def test_a_message_that_is_a_command_is_understood(message: str, kind: str, text: str | None) -> None:
+    found = chat_command(message)
+    assert found is not None and found.kind == kind
+    assert text is None or found.text == text
+
+
+@pytest.mark.parametrize("message", ["cancel the subscription of the user", "What is the status code?", "hello", ""])
+def test_a_message_about_something_else_is_none(message: str) -> None:
+    assert chat_command(message) is None
+
+
+def driven(tmp_path: Path, **more: Any) -> tuple[Place, Home, Team]:
+    place = Place(tmp_path, **more)
+    home = place.home
+    team = home.create_team("plan-app", workdir=str(place.root))
+    program = ["env", "DOCUMENT=_bmad-output/plan.md", sys.executable, str(AUTHOR)]
+    team.spawn("ada", agent="command", command=program)
+    return place, home, team
+
+
+@pytest.mark.req("BMAD-UO.3", "BMAD-FR61", "BMAD-E3.4", "BMAD-3.7.3")
+def test_a_run_is_begun_looked_at_rolled_back_and_taken_on_in_words(tmp_path: Path) -> None:
+    place, home, team = driven(tmp_path)
+    say: Any = lambda text: carry_out(team, chat_command(text))  # type: ignore[arg-type]  # noqa: E731
+    assert "begins" in say(SKILL)
+    home.drive("plan-app")
+    assert "3 of 3 steps (100 %), completed" in say("status")
+    whole = place.document
+    assert "step 2" in say("undo") and "step 3" in say("rollback")
+    asked = chat_command("rollback to step 2")
+    assert asked is not None and "Shall it be done?" in str(preview(team, asked))
+    assert "Back to before step 2" in say("rollback to step 2")
+    assert place.document.count("## Step") == 1
+    run = team.workflow_run()
+    assert run["steps"]["step_3"]["status"] == "rolled_back" and run["completed_steps"] == [1]
+    assert "Resumed at step 2/3" in say("resume")
+    home.drive("plan-app")
+    assert team.workflow_run()["outcome"] == "COMPLETED" and place.document == whole
+    with pytest.raises(InterlockError):
+        say("cancel")
+
+
+def test_a_rollback_on_the_command_line_lists_previews_and_does_it(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    assert place("run", SKILL, "--agent", place.agent(), "--tier", "1")["outcome"] == "COMPLETED"
+    steps = [one["step_id"] for one in place("rollback")["checkpoints"]]
+    assert steps[:3] == [3, 2, 1]
+    before = place.document
+    planned = place("rollback", "--to", "2", "--dry-run")
+    assert planned["restored"] and place.document == before
+    assert place("rollback", "--to", "2")["restored"] == planned["restored"]
+    assert place.document.count("## Step") == 1
+    assert place("rollback", "--undo")["kind"] == "undo" and place.document == before
+
+
+@pytest.mark.req("BMAD-FR31", "BMAD-FR35", "BMAD-E2a.4", "BMAD-E2a.5")
+def test_what_memory_knows_stands_in_the_agents_context(tmp_path: Path) -> None:
+    from interlock.clock import SystemClock
+    from interlock.memories.local import LocalMemory
+    from interlock.memory import Memory
+
+    place, home, team = driven(tmp_path, body="{memory}")
+    memory = LocalMemory(str(place.home_path), SystemClock())
+    content = "The plan was made for gardens: make plan in metres."
+    memory.remember(Memory("Units", content, 9, project_id="plan-app"))
+    memory.close()
+    program = tmp_path / "listening.py"
+    heard = tmp_path / "heard"
+    program.write_text(
+        f"import sys\nopen({str(heard)!r}, 'a').write(sys.stdin.read())\nprint('{{\"step\": \"completed\"}}')\n"
+    )
+    team.remove("ada")
+    team.spawn("bob", agent="command", command=[sys.executable, str(program)])
+    run = team.start_workflow(SKILL)
+    home.drive("plan-app")
+    assert team.workflow_run(run["workflow_id"])["outcome"] == "COMPLETED"
+    assert content in (tmp_path / "heard").read_text()
+    loaded = [event for event in team.events()[0] if event.type == "workflow.context_loaded"]
+    assert loaded and loaded[0].payload["characters"] > 0
