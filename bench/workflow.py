@@ -1,4 +1,4 @@
-"""What the workflow engine itself costs a step, its agent excluded: prompts, decisions, state, events, checkpoint, file.
+"""What the workflow engine itself costs a step, its agent excluded: prompts, decisions, state, checkpoint, file.
 
 The agent answers at once, in process; each step shows a menu and is then done, so that a step is two turns. The floor
 is bare `sqlite3`: the three durable commits that a step needs (two prompts and its end).
@@ -10,12 +10,14 @@ import time
 from pathlib import Path
 
 import anyio
+
 import interlock
 from bench import homes
 from bench.measure import Row, at_most, median
 from interlock.agent import Opening
 from interlock.agents.scripted import Say, ScriptedAgent
 from interlock.app import connect
+from interlock.clients.local.home import LocalHome
 from interlock.executor import Job
 from interlock.executors.workflow import WorkflowExecution
 
@@ -39,6 +41,7 @@ def one_run(home: Path) -> float:
     """Seconds that all steps took."""
     root = package(home / "project")
     opened = connect(str(home / "home"))
+    assert isinstance(opened, LocalHome)
     team = opened.create_team(homes.TEAM, workdir=str(root))
     team.spawn("m0", agent="command", command=["true"])
     begun = team.start_workflow(SKILL, agent="m0", tier=1)
