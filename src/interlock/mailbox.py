@@ -31,6 +31,8 @@ SUMMARY_LIMIT = 500
 REASON_LIMIT = 10_000
 CLIENT_ID_LIMIT = 200
 NOTICE_LIMIT = 20_000
+NOTICE = {"notice": True}
+"""The metadata of Interlock's own notices, by which a runner knows that they are worth no prompt of their own."""
 IN_HAND = ("offered", "delivered")
 MAY_BE_EMPTY = UNLIMITED | {"idle"}
 """Types that say something by their type alone."""
@@ -96,7 +98,7 @@ def notify(act: Act, to: str | None, content: str, *, type: str = "message", sum
     """
     if to is not None and to != act.name and (to == HUMAN or act.rows.team.address(to) is not None):
         summary = None if summary is None else summary[:SUMMARY_LIMIT]
-        send(act, to, content[:NOTICE_LIMIT], type=type, summary=summary, notice=True)
+        send(act, to, content[:NOTICE_LIMIT], type=type, summary=summary, notice=True, metadata=dict(NOTICE))
 
 
 def broadcast(

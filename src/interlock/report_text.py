@@ -43,6 +43,7 @@ def headline(found: dict[str, Any]) -> str:
     ]
     if found["totals"]["runs"]:
         parts.append(f"{words.count(found['totals']['runs'], 'run')} in {words.span(found['totals']['elapsed'])}")
+    parts += [spent] if (spent := words.spent(found["totals"]["spent"])) else []
     return f"{', '.join(parts)}{since}"
 
 
@@ -120,7 +121,8 @@ def _done(task: dict[str, Any]) -> Item:
         proof = "done, unverified"
     by = f"by {task['by']}" if task["by"] else ""
     tries = f"{task['runs']} runs" if task["runs"] > 1 else ""
-    more = [", ".join(part for part in (proof, by, tries, words.span(task["seconds"])) if part)]
+    told = (proof, by, tries, words.span(task["seconds"]), words.spent(task["spent"]))
+    more = [", ".join(part for part in told if part)]
     if task["output"]:
         more.append(str(task["output"]).strip().rpartition("\n")[2])  # what was said last
     return ("+", _named(task), [line for line in more if line], "")

@@ -6,6 +6,11 @@ import time
 
 from interlock.clock import seconds
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
 JOINERS = "\u200c\u200d"
 """They hold emoji together, and keep letters of some scripts apart; they steer nothing."""
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
@@ -61,3 +66,11 @@ def ids(found: list[str]) -> str:
     """Task ids as people type them: the last part of each, where that tells them apart."""
     short = [one.rpartition("-")[2] for one in found]
     return ", ".join(short if len(set(short)) == len(short) else found)
+
+
+def spent(what: Mapping[str, Any]) -> str:
+    """What was spent, in a few words; empty where no agent told anything but its turns."""
+    tokens = what["input_tokens"] + what["output_tokens"]
+    parts = [f"{tokens:,} tokens"] if tokens else []
+    parts += [f"{what['cost_usd']:,.2f} USD"] if what.get("cost_usd") else []
+    return ", ".join([count(what["turns"], "turn"), *parts]) if parts else ""

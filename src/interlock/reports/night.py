@@ -39,7 +39,11 @@ def report(rows: Rows, team: str, since: str | None, now: str) -> dict[str, Any]
         "failed": [_failed(task, runs.get(task.id, []), now) for task in tasks if task.state == "deadletter"],
         "incidents": _incidents(rows, tasks, runs, since),
         "left": [
-            {**_brief(task), "blocked_by": task.blocked_by, "why": why_left(task, by_id, now)}
+            {
+                **_brief(task),
+                "blocked_by": task.blocked_by,
+                "why": _waits_for_capacity(runs.get(task.id, []), task, now) or why_left(task, by_id, now),
+            }
             for task in tasks
             if task.state not in FINAL | {"deadletter"}
         ],
@@ -57,7 +61,8 @@ def why_left(task: Task, by_id: dict[str, Task], now: str) -> str:
         case "backlog":
             return _waits_for(task, by_id, CHAIN_SHOWN)
         case "ready" if task.not_before is not None and task.not_before > now:
-            return f"failed {task.failures} times; is tried again at {task.not_before}"
+            failed = f"failed {task.failures} times; " if task.failures else ""
+            return f"{failed}is tried again at {task.not_before}"
         case "ready":
             return f"is ready for {task.reserved_for or 'whoever takes it'}"
         case "in-progress":
@@ -124,6 +129,7 @@ def _done(task: Task, runs: list[Run], now: str) -> dict[str, Any]:
         "attempts": task.attempt,
         "failed_checks": task.rounds,
         "seconds": _length(runs, now),
+        "spent": spent_of(runs),
         "output": task.output,
     }
 
@@ -137,6 +143,7 @@ def _failed(task: Task, runs: list[Run], now: str) -> dict[str, Any]:
         "runs": len(runs),
         "attempts": task.failures,
         "seconds": _length(runs, now),
+        "spent": spent_of(runs),
     }
 
 
@@ -184,10 +191,30 @@ def _totals(runs: dict[str, list[Run]], since: str | None, now: str) -> dict[str
     return {
         "runs": len(counted),
         "seconds": _length(counted, now),
+        "spent": spent_of(counted),
         "elapsed": round(max(0.0, elapsed), 3),
         "began_at": began,
         "ended_at": ended,
     }
+
+
+def spent_of(runs: list[Run]) -> dict[str, Any]:
+    """What these runs have spent together, as far as their agents told."""
+    costs = [run.cost_usd for run in runs if run.cost_usd is not None]
+    return {
+        "turns": sum(run.turns for run in runs),
+        "input_tokens": sum(run.input_tokens for run in runs),
+        "output_tokens": sum(run.output_tokens for run in runs),
+        "cost_usd": round(sum(costs), 6) if costs else None,
+    }
+
+
+def _waits_for_capacity(runs: list[Run], task: Task, now: str) -> str | None:
+    """Until when a task waits for its agent's provider, and what that said; null where it does not."""
+    last = runs[-1] if runs else None
+    if last is None or last.outcome != "capacity" or task.state != "ready" or (task.not_before or "") <= now:
+        return None
+    return f"waits for capacity until {task.not_before}: {last.reason}"
 
 
 def _length(runs: list[Run], now: str) -> float:

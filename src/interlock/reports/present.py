@@ -59,6 +59,7 @@ def status(rows: Rows, team: str, log_path: Callable[[str, int, str], str], now:
         ],
         "kept": copies.kept(rows),
         "counts": rows.tasks.counts(),
+        "spent": rows.runs.spent(now),
         "retry_at": rows.tasks.ready_after(now),
         "unread": {name: number for name in (HUMAN, LEAD) if (number := rows.messages.unread_of(name))},
     }

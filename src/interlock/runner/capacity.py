@@ -49,14 +49,16 @@ def wait_to_review(act: Act, task: Task, why: str, result: Result) -> None:
 
 def retry_at(act: Act, task: Task, result: Result) -> str:
     """When to try again, ISO 8601 UTC."""
-    if result.retry_at is not None and result.retry_at > act.clock.now():
-        return iso(result.retry_at + AFTER_RESET)
     times = 0
     for run in reversed(act.rows.runs.of_task(task.id)):
         if run.outcome == OUTCOME:
             times += 1
         elif run.ended_at is not None:
             break
+    now = act.clock.now()
+    # A time that is over already counts once: whoever names it again and again has nothing to give at it.
+    if result.retry_at is not None and (result.retry_at > now or not times):
+        return iso(max(result.retry_at, now) + AFTER_RESET)
     return act.later(min(FIRST_PAUSE * 2**times, LONGEST_PAUSE))
 
 

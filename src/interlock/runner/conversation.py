@@ -276,10 +276,14 @@ class Conversation:
 
 
 def worth_a_prompt(rows: Any, member: str, agents_too: bool) -> bool:
-    """Whether mail waits that is worth a prompt of its own; `agents_too`: not only that of people."""
+    """Whether mail waits that is worth a prompt of its own, which notices of Interlock's never are: they come with the
+    next one. `agents_too`: not only that of people."""
     waiting = [message for message, _, _ in rows.messages.offerable(member, mailbox.INJECT_COUNT, False)]
     return any(
-        message.type not in NOT_PROMPTED and (agents_too or is_person(rows, message.sender)) for message in waiting
+        message.type not in NOT_PROMPTED
+        and not (message.metadata or {}).get("notice")
+        and (agents_too or is_person(rows, message.sender))
+        for message in waiting
     )
 
 

@@ -55,7 +55,7 @@ async def test_a_plain_member_neither_sees_nor_may_call_what_is_for_the_lead(hom
         refusal = await ada.refused("task_claim", taskid="003")
         assert refusal["error"] == "invalid_request" and "task_id" in refusal["message"]
         refusal = await ada.refused("ask_human", question="Why?")
-        assert refusal["error"] == "not_available" and "Use " in refusal["message"]
+        assert refusal["error"] == "invalid_request" and "You hold no task" in refusal["message"]
         assert (await ada.refused("ask_human"))["error"] == "invalid_request"
         status = await ada.ask("team_status")
         assert status["you"]["name"] == "ada" and status["you"]["session"].startswith("mcp:")

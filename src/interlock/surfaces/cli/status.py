@@ -33,7 +33,7 @@ def shown(found: dict[str, Any]) -> list[str]:
     """The status of one team, for people."""
     if "error" in found:
         return [f"{words.strong(found['team'])}  {words.state('blocked')}  {words.clean(found['message'])}"]
-    lines = [f"{words.strong(found['team'])}  {counts(found['counts'])}", *_news(found)]
+    lines = [f"{words.strong(found['team'])}  {counts(found['counts'])}{_spent(found)}", *_news(found)]
     if found["status"] == "paused":
         lines.append("Paused: nothing new starts until `interlock resume`")
     for word in ("paused", "stopped"):
@@ -96,6 +96,11 @@ def counts(found: dict[str, int]) -> str:
     """How many tasks are in each state."""
     parts = [f"{number} {words.state(name)}" for name, number in found.items() if number and name != "deleted"]
     return ", ".join(parts) or "no tasks"
+
+
+def _spent(found: dict[str, Any]) -> str:
+    said = words.spent(found["spent"])
+    return f"  {words.faint(said)}" if said else ""
 
 
 def _cut(line: str) -> str:

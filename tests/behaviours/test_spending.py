@@ -1,0 +1,184 @@
+"""What runs cost, limits that ask or stop, an agent that gets nowhere, and one whose provider has nothing left."""
+
+from __future__ import annotations
+
+import time
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from interlock.agent import Opening, Turn, Update
+from interlock.agents.scripted import Say
+from interlock.clock import iso, seconds
+from tests.behaviours.driving import Place, until
+from tests.behaviours.lasting import driven, events, play, settled
+from tests.behaviours.test_lasting import finish
+
+
+def use(say: Say, **spent: float) -> None:
+    say.update(Update("usage", "", spent))
+
+
+def test_what_was_spent_is_summed_up_for_run_task_and_team_and_stands_in_the_report(place: Place) -> None:
+    async def bob(prompt: str, say: Say, opening: Opening) -> str:
+        use(say, cost_usd=0.25)
+        use(say, turns=1, input_tokens=1000, output_tokens=200, cost_usd=0.5)
+        return "not yet" if "reported" not in prompt else await finish(place, opening)
+
+    place.stage({"one": {"subject": "One"}, "two": {"subject": "Two"}}, play(place, {"bob": bob}))
+    assert place.drive() == "finished"
+    (run,) = place.team.runs("one")
+    spent = {"turns": 2, "input_tokens": 2000, "output_tokens": 400, "cost_usd": 1.5}
+    assert run.spent == spent and run.as_dict()["spent"] == spent
+    report = place.team.report()
+    assert [task["spent"] for task in report["done"]] == [spent, spent]
+    assert report["totals"]["spent"] == {name: value * 2 for name, value in spent.items()}
+    status = place.team.status()["spent"]
+    assert (status["turns"], status["tokens"], status["cost_usd"]) == (4, 4800, 3.0)
+
+
+def test_an_agent_that_tells_nothing_counts_as_one_turn_a_prompt(place: Place) -> None:
+    async def bob(prompt: str, say: Say, opening: Opening) -> str:
+        return "not yet" if "reported" not in prompt else await finish(place, opening)
+
+    place.stage({"one": {"subject": "One"}}, play(place, {"bob": bob}))
+    assert place.drive() == "finished" and place.team.runs("one")[0].turns == 2
+
+
+@pytest.mark.parametrize(
+    "limits", [{"turns": 1}, {"tokens": 1000}, {"cost_usd": 0.5}], ids=["turns", "tokens", "cost_usd"]
+)
+@pytest.mark.parametrize("whose", ["task", "member"])
+@pytest.mark.parametrize("word", ["continue", "cancel"])
+def test_over_a_limit_a_person_is_asked_whether_it_goes_on(
+    place: Place, limits: dict[str, float], whose: str, word: str
+) -> None:
+    prompts: list[str] = []
+
+    async def bob(prompt: str, say: Say, opening: Opening) -> str:
+        prompts.append(prompt)
+        if len(prompts) == 1:
+            use(say, turns=1, input_tokens=1000, output_tokens=10, cost_usd=0.5)
+            return "half of it"
+        return await finish(place, opening)
+
+    members = play(place, {"bob": bob})
+    task = {"subject": "One", **({"limits": limits} if whose == "task" else {})}
+    if whose == "member":
+        members["bob"]["limits"] = limits
+    place.stage({"one": task}, members)
+    with driven(place) as runner:
+        until(lambda: bool(place.team.questions()))
+        (question,) = place.team.questions()
+        assert question.kind == "limit" and question.options == ["continue", "cancel"] and "used" in question.text
+        place.team.reply("one", word, question=question.id)
+        assert runner.ended() == "finished"
+    assert place.states() == {"one": "done" if word == "continue" else "cancelled"}
+    assert len(prompts) == (2 if word == "continue" else 1)
+    (reached,) = events(place, "limit.reached")
+    assert reached.payload["of"] == whose and reached.payload["measure"] == next(iter(limits))
+
+
+def test_a_limit_of_the_whole_run_lets_nothing_new_start(place: Place) -> None:
+    async def bob(prompt: str, say: Say, opening: Opening) -> str:
+        use(say, cost_usd=3.0)
+        return await finish(place, opening)
+
+    tasks = {"one": {"subject": "One"}, "two": {"subject": "Two"}}
+    staged = place.stage(tasks, play(place, {"bob": bob}), limits={"cost_usd": 2.5, "turns": 100})
+    assert staged.limits == {"cost_usd": 2.5, "turns": 100.0}
+    reason = place.drive(limits=staged.limits)
+    assert "3.00 USD" in reason and "2.50 USD" in reason
+    assert sorted(place.states().values()) == ["done", "ready"]
+
+
+def test_who_gets_nowhere_is_told_once_and_then_the_attempt_is_over_with_evidence(place: Place) -> None:
+    prompts: list[str] = []
+
+    async def bob(prompt: str, say: Say, opening: Opening) -> str:
+        prompts.append(prompt)
+        await anyio.to_thread.run_sync(lambda: place.team.send(to="bob", content="well?"))
+        return "still thinking"
+
+    place.stage({"one": {"subject": "One", "retries": 0}}, play(place, {"bob": bob}))
+    place.team.configure({"stuck_turns": 2})
+    with driven(place) as runner:
+        settled(place, "one", "deadletter")
+        place.team.pause("bob")
+        runner.stop.request("enough")
+        runner.ended()
+    told, ended = events(place, "run.stuck")
+    assert (told.payload["action"], ended.payload["action"]) == ("reminded", "ended")
+    assert ended.payload["evidence"]["turns"] >= 3 and ended.payload["evidence"]["changes"] == 0
+    assert any("no progress" in prompt for prompt in prompts) and "stuck" in str(place.task("one").output)
+
+
+def test_a_tool_call_a_file_or_another_word_is_progress(place: Place) -> None:
+    count = 0
+
+    async def bob(prompt: str, say: Say, opening: Opening) -> str:
+        nonlocal count
+        count += 1
+        if count == 9:
+            return await finish(place, opening)
+        await anyio.to_thread.run_sync(lambda: place.team.send(to="bob", content="well?"))
+        if count % 3 == 0:
+            say.update(Update("tool", "Edit", {"kind": "edit", "status": "completed"}))
+        elif count % 3 == 1:
+            (place.work / "file").write_text("x" * count)
+        return "other words" if count % 3 == 2 else "the same"
+
+    place.stage({"one": {"subject": "One"}}, play(place, {"bob": bob}))
+    place.team.configure({"stuck_turns": 1, "mail_turns": 100})
+    with driven(place) as runner:
+        settled(place, "one", "done")
+        runner.stop.request("enough", now=True)
+    assert not events(place, "run.stuck")
+
+
+def test_without_capacity_no_attempt_is_used_up_and_the_session_is_resumed_at_the_reset(place: Place) -> None:
+    resumed: list[str | None] = []
+    reset = time.time() + 1
+
+    async def bob(prompt: str, say: Say, opening: Opening) -> str | Turn:
+        resumed.append(opening.resume)
+        if len(resumed) == 1:
+            return Turn("capacity", detail="usage limit reached", retry_at=reset)
+        assert "Your session goes on" in prompt or "your session goes on" in prompt
+        return await finish(place, opening)
+
+    async def cid(prompt: str, say: Say, opening: Opening) -> str:
+        return await finish(place, opening)
+
+    members = play(place, {"bob": bob, "cid": cid}, resumable=True)
+    place.stage({"one": {"subject": "One", "assignee": "bob"}, "two": {"subject": "Two", "assignee": "cid"}}, members)
+    with driven(place, parallel=1) as runner:
+        until(lambda: bool(events(place, "run.capacity")))
+        assert place.task("one").state == "ready" and place.task("one").failures == 0
+        (left,) = [task for task in place.team.report()["left"] if task["key"] == "one"]
+        assert "capacity" in left["why"] and "usage limit reached" in left["why"]
+        assert runner.ended() == "finished"
+    assert place.states() == {"one": "done", "two": "done"} and resumed == [None, "bob-1"]
+    first, second = place.team.runs("one")
+    assert first.outcome == "capacity" and seconds(second.started_at) >= seconds(iso(reset))
+    assert any(one["outcome"] == "capacity" for one in place.team.report()["incidents"])
+
+
+def test_an_expired_login_is_a_question_and_no_loop(place: Place) -> None:
+    count = 0
+
+    async def bob(prompt: str, say: Say, opening: Opening) -> str | Turn:
+        nonlocal count
+        count += 1
+        if count == 1:
+            return Turn("capacity", detail="please run /login", login=True)
+        return await finish(place, opening)
+
+    place.stage({"one": {"subject": "One"}}, play(place, {"bob": bob}))
+    assert place.drive() == "finished" and count == 1
+    (question,) = place.team.questions()
+    assert "/login" in question.text and place.needs("clarification")
+    place.team.reply("one", "I did", question=question.id)
+    assert place.drive() == "finished" and place.states() == {"one": "done"} and count == 2
+    assert place.task("one").failures == 0
