@@ -107,11 +107,10 @@ class WorkflowExecution:
         if self._stopped:
             return Result("cancelled", "", None, None, time.monotonic() - began)
         on_update(Update("notice", prepared.said))
+        on_prompt()
         async with watched(self._workspace, prepared.package.root, prepared.config):
             ending = await self._controller.run()
         return _result(ending, time.monotonic() - began)
-        on_prompt()
-        return _result(await self._controller.run(), time.monotonic() - began)
 
     async def again(
         self,

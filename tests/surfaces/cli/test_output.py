@@ -13,19 +13,15 @@ import pytest
 
 from interlock.errors import PlanError
 from interlock.surfaces.cli.call import explain
-from interlock.surfaces.cli.command import LATER
 from interlock.surfaces.cli.table import cut, table, width
 from interlock.surfaces.cli.tree import TREE
 from tests.surfaces.cli.conftest import Interlock
 
 # Every verb of the contract's "Command line".
 CONTRACT = """
-demo init plan run up open status report logs merge diff pause resume stop down workflow doctor agents join leave inject
-hook mcp work protocol/send protocol/schema session-end scheduler/poll events token
-demo init plan run up open status report logs merge diff pause resume stop down workflow doctor join leave inject
-agents/list agents/check mcp work protocol/send protocol/schema session-end scheduler/poll events token
-demo init plan run up open status report logs merge diff pause resume stop down doctor agents join leave inject
-mcp work protocol/send protocol/schema session-end scheduler/poll events token
+demo init plan run up open status report logs merge diff pause resume stop down doctor join leave inject
+hook agents/list agents/check mcp work protocol/send protocol/schema session-end scheduler/poll events
+token/create token/list token/revoke
 analyze/menu analyze/validation analyze/preflight analyze/cross-reference analyze/skill analyze/project analyze/tier
 analyze/confidence analyze/artifact
 workflow/list workflow/show workflow/run workflow/status workflow/resume workflow/rollback workflow/cancel
@@ -43,8 +39,7 @@ shutdown/request shutdown/approve shutdown/reject
 def test_every_verb_of_the_contract_is_there_with_help(interlock: Interlock, path: str) -> None:
     answer = interlock(*path.split("/"), "--help")
     assert answer.code == 0
-    later = path.replace("/", " ") in {row for rows in TREE.values() for row, where, _ in rows if where == LATER}
-    assert later or "Example:" in answer.out or "Commands:" in answer.out
+    assert "Example:" in answer.out or "Commands:" in answer.out
     assert "--json" in answer.out and "--team" in answer.out
 
 
@@ -59,13 +54,6 @@ def test_the_help_reads_in_three_groups_of_one_line_each(interlock: Interlock) -
     lines = out[out.index("Everyday:") : out.index("Options:")].splitlines()
     assert all(len(line) <= 80 for line in lines)
     assert not [line for line in lines if line.startswith("      ")], "a line is too long and was broken"
-
-
-@pytest.mark.parametrize("verb", [path for rows in TREE.values() for path, where, _ in rows if where == LATER])
-def test_a_verb_of_a_later_version_says_so(interlock: Interlock, verb: str) -> None:
-    answer = interlock("--json", *verb.split(), "whatever", "--flag")
-    assert (answer.code, answer.error["error"]) == (1, "not_available")
-    assert f"interlock {verb}" in answer.error["message"]
 
 
 def test_errors_are_one_document_on_stderr_with_json(interlock: Interlock, team: str) -> None:

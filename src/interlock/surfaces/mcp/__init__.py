@@ -3,7 +3,6 @@
     interlock mcp --team T --as M     speaks MCP over stdin and stdout until stdin closes
 
     tool.py         what a tool is, and how arguments are checked before anything runs
-    team_tools.py   task_tools.py   mail_tools.py …   the tools, with the words agents see
     team_tools.py   task_tools.py   mail_tools.py   workflow_tools.py    the tools, with the words agents see
     connection.py   one connection: its team, its member, its session, its news
     joined.py       that of a program that joined: its member is looked up
