@@ -73,6 +73,14 @@ class Windows(Protocol):
     def note_left(self, project: str) -> None:
         """Forget it again. Raises StorageError."""
 
+    def managed(self, team: str) -> tuple[str, str] | None:
+        """(member, session) of the run whose program this process descends from; null where there is none. Programs do
+        not pass all of their environment on, which would say it, too.
+
+        Raises:
+            InvalidTeamName, TeamNotFound.
+        """
+
     def seated(self, team: str) -> tuple[str, str] | None:
         """(member, session) of the joined program that this process descends from; null where there is none.
 

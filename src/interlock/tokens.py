@@ -125,6 +125,12 @@ class Tokens:
                     return Token(**row)
         raise TokenNotFound(f"There is no token {id!r}. `interlock token list` shows all.", token=id)
 
+    def forget_team(self, team: str) -> None:
+        """A team is gone: tokens of its members must not open one that is made anew under its name."""
+        if any(token.team == team for token in self.list()):
+            with self._changing() as kept:
+                kept["tokens"] = [row for row in kept["tokens"] if row["team"] != team]
+
     def find(self, secret: str) -> Token | None:
         """The token with that secret."""
         digest = _digest(secret)

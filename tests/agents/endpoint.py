@@ -1,4 +1,5 @@
-"""A scripted model on loopback, for real agent programs: Anthropic `/v1/messages` and OpenAI `/v1/responses`, as SSE.
+"""A scripted model on loopback, for real agent programs: Anthropic `/v1/messages` and OpenAI `/v1/responses`, as SSE
+(and, for those that speak nothing else, `/chat/completions` and Gemini's `:streamGenerateContent`).
 
     with Endpoint(bob=[call("task_claim", task_id="T-1"), say("done")]) as endpoint:
         environment = endpoint.claude("bob")            # or endpoint.codex("bob", directory)
@@ -141,6 +142,24 @@ class Endpoint:
         (directory / "config.toml").write_text(CODEX.format(url=self.url(name) + "/v1"))
         return {"CODEX_HOME": str(directory), "CODEX_API_KEY": "dummy-key", "OPENAI_API_KEY": "dummy-key"}
 
+    def gemini(self, name: str, home: Path) -> dict[str, str]:
+        """The same for Gemini CLI, which reads its settings below `home`."""
+        (home / ".gemini").mkdir(parents=True, exist_ok=True)
+        (home / ".gemini" / "settings.json").write_text(json.dumps(GEMINI))
+        return {"GEMINI_API_KEY": "dummy-key", "GOOGLE_GEMINI_BASE_URL": self.url(name)}
+
+    def opencode(self, name: str, directory: Path) -> dict[str, str]:
+        """The same for OpenCode."""
+        directory.mkdir(parents=True, exist_ok=True)
+        provider = {"npm": "@ai-sdk/openai-compatible", "name": "scripted", "models": {"scripted-1": {"name": "s"}},
+                    "options": {"baseURL": self.url(name) + "/v1", "apiKey": "dummy-key"}}  # fmt: skip
+        one = "scripted/scripted-1"
+        config = {"provider": {"scripted": provider}, "enabled_providers": ["scripted"], "autoupdate": False,
+                  "model": one, "small_model": one, "share": "disabled"}  # fmt: skip
+        (directory / "opencode.json").write_text(json.dumps(config))
+        off = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
+        return {"OPENCODE_CONFIG": str(directory / "opencode.json"), **{f"OPENCODE_DISABLE_{one}": "1" for one in off}}
+
     def move(self, seen: Seen) -> Move:
         """What that model does now."""
         with self._lock:
@@ -154,6 +173,13 @@ class Endpoint:
             return script(seen)
         return script[seen.spoken] if seen.spoken < len(script) else say("done")
 
+
+GEMINI = {
+    "security": {"auth": {"selectedType": "gemini-api-key"}},
+    "privacy": {"usageStatisticsEnabled": False},
+    "telemetry": {"enabled": False},
+    "general": {"disableAutoUpdate": True, "disableUpdateNag": True},
+}
 
 CODEX = """\
 model = "gpt-5.4"
@@ -212,6 +238,10 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(_anthropic_seen(model, body), _anthropic, body)
             elif path.endswith("responses"):
                 self._answer(_openai_seen(model, body), _openai, body)
+            elif path.endswith("chat/completions"):
+                self._answer(_chat_seen(model, body), _chat, body)
+            elif "enerateContent" in path:
+                self._answer(_gemini_seen(model, body), _gemini, {**body, "stream": "stream" in path})
             else:
                 self._json({"input_tokens": 10})
         except (BrokenPipeError, ConnectionResetError):
@@ -253,7 +283,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("connection", "close")
         self.end_headers()
         for event in events:
-            self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+            name = f"event: {event['type']}\n" if "type" in event else ""
+            self.wfile.write(f"{name}data: {json.dumps(event)}\n\n".encode())
         self.wfile.flush()
         self.close_connection = True
 
@@ -360,3 +391,57 @@ def _openai(move: Move, body: dict[str, Any]) -> list[Any]:
             {"type": "response.completed", "response": whole},
         ],
     ]
+
+
+def _chat_seen(model: str, body: dict[str, Any]) -> Seen:
+    prompts, results, spoken = [], [], 0
+    for message in body.get("messages", []):
+        if message["role"] == "assistant":
+            spoken += 1
+        elif message["role"] == "tool":
+            results.append(_words(message.get("content")))
+        elif message["role"] == "user":
+            prompts.append(_words(message.get("content")))
+    return Seen(model, prompts, results, spoken, [one["function"]["name"] for one in body.get("tools", [])], body)
+
+
+def _chat(move: Move, body: dict[str, Any]) -> list[Any]:
+    said: dict[str, Any] = {"role": "assistant", "content": move.text}
+    if move.tool is not None:
+        function = {"name": move.tool, "arguments": json.dumps(move.arguments)}
+        said["tool_calls"] = [{"index": 0, "id": f"call_{uuid4().hex[:12]}", "type": "function", "function": function}]
+    stop = "stop" if move.tool is None else "tool_calls"
+    usage = {"prompt_tokens": 12, "completion_tokens": 5, "total_tokens": 17}
+    about = {"id": f"chatcmpl-{uuid4().hex[:12]}", "created": 1, "model": body.get("model")}
+    whole = {**about, "object": "chat.completion", "usage": usage}
+    piece = {**about, "object": "chat.completion.chunk"}
+    return [
+        {**whole, "choices": [{"index": 0, "message": said, "finish_reason": stop}]},
+        [
+            {**piece, "choices": [{"index": 0, "delta": said, "finish_reason": None}]},
+            {**piece, "choices": [{"index": 0, "delta": {}, "finish_reason": stop}], "usage": usage},
+        ],
+    ]
+
+
+def _gemini_seen(model: str, body: dict[str, Any]) -> Seen:
+    prompts, results, spoken = [], [], 0
+    for content in body.get("contents", []):
+        spoken += content.get("role") == "model"
+        for part in content.get("parts", []) if content.get("role") != "model" else []:
+            if "functionResponse" in part:
+                results.append(json.dumps(part["functionResponse"].get("response")))
+            elif "text" in part:
+                prompts.append(part["text"])
+    tools = [one["name"] for tool in body.get("tools", []) for one in tool.get("functionDeclarations", [])]
+    return Seen(model, prompts, results, spoken, tools, body)
+
+
+def _gemini(move: Move, body: dict[str, Any]) -> list[Any]:
+    part: dict[str, Any] = {"text": move.text}
+    if move.tool is not None:
+        part = {"functionCall": {"name": move.tool, "args": move.arguments}}
+    usage = {"promptTokenCount": 12, "candidatesTokenCount": 5, "totalTokenCount": 17}
+    candidate = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}
+    whole = {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "scripted"}
+    return [whole, [whole]]

@@ -36,7 +36,15 @@ def enter(monkeypatch: pytest.MonkeyPatch, home: Path, name: str, endpoint: Endp
     for proxy in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(proxy, raising=False)
         monkeypatch.delenv(proxy.lower(), raising=False)
-    settings = endpoint.claude(model) if name == "claude" else endpoint.codex(model, home / "codex")
+    match name:
+        case "claude":
+            settings = endpoint.claude(model)
+        case "codex":
+            settings = endpoint.codex(model, home / "codex")
+        case "gemini":
+            settings = endpoint.gemini(model, home)
+        case _:
+            settings = endpoint.opencode(model, home / "opencode")
     for variable, value in settings.items():
         monkeypatch.setenv(variable, value)
 
@@ -56,12 +64,13 @@ def last(seen: Seen, *prompts: str) -> str | None:
 
 def since(seen: Seen, prompt: str) -> int:
     """How often the model has spoken since that prompt; how far it is with what that asks for."""
-    items: list[Any] = seen.body.get("messages") or seen.body.get("input") or []
+    body = seen.body
+    items: list[Any] = body.get("messages") or body.get("input") or body.get("contents") or []
     spoken = 0
     for item in items:
-        if item.get("role") == "user" and prompt in _texts(item.get("content")):
+        if item.get("role") == "user" and prompt in _texts(item.get("content") or item.get("parts")):
             spoken = 0
-        elif item.get("role") == "assistant" or item.get("type") in ("function_call", "custom_tool_call"):
+        elif item.get("role") in ("assistant", "model") or item.get("type") in ("function_call", "custom_tool_call"):
             spoken += 1
     return spoken
 
@@ -70,4 +79,4 @@ def _texts(content: Any) -> str:
     """What the user said, and not what a tool answered."""
     if isinstance(content, str):
         return content
-    return "\n".join(one.get("text", "") for one in content or [] if one.get("type") in ("text", "input_text"))
+    return "\n".join(one.get("text", "") for one in content or [] if one.get("type", "text") in ("text", "input_text"))

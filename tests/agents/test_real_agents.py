@@ -123,22 +123,31 @@ def test_a_task_is_claimed_and_completed_through_our_tools(real: Acting) -> None
         if last(seen, "FIRST", "SECOND") == "SECOND":
             return say("still here")
         steps = [call("task_claim", task_id=task), call("task_complete", task_id=task, summary="written"), say("done")]
-        return steps[since(seen, "FIRST")]
+        return steps[min(since(seen, "FIRST"), 2)]
 
     bob = real(model)
     task = bob.team.create_task("Write the parser").id
-    turns, _ = bob.prompt("FIRST: do the task", "SECOND: are you there?")
+    # Left to itself, Gemini CLI asks another model first which one to take.
+    model_of = {"gemini": "gemini-2.5-pro"}
+    turns, _ = bob.prompt("FIRST: do the task", "SECOND: are you there?", model=model_of.get(bob.name))
     assert [turn.stop for turn in turns] == ["end", "end"], turns
     assert "done" in turns[0].output and "still here" in turns[1].output
     found = bob.team.task(task)
     assert (found.state, found.owner, found.output) == ("done", "bob", "written")
     events, _ = bob.team.events()
     assert {"task.claimed", "task.completed"} <= {event.type for event in events if event.actor == "bob"}
-    # It asked before it used our tools, and who asked is known.
-    assert {permission.server for permission in bob.asked} == {"interlock"}
+    # Where it asks before it uses our tools, what it asks about is known.
+    assert {permission.server for permission in bob.asked} <= {"interlock"}
+    assert bob.asked or bob.name not in ("claude", "codex")
     called = [update for update in bob.updates if update.kind == "tool" and update.data["status"] == "completed"]
-    assert len(called) == 2
+    assert len(called) >= 2
     assert sum(int(str(update.data.get("turns", 0))) for update in bob.updates if update.kind == "usage") == 2
+
+
+@pytest.mark.storm
+@pytest.mark.parametrize("name", ["gemini", "opencode"])
+def test_others_can_take_part_too(real: Acting, name: str) -> None:
+    test_a_task_is_claimed_and_completed_through_our_tools(real)
 
 
 def test_what_it_wants_to_do_is_asked_and_the_answer_is_obeyed(real: Acting, name: str) -> None:

@@ -327,6 +327,28 @@ def test_a_rollback_that_fails_halfway_is_taken_back(place: RollPlace, monkeypat
     assert (found.current_step, found.completed_steps, found.rollbacks) == (3, [1, 2, 3], [])
 
 
+def test_what_no_copy_is_kept_of_is_listed_and_never_removed(tmp_path: Path) -> None:
+    place = RollPlace(tmp_path)
+    place.write(".env", "SECRET=1\n")
+    place.write("dist/old.js", "old\n")
+    state = three_steps(place)
+    place.write("dist/old.js", "new\n")
+    place.write(".env", "SECRET=2\n")
+    place.keeper.wrote(state, ["dist/old.js", ".env"])
+    place.save(state)
+    found = rollback_plan.preview(state, rollback_plan.choose(state, 2), include=["*"])
+    assert [(one.path, one.why, one.possible) for one in found.asked] == [
+        (".env", rollback_plan.UNCOVERED, False), ("dist/old.js", rollback_plan.UNCOVERED, False),
+    ]  # fmt: skip
+    place.rolling.to(state, rollback_plan.choose(state, 2), include=["*"])
+    assert (place.project / ".env").read_text() == "SECRET=2\n"
+    assert (place.project / "dist" / "old.js").read_text() == "new\n"
+    kept = place.project / OUTPUT / ".workflow-state" / f"{state.workflow_id}.files"
+    assert not any(b"SECRET" in one.read_bytes() for one in kept.iterdir())
+    assert {one.stat().st_mode & 0o777 for one in kept.iterdir()} == {0o600} and kept.stat().st_mode & 0o777 == 0o700
+    place.close()
+
+
 def test_somebody_elses_write_of_the_state_stops_it_before_any_file(place: RollPlace) -> None:
     state = three_steps(place)
     place.save(place.load())

@@ -345,6 +345,12 @@ class TestTasks:
             assert lint is not None and lint.subject == "003" and rows.tasks.by_plan_key("none") is None
             assert sorted(one.subject for one in rows.tasks.planned()) == ["002", "003"]
 
+    def test_tasks_below_a_number_come_newest_first(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            numbers = [rows.tasks.insert(task(f"00{n}")) for n in range(1, 5)]
+            assert [one.n for one in rows.tasks.select(before=numbers[-1], limit=2)] == numbers[2:0:-1]
+            assert [one.n for one in rows.tasks.select(before=numbers[-1] + 1)] == numbers[::-1]
+
     def test_tasks_are_selected_in_order_of_creation(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:
             for id, state, owner in (("001", "ready", None), ("002", "in-progress", "bob"), ("003", "deleted", None),
@@ -528,6 +534,9 @@ class TestRuns:
             assert rows.team.holds_work("bob", "s1")
             assert not rows.team.holds_work("bob", "s2")
             assert not rows.team.holds_work("ada", "s1")
+            assert rows.team.at_work() == []
+            rows.runs.begin(run("003", 1, process="h|b|1|2#token"))
+            assert rows.team.at_work() == [("bob", "s1", "h|b|1|2#token")]
 
     def test_what_is_being_verified_is_found(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:
@@ -674,6 +683,17 @@ class TestEvents:
             assert [event.payload["text"] for event in found] == [f"é {head + n}" for n in (1, 2, 3)]
             assert rows.events.since(head, 1) == found[:1] and rows.events.head() == head + 3
             assert rows.events.since(head + 3) == []
+
+    def test_the_latest_events_come_newest_first_below_a_number_and_by_type(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            for type in ("task.created", "task.claimed", "task.logged", "task.created"):
+                rows.events.append(type, "ada", "T1", AT, {})
+            head = rows.events.head()
+            assert [event.seq for event in rows.events.latest(None, 3)] == [head, head - 1, head - 2]
+            assert [event.seq for event in rows.events.latest(head, 1)] == [head - 1]
+            found = rows.events.latest(None, 2, ["task.created", "task.claimed"])
+            assert [event.type for event in found] == ["task.created", "task.claimed"]
+            assert rows.events.latest(1, 10) == []
 
     def test_the_events_of_a_task_are_its_newest_in_order(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:

@@ -100,13 +100,11 @@ def up(
             asyncio.run(_serve(listener, listening, ready))
         finally:
             begin_to_end()
-            _end(home, crews, ending)
-    # Threads that sleep in a verb, such as a long verify, must not keep the process: their programs are gone by now.
+            _end_crews(crews, ending)
     if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
-        logging.shutdown()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
+        _end_at_once()
+    with suppress(Exception):  # boundary: we end; what a thread still holds is given back by the system
+        home.close()
 
 
 def link_to(url: str, tokens: Tokens) -> str:
@@ -150,16 +148,27 @@ class _Ending:
         return max(0.0, (self.began or time.monotonic()) + seconds - time.monotonic())
 
 
-def _end(home: Home, crews: Crews, ending: _Ending) -> None:
-    """Wait for crews, then leave nothing of ours running."""
-    if not crews.join(ending.left(PATIENCE)) or _children():
+def _end_crews(crews: Crews, ending: _Ending) -> None:
+    """Wait for crews, then kill what they could not end; they write down what became of it."""
+    if not crews.join(ending.left(PATIENCE)):
         for child in _children():
             identity = processes.identify(child)
             if identity is not None:
                 processes.end_group(identity, grace=0.0)
         crews.join(ending.left(PATIENCE + LAST_WORDS))
-    with suppress(Exception):  # boundary: we end; what a thread still holds is given back by the system
-        home.close()
+
+
+def _end_at_once() -> None:
+    """Somebody's verb is still under way, such as a long verify. Its program and the process end in the same moment, so
+    that the verb cannot take that end for a result; the next runner begins it anew."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    for child in _children():
+        with suppress(OSError):
+            # What we start leads a group of its own.
+            os.killpg(child, signal.SIGKILL)
+    os._exit(0)
 
 
 def _children() -> list[int]:

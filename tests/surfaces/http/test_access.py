@@ -151,6 +151,16 @@ def test_a_token_that_was_revoked_opens_nothing_from_that_moment(server: Server)
     assert tim.refused("GET", "/api/teams") == (401, "unauthorized")
 
 
+def test_a_members_token_does_not_open_a_team_made_anew_under_the_name(
+    server: Server, team: str, admin: Client
+) -> None:
+    bob = server.member("bob", team)
+    assert bob.call("GET", f"/api/teams/{team}").status == 200
+    assert admin.call("DELETE", f"/api/teams/{team}").status == 200
+    admin.post("/api/teams", {"name": team})
+    assert bob.refused("GET", f"/api/teams/{team}") == (401, "unauthorized")
+
+
 @pytest.mark.parametrize("kind", ["permission", "checkpoint", "limit", "merge"])
 def test_what_guards_the_workspace_is_answered_at_the_page_only(
     server: Server, team: str, admin: Client, kind: str

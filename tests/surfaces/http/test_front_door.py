@@ -21,6 +21,24 @@ def project(admin: Client, tmp_path: Path) -> str:
     return name
 
 
+@pytest.mark.req("GUARD-INV-3", "GUARD-AC-3")
+def test_after_a_chat_there_is_a_task_group(admin: Client, project: str) -> None:
+    made = admin.post(f"/api/projects/{project}/chat", {"content": "Hello"})
+    groups = admin.get("/api/task-groups")["task_groups"]
+    mine = [group for group in groups if group["task_group_id"] == made["task_group_id"]]
+    assert [group["task_count"] for group in mine] == [1]
+
+
+@pytest.mark.req("GUARD-INV-4", "GUARD-AC-4")
+def test_three_messages_of_a_session_are_one_group(admin: Client, project: str) -> None:
+    session = f"{project}-test-session"
+    for content in ("one", "two", "three"):
+        made = admin.post(f"/api/projects/{project}/chat", {"content": content, "sessionId": session})
+        assert made["task_group_id"] == session
+    groups = [g for g in admin.get("/api/task-groups?limit=1000")["task_groups"] if g["task_group_id"] == session]
+    assert [group["task_count"] for group in groups] == [3]
+
+
 def test_a_message_is_one_task_of_its_sessions_group(admin: Client, project: str) -> None:
     first = admin.post(f"/api/projects/{project}/chat", {"content": "What does main do?", "session_id": f"{project}-s"})
     assert first["task_group_id"] == first["session_id"] == f"{project}-s" and first["status"] == "QUEUED"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from interlock.app import connect
 from tests.surfaces.http.harness import Client, Server
 
@@ -108,3 +110,10 @@ def test_no_gap_and_nothing_twice_over_kill_and_restart(start: Callable[..., Ser
     numbers = [event["seq"] for event in [*stream.events, *second.events]]
     assert numbers == list(range(1, numbers[-1] + 1))
     second.close()
+
+
+@pytest.mark.storm
+def test_a_comment_keeps_a_quiet_line_open(start: Callable[..., Server]) -> None:
+    stream = start().client().stream()
+    stream.until(lambda: "heartbeat" in stream.comments)
+    stream.close()

@@ -28,6 +28,11 @@ class Window:
             [sys.executable, str(PROGRAM)], cwd=directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
     def hook(self, event: str, **fields: Any) -> Any:
         """Run our hook for an event; the document it answered, null for none."""
         [[code, out, err]] = self._ask(do="hook", event=event, fields={"session_id": self.session, **fields})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -10,8 +12,10 @@ import pytest
 from interlock.client import Home, Team
 from scripts.seeded_home import fill
 from tests.surfaces.http.harness import Answer, Client, Server
+from tests.workflow.stage import SKILL, project
 
 BASE = "/projects/harbour-api"
+AUTHOR = Path(__file__).parents[2] / "workflow" / "programs" / "author.py"
 PLACES = ("", "/board", "/board/ready", "/graph", "/members", "/members/ada", "/messages", "/timeline", "/workflows",
           "/report", "/sessions/double-sessions")  # fmt: skip
 
@@ -147,3 +151,44 @@ def test_a_project_is_made_and_a_task_put_on_its_board(browser: Client, home: Ho
     ]
     refused = post(browser, made, subject="", body="what I had written")
     assert refused.status == 400 and b"what I had written" in refused.body
+
+
+def test_whatever_needs_a_person_can_be_ended_from_the_page(browser: Client, home: Home, server: Server) -> None:
+    home.create_project("mixed", str(server.home))
+    team = home.team("mixed")
+    team.spawn("ada", agent="shell")
+    idea = team.create_task("Old idea").id
+    later = team.create_task("Later", blocked_by=[idea]).id
+    team.cancel(idea)
+    held = team.create_task("Held", run="true").id
+    team.claim(held)
+    shown = browser.call("GET", "/projects/mixed").body.decode()
+    assert "No longer wait for it" in shown and "You hold it." in shown and "Mark as done" in shown
+    assert post(browser, f"/projects/mixed/tasks/{later}/move", verb="undepend", on=idea).status == 303
+    assert post(browser, f"/projects/mixed/tasks/{later}/move", verb="claim").status == 303
+    for task in (later, held):
+        assert post(browser, f"/projects/mixed/tasks/{task}/move", verb="complete").status == 303
+    assert [one.state for one in team.tasks()] == ["cancelled", "done", "done"]
+    assert "The line is clear" in browser.call("GET", "/projects/mixed").body.decode()
+
+
+def test_a_person_reads_letters_on_the_page_and_says_so(browser: Client, team: Team) -> None:
+    assert "unread message" in browser.call("GET", BASE).body.decode()
+    assert "not marked as read" in browser.call("GET", f"{BASE}/messages").body.decode()
+    assert team.status()["unread"]["human"] > 0, "to look is not to say that one has read it"
+    assert post(browser, f"{BASE}/messages/read").status == 303
+    assert "human" not in team.status()["unread"]
+    assert "not marked as read" not in browser.call("GET", f"{BASE}/messages").body.decode()
+
+
+def test_a_workflow_shows_its_steps_and_what_was_decided_and_why(browser: Client, home: Home, server: Server) -> None:
+    root = project(server.home / "planning", steps=2)
+    home.create_project("planning", str(root))
+    team = home.team("planning")
+    team.spawn("ada", agent="command", command=[sys.executable, str(AUTHOR)])
+    run = team.start_workflow(SKILL, agent="ada", brief="A page for a small museum.")
+    next(event for event in team.follow() if event.type == "workflow.ended")
+    for path in ("/projects/planning/workflows", f"/projects/planning/tasks/{run['task_id']}"):
+        shown = browser.call("GET", path).body.decode()
+        assert SKILL in shown and "2 of 2 steps" in shown and "Step 1: Part 1" in shown
+        assert "Decisions, and why" in shown and "the step marks C as the way on" in shown

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import asdict
 
 from interlock.errors import NotAvailable, StorageError
 
@@ -68,6 +66,8 @@ class LocalAgents:
         return self.roster()
 
     def _checked(self) -> dict[str, Any]:
+        import json
+
         try:
             with open(os.path.join(self.path, CHECKED), encoding="utf-8") as file:
                 found = json.load(file)
@@ -76,6 +76,8 @@ class LocalAgents:
         return found if isinstance(found, dict) else {}
 
     def _keep(self, name: str, result: dict[str, Any]) -> None:
+        import json
+
         from interlock.mirror import files
 
         path = os.path.join(self.path, CHECKED)
@@ -93,6 +95,8 @@ class LocalAgents:
 
 def _shown(offer: Offer, checked: dict[str, Any] | None) -> dict[str, Any]:
     """An agent as `agents list` has it. A check of another version, or of another way of starting it, is of no use."""
+    from dataclasses import asdict
+
     if checked is not None and (checked.get("version"), checked.get("how")) != (offer.version, offer.how):
         checked = None
     proven = offer.proven if offer.how == "acp" else ()

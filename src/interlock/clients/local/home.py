@@ -131,6 +131,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents):
     def delete_team(self, name: str, *, force: bool = False) -> None:
         from interlock.clients.local.copies import forgetting
         from interlock.clients.local.ending import ask_running, stop_runner
+        from interlock.tokens import Tokens
 
         workspace = self.workspace(name)
         if force:
@@ -151,6 +152,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents):
                 self._workspaces.pop(name, None)
                 self._ledgers.forget(workspace.directory)
                 _remove_tree(doomed)
+                Tokens(self.path).forget_team(name)
                 forget()
         except FileNotFoundError:
             raise self._not_found(name) from None  # Somebody else deleted it at the same time.

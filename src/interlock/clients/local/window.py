@@ -73,7 +73,7 @@ class LocalWindow(LocalMailing):
             yield LocalHeard()
             return
         member = None if event == "start" else self._member()
-        seated = member is None and event in ("start", "prompt")
+        seated = member is None and event in ("start", "prompt") and not self._managed()
         if seated:
             member = self.sit()
         if member is None:
@@ -129,6 +129,10 @@ class LocalWindow(LocalMailing):
     def _member(self) -> str | None:
         with self._workspace.ledger.snapshot() as rows:
             return seats.of_window(rows, self._session, lineage())
+
+    def _managed(self) -> bool:
+        with self._workspace.ledger.snapshot() as rows:
+            return seats.managed(rows, lineage) is not None
 
     def _lives_in(self) -> str:
         if self._process is not None:

@@ -37,6 +37,13 @@ class LocalWindows:
 
         projects.forget(self.path, project)
 
+    def managed(self, team: str) -> tuple[str, str] | None:
+        from interlock import seats
+        from interlock.clients.local.window import lineage
+
+        with self.workspace(team).ledger.snapshot() as rows:
+            return seats.managed(rows, lineage)
+
     def seated(self, team: str) -> tuple[str, str] | None:
         from interlock import seats
         from interlock.clients.local.window import lineage

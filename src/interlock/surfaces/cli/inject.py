@@ -110,7 +110,7 @@ def put(text: str) -> None:
     Raises:
         OSError: the reader is gone.
     """
-    data = text.encode("utf-8", "replace")
+    data = text.encode(sys.stdout.encoding or "utf-8", "replace")
     while data:
         data = data[sys.stdout.buffer.write(data) :]
     sys.stdout.flush()

@@ -16,8 +16,9 @@ from interlock.joining.events import HOOKS
 from interlock.model.message import TYPES, Message
 from interlock.model.names import HUMAN
 from interlock.surfaces.cli import words
-from interlock.surfaces.cli.call import Call
+from interlock.surfaces.cli.call import Call, as_json
 from interlock.surfaces.cli.command import verb
+from interlock.surfaces.cli.inject import put
 from interlock.surfaces.cli.text import TEXT
 
 if TYPE_CHECKING:
@@ -134,8 +135,11 @@ def hook(call: Call, program: str, name: str | None) -> None:
 
 def _hand_over(call: Call, mail: Mail, none: str) -> None:
     document = {"messages": [message.as_dict() for message in mail.messages], "timed_out": mail.timed_out}
-    call.answer(document, listed(mail.messages) if mail.messages else none)
-    sys.stdout.flush()
+    if call.json:
+        put(as_json(document) + "\n")
+    else:
+        text = "\n".join(listed(mail.messages)) if mail.messages else none
+        put((text if sys.stdout.isatty() else click.unstyle(text)) + "\n")
 
 
 def listed(messages: Sequence[Message], *, both: bool = False) -> list[str]:

@@ -13,6 +13,8 @@ from interlock.surfaces.cli.command import verb
 OPENER = "open.html"
 """A file of this user alone that leads a browser to its link: arguments of programs can be read by everybody."""
 
+BROWSER_SECONDS = 20.0
+
 
 @verb("up", example="interlock up\ninterlock up --port 9000 --open")
 @click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="Listen there [default: 8420]; 0: any.")
@@ -58,6 +60,7 @@ def open_(call: Call, browse: bool) -> None:
 
 def open_browser(home: str, link: str) -> None:
     """Lead this user's browser to a link, without showing it to others on this machine."""
+    import subprocess
     import webbrowser
     from html import escape
 
@@ -66,5 +69,11 @@ def open_browser(home: str, link: str) -> None:
     path = os.path.join(home, OPENER)
     page = f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(link)}"><title>Interlock</title>'
     files.replace(path, page.encode())
-    if not webbrowser.open(f"file://{path}"):
+    try:
+        webbrowser.get()
+        # By a program that ends at once, so that the browser is no child of ours, which would end with us.
+        words = [sys.executable, "-m", "webbrowser", f"file://{path}"]
+        nothing = subprocess.DEVNULL
+        subprocess.run(words, stdin=nothing, stdout=nothing, stderr=nothing, timeout=BROWSER_SECONDS, check=False)
+    except (webbrowser.Error, OSError, subprocess.TimeoutExpired):
         click.echo("No browser could be opened; open the link yourself.", err=True)

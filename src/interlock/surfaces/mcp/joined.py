@@ -29,8 +29,9 @@ class JoinedConnection(Connection):
         self._process = starter.as_text()
 
     @classmethod
-    def join(cls, home: str | None, team: str, name: str, program: str) -> JoinedConnection:
-        """Connect for the window of `program` that is to be called `name`.
+    def join(cls, home: str | None, team: str, name: str, program: str) -> Connection:
+        """Connect for the window of `program` that is to be called `name`; where a runner drives the program, for the
+        member that it is.
 
         Raises:
             TeamNotFound: no such team.
@@ -39,6 +40,10 @@ class JoinedConnection(Connection):
 
         made = cls(connect(home), team, name, program)
         made.home.team(team)
+        run = made.home.managed(team)
+        if run is not None:
+            made.home.close()
+            return Connection.open(home, team, *run)
         seat = made.home.seated(team)
         if seat is None:
             made.leads = name == LEAD

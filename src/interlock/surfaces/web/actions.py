@@ -80,6 +80,12 @@ def write(visit: Visit, form: Form) -> str | None:
     return None
 
 
+def read(visit: Visit, form: Form) -> str | None:
+    """The person has seen what was written to them."""
+    _team(visit).read()
+    return None
+
+
 def pause(visit: Visit, form: Form) -> str | None:
     """Stop starting new work, or go on."""
     _pausing(visit, form, None)
@@ -102,6 +108,7 @@ ACTIONS: dict[str, Done] = {
     "/projects": project,
     "/projects/{project}/chat": chat,
     "/projects/{project}/messages": write,
+    "/projects/{project}/messages/read": read,
     "/projects/{project}/pause": pause,
     "/projects/{project}/tasks": create,
     "/projects/{project}/tasks/{task}/reply": reply,

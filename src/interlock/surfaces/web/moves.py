@@ -113,5 +113,6 @@ _VERBS: dict[str, Callable[[Team, str, Mapping[str, str]], Any]] = {
         task, reason=_reason(form) or None, cascade=form.get("cascade") == "yes"
     ),
     "delete": lambda team, task, form: team.delete(task),
+    "undepend": lambda team, task, form: team.depend(task, on=form.get("on", ""), remove=True),
     "assign": lambda team, task, form: team.assign(task, to=form.get("member", "").strip() or None),
 }

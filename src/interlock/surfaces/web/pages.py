@@ -44,7 +44,7 @@ PAGES: dict[str, Page] = {
         "project",
         lambda visit: str(visit.project),
         Region("needs", WORK, now.needs_here),
-        Region("doing", WORK, now.doing, LIVE),
+        Region("doing", f"{WORK} message", now.doing, LIVE),
         Region("sessions", "task", chat.sessions),
         place="now",
     ),

@@ -73,7 +73,7 @@ def put(path: str, data: bytes, mode: int | None = None) -> None:
     temporary = os.path.join(parent, f".{name[:100]}.{os.getpid()}.tmp")
     try:
         os.makedirs(parent, exist_ok=True)
-        descriptor = _create(temporary)
+        descriptor = _create(temporary, 0o666 if mode is None else 0o600)
         try:
             _write(descriptor, data)
             if mode is not None:
@@ -140,13 +140,13 @@ def _within(path: str, root: str) -> bool:
     return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
 
 
-def _create(path: str) -> int:
+def _create(path: str, mode: int) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW
     try:
-        return os.open(path, flags, 0o666)
+        return os.open(path, flags, mode)
     except FileExistsError:
         os.unlink(path)  # Left behind by a killed process that had our number.
-        return os.open(path, flags, 0o666)
+        return os.open(path, flags, mode)
 
 
 def _write(descriptor: int, data: bytes) -> None:

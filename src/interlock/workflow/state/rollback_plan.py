@@ -207,12 +207,14 @@ def _by_us(state: WorkflowState, checkpoint: Mapping[str, Any], place: Place) ->
     manifest = place.snapshots.manifest(checkpoint["files"]["manifest"])
     paths, whole = place.snapshots.paths()
     changes = []
-    for path in sorted({*paths, *manifest.entries, *state.written} - set(manifest.left_out)):
+    left_out = set(manifest.left_out)
+    for path in sorted(({*paths, *manifest.entries} - left_out) | {*state.written}):
         entry, found = manifest.entries.get(path), current(state.plan.project, path)
         have, want = found[0] if found else None, entry.sha if entry else None
         if have == want:
             continue
-        covered = entry is not None or (manifest.whole and whole) or _inside(place, path)
+        everywhere = (manifest.whole and whole) or _inside(place, path)
+        covered = entry is not None or (everywhere and path not in left_out and place.snapshots.covers(path))
         if want is not None:
             place.snapshots.content(want)  # What cannot be put back is known before anything is touched.
         changes.append(

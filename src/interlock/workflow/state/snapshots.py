@@ -1,9 +1,9 @@
 """Files as they were at a checkpoint, where no git worktree keeps them (decision 35).
 
 A manifest lists every file of the project with the hash of its content; a content is kept once, below
-`<output>/.workflow-state/<workflow id>.files/`. A file that was not touched since the last manifest is not read again.
-What a run cannot mean to change is left out: hidden and vendored directories, and files above a size. A project with
-too many files is covered in its output folder only, and the manifest says so.
+`<output>/.workflow-state/<workflow id>.files/`, for its owner only. A file that was not touched since the last
+manifest is not read again. Left out are hidden files and directories (where secrets lie), vendored ones, and files
+above a size. A project with too many files is covered in its output folder only, and the manifest says so.
 """
 
 from __future__ import annotations
@@ -77,6 +77,13 @@ class Snapshots:
         found = self._paths()
         listed = [*self._walk(self.output)] if found is None else found
         return sorted({os.path.relpath(path, self.project).replace(os.sep, "/") for path in listed}), found is not None
+
+    def covers(self, path: str) -> bool:
+        """Whether a file of that path would be in a manifest, if it is not too large."""
+        whole = os.path.join(self.project, path)
+        base = self.output if whole.startswith(self.output.rstrip(os.sep) + os.sep) else self.project
+        *parents, name = os.path.relpath(whole, base).split(os.sep)
+        return not name.startswith(".") and not any(one.startswith(".") or one in SKIPPED for one in parents)
 
     def take(self, previous: Manifest | None, known: Iterable[str] = ()) -> str:
         """Keep the files as they are now; answers the manifest's name. `known`: paths that must be in it.
@@ -168,7 +175,7 @@ class Snapshots:
                 if one.is_dir(follow_symlinks=False):
                     if not one.name.startswith(".") and one.name not in SKIPPED:
                         waiting.append(one.path)
-                elif one.is_file(follow_symlinks=False):
+                elif one.is_file(follow_symlinks=False) and not one.name.startswith("."):
                     yield one.path
 
     def _keep(self, path: str, found: os.stat_result) -> Entry | None:
@@ -186,8 +193,9 @@ class Snapshots:
             return
         temporary = f"{path}.{os.getpid()}.tmp"
         try:
-            os.makedirs(self.folder, exist_ok=True)
-            with open(temporary, "wb") as file:
+            os.makedirs(self.folder, mode=0o700, exist_ok=True)
+            # The copies of what only its owner may read are no more public than it is.
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                 file.write(data)
             os.rename(temporary, path)
         except OSError as error:

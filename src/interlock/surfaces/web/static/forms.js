@@ -62,5 +62,6 @@ function done(form, said) {
     location.assign(said.to);
     return;
   }
+  if (form.dataset.said) say(form.dataset.said);
   everything();
 }

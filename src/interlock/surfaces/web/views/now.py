@@ -24,21 +24,13 @@ def nav(visit: Visit) -> dict[str, Any]:
 
 def needs_everywhere(visit: Visit) -> dict[str, Any]:
     """What needs a person, of all projects."""
-    found = [(status["team"], _needs(visit.named(status["team"]), status, visit.me)) for status in visit.statuses
-             if status["needs_me"]]  # fmt: skip
-    return {
-        "groups": [
-            {"project": project, "needs": needs[:SHOWN], "more": len(needs) - SHOWN} for project, needs in found
-        ],
-        "show_project": True,
-        "any_projects": bool(visit.teams),
-    }
+    groups = [_group(visit.named(status["team"]), status, visit.me) for status in visit.statuses if status["needs_me"]]
+    return {"groups": groups, "show_project": True, "any_projects": bool(visit.teams)}
 
 
 def needs_here(visit: Visit) -> dict[str, Any]:
     """What needs a person, of one project."""
-    needs = _needs(visit.team, visit.status, visit.me)
-    groups = [{"project": visit.project, "needs": needs[:SHOWN], "more": len(needs) - SHOWN}] if needs else []
+    groups = [_group(visit.team, visit.status, visit.me)] if visit.status["needs_me"] else []
     return {"groups": groups, "show_project": False, "any_projects": True}
 
 
@@ -65,6 +57,16 @@ def progress(counts: dict[str, int]) -> dict[str, Any]:
     return {"total": total, "done": done, "share": round(100 * done / total) if total else 0}
 
 
+def _group(team: Team, status: dict[str, Any], me: str) -> dict[str, Any]:
+    needs = _needs(team, status, me)
+    return {
+        "project": team.name,
+        "needs": needs[:SHOWN],
+        "more": len(needs) - SHOWN,
+        "members": [member.name for member in team.members() if member.role == "member"],
+    }
+
+
 def _needs(team: Team, status: dict[str, Any], me: str) -> list[dict[str, Any]]:
     """Questions with what it takes to answer them first, then the rest with its buttons."""
     questions: dict[str, list[Question]] = {}
@@ -74,13 +76,15 @@ def _needs(team: Team, status: dict[str, Any], me: str) -> list[dict[str, Any]]:
     for need in status["needs_me"]:
         asked = questions.get(need["task_id"])
         question = asked.pop(0) if asked and need["kind"] == asked[0].kind else None
-        entry = {**need, "question": question, "task": None, "moves": []}
+        entry = {**need, "question": question, "task": None, "moves": [], "on": None}
         if len(found) < SHOWN:
             try:
                 entry["task"] = team.task(need["task_id"])
             except TaskNotFound:
                 continue  # Deleted between two looks.
             entry["moves"] = _useful(need["kind"], moves(entry["task"], me))
+            if need["kind"] == "broken":
+                entry["on"] = next((id for id in entry["task"].blocked_by if id in need["text"]), None)
         found.append(entry)
     return sorted(found, key=lambda one: one["question"] is None)
 
@@ -94,6 +98,6 @@ def _useful(kind: str, found: Iterable[Any]) -> list[Any]:
         "unclaimable": ("assign", "claim"),
         "stopped": ("assign",),
         "held": ("complete", "release"),
-        "broken": ("cancel", "claim_anyway"),
+        "broken": ("cancel",),
     }.get(kind, ())
     return sorted((move for move in found if move.verb in wanted), key=lambda move: wanted.index(move.verb))

@@ -36,6 +36,7 @@ def mail(visit: Visit) -> dict[str, Any]:
         "older": shown[0].n if len(found) > PER_PAGE else None,
         "newer": visit.number("before") is not None,
         "who": who,
+        "unread": visit.status["unread"].get(visit.me, 0) if visit.may_act and not who else 0,
         "me": HUMAN,
     }
 

@@ -82,7 +82,9 @@ def output(visit: Visit) -> dict[str, Any]:
 def work(visit: Visit) -> dict[str, Any]:
     """Its runs and its evidence."""
     found = story(visit)
-    return {"task": found["task"], "runs": list(reversed(found["runs"]))}
+    runs = list(reversed(found["runs"]))
+    spent = any(run.cost_usd is not None or run.input_tokens or run.output_tokens for run in runs)
+    return {"task": found["task"], "runs": runs, "spent": spent}
 
 
 def facts(visit: Visit) -> dict[str, Any]:
