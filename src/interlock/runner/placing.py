@@ -172,7 +172,7 @@ def leftovers(workspace: Workspace) -> list[str]:
     """Directories of worktrees that are of no use any more: of tasks that are done, gone, or were never ready."""
     root = os.path.join(workspace.directory, DIRECTORY)
     try:
-        names = sorted(name for name in os.listdir(root) if not name.startswith("."))
+        names = sorted(os.listdir(root))
     except OSError:
         return []
     left = []

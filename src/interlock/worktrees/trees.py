@@ -24,6 +24,7 @@ MERGING, REVIEWING, DELIVERING = "merge-", "review-", "deliver-"
 _MARKER = re.compile(rb"^(<{7} |>{7} )", re.MULTILINE)
 LOCKS = ("index.lock", "HEAD.lock")
 IGNORED = ".ignored"
+"""The file beside the directory of the worktrees that says what is never committed."""
 LEAVINGS = (
     *(
         "__pycache__/",
@@ -198,12 +199,12 @@ class Trees:
     def _leavings(self) -> tuple[str, str]:
         """The option by which git takes no notice of what running programs leaves behind, and of what the user ignores
         everywhere: in a repository that does not ignore such files, everybody's would be in everybody's way."""
-        path = os.path.join(self.root, IGNORED)
+        path = self.root + IGNORED
         if not os.path.exists(path):
-            os.makedirs(self.root, mode=0o700, exist_ok=True)
-            written = f"{path}.{os.getpid()}"
-            with open(written, "w", encoding="utf-8", errors="surrogateescape") as file:
-                file.write(self.repository.ignored_everywhere() + "\n" + "\n".join(LEAVINGS) + "\n")
+            written = f"{path}.{os.getpid()}.tmp"
+            text = self.repository.ignored_everywhere() + "\n" + "\n".join(LEAVINGS) + "\n"
+            with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(os.fsencode(text))
             os.replace(written, path)
         return "-c", f"core.excludesFile={path}"
 
