@@ -43,23 +43,25 @@ WORK = {
     "power": {"tally/power.py": "def power(a, b):\n    return a**b\n"},
     "cli": {
         "tally/cli.py": "from tally import add, div, mul, power, sub\n\n"
-        "KNOWN = {module.__name__[6:]: getattr(module, module.__name__[6:]) for module in (add, div, mul, power, sub)}\n"
+        "KNOWN = {one.__name__[6:]: getattr(one, one.__name__[6:]) for one in (add, div, mul, power, sub)}\n"
         "\n\ndef run(name, a, b):\n    return KNOWN[name](float(a), float(b))\n"
     },
     "notes": {"NOTES.md": "# Notes\n\nadd, sub, mul, div, power\n"},
 }
-FALSE = {"tally/mul.py": "def mul(a, b):\n    return a + b\n"}
+# Of another length than what is right: Python would take the one compiled in the same second for the other.
+FALSE = {"tally/mul.py": "def mul(a, b):\n    return a + a + b\n"}
 WANTED = {
     **{key: f"from tally.{key} import {key}\n\n\nclass Test(unittest.TestCase):\n    def test_it(self):\n"
             f"        self.assertEqual({key}(6, 3), {value})\n"
        for key, value in {"add": 9, "sub": 3, "mul": 18, "div": 2, "power": 216}.items()},
     "cli": "from tally.cli import run\n\n\nclass Test(unittest.TestCase):\n    def test_it(self):\n"
     "        self.assertEqual(run('mul', '6', '3'), 18)\n",
-    "notes": "class Test(unittest.TestCase):\n    def test_it(self):\n        self.assertIn('power', open('NOTES.md').read())\n",
+    "notes": "class Test(unittest.TestCase):\n    def test_it(self):\n"
+    "        with open('NOTES.md') as file:\n            self.assertIn('power', file.read())\n",
 }  # fmt: skip
 """The repository's tests, which were there first: all of them are red in the evening."""
 
-ADA, BOB = ("add", "mul", "power", "cli"), ("sub", "div", "publish", "notes")
+ADA, BOB = ("add", "div", "power", "cli"), ("sub", "mul", "publish", "notes")
 
 
 class Night:
@@ -81,6 +83,8 @@ class Night:
             **os.environ, "INTERLOCK_HOME": str(self.home), "HOME": str(self.user), "NO_COLOR": "1", **settings
         }  # fmt: skip
         self.before = self.repository.untouchable()
+        self.orphans: set[int] = set()
+        """What was left when the runner was killed, and did not end by itself at once."""
 
     def _unfinished_business(self) -> None:
         """What the user went to bed over: something staged, something changed, something unknown to git."""
@@ -123,9 +127,10 @@ class Night:
         try:
             until(lambda: self.mark(killed_when).exists() or first.poll() is not None, PATIENCE)
             assert first.poll() is None, self.told()
+            assert self.alive() > {first.pid}
             first.send_signal(signal.SIGKILL)
             assert first.wait() == -signal.SIGKILL
-            assert self.alive(), "nothing is left to be recovered, so this shows nothing"
+            self.orphans = self.alive()
         finally:
             first.kill()
             first.wait()

@@ -35,5 +35,6 @@ def test_a_short_night(tmp_path: Path) -> None:
     member = player(tmp_path)
     night = Night(tmp_path, {"ada": member, "bob": member})
     code = night.pass_by(killed_when="in mid-turn")
+    assert night.orphans, "nothing was left to be recovered, so this shows nothing"
     night.check(code)
     assert not any(night.user.iterdir()), "somebody wrote into the user's home"
