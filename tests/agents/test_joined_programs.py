@@ -71,6 +71,7 @@ def program(
         monkeypatch.setenv("PATH", str(commands(tmp_path)), prepend=os.pathsep)
         monkeypatch.setenv("ENABLE_TOOL_SEARCH", "false")
         monkeypatch.setenv("DISABLE_AUTOUPDATER", "1")
+        monkeypatch.setenv("INTERLOCK_HOOK_TIMEOUT", "4")  # below what the settings allow the hook
         if name == "codex":
             with open(tmp_path / "user" / "codex" / "config.toml", "a") as config:
                 config.write(f'[projects."{project}"]\ntrust_level = "trusted"\n')
@@ -166,6 +167,24 @@ def test_a_stop_is_refused_once_because_of_unread_mail(team: Team, program: Call
     assert not any("One more thing." in text for text in texts(before))
     assert any("Before you stop: 1 unread message" in text and "One more thing." in text for text in texts(after))
     assert stage(team, "One more thing.") == "acknowledged"
+
+
+def test_hooks_of_others_run_beside_ours_and_leaving_gives_their_file_back(
+    team: Team, name: str, project: Path, home: Home, program: Callable[[Endpoint], Program]
+) -> None:
+    path = project / {"claude": ".claude/settings.local.json", "codex": ".codex/hooks.json"}[name]
+    path.parent.mkdir()
+    theirs = '{"hooks":{ "Stop" :[{"hooks":[{"type":"command","command":"touch theirs"}]}]}}'
+    path.write_text(theirs)
+    with Endpoint(ada=lambda seen: say("done")) as endpoint:
+        start = program(endpoint)
+        assert path.read_text() != theirs
+        ended(start("Begin."))
+        assert any("You are ada" in text for text in texts(endpoint.seen[-1]))
+    assert (project / "theirs").exists()
+    subprocess.run(["interlock", "--home", home.path, "leave"], cwd=project, check=True, capture_output=True)
+    assert path.read_text() == theirs
+    assert sorted(one.name for one in project.iterdir()) == sorted([path.parent.name, "theirs"])
 
 
 def test_two_windows_are_two_members(team: Team, program: Callable[[Endpoint], Program]) -> None:

@@ -15,6 +15,7 @@ import interlock
 from interlock.client import Home
 from interlock.errors import (
     AmbiguousId,
+    DirectoryNotFound,
     GroupNotFound,
     InvalidRequest,
     InvalidTeamName,
@@ -24,6 +25,7 @@ from interlock.errors import (
     TaskNotFound,
 )
 from interlock.frontdoor.chat import infer_type
+from tests.behaviours.driving import Place
 
 
 @pytest.fixture
@@ -43,7 +45,7 @@ def test_a_project_is_a_team_with_a_working_directory(home: Home, tmp_path: Path
     ]
     with pytest.raises(InvalidTeamName):
         home.create_project("No Such Name")
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(DirectoryNotFound):
         home.create_project("nowhere", workdir=str(tmp_path / "nowhere"))
     assert [one["id"] for one in home.projects()] == ["own", "shop"]
 
@@ -167,3 +169,13 @@ def test_the_counts_follow_the_tasks_and_lists_page(home: Home, shop: str) -> No
 )
 def test_only_chat_infers_a_type(content: str, type: str | None) -> None:
     assert infer_type(content) == type
+
+
+def test_an_agent_reads_what_was_said_earlier_in_the_conversation(place: Place) -> None:
+    bob = place.program("bob", "say('blue' if 'Earlier' not in prompt else 'you said ' + prompt.split('> ')[1][:20])")
+    place.stage({"one": {"subject": "One"}}, {"bob": bob})
+    place.home.chat("crew", "Which colour is it?", session_id="s1")
+    place.drive()
+    place.home.chat("crew", "And why?", session_id="s1")
+    place.drive()
+    assert [str(task.output)[:19] for task in place.home.group_tasks("s1")] == ["blue", "you said Which colo"]

@@ -265,3 +265,29 @@ def test_unattended_no_session_is_held(place: Place, unattended: bool) -> None:
         else:
             until(lambda: bool(place.team.questions()) and place.team.questions()[0].held)
             assert place.states()["two"] == "ready"
+
+
+def test_what_two_members_write_to_each_other_in_the_middle_of_work_is_read_once_each_and_nothing_is_lost(
+    place: Place,
+) -> None:
+    prompts: dict[str, list[str]] = {"ada": [], "bob": []}
+    sent: dict[str, list[str]] = {"ada": [], "bob": []}
+
+    async def chat(prompt: str, say: Say, opening: Opening) -> str:
+        name = opening.member
+        other = "bob" if name == "ada" else "ada"
+        prompts[name].append(prompt)
+        for _ in range(3 if len(sent[name]) < 12 else 0):
+            word = f"<{name}-{len(sent[name])}>"
+            sent[name].append(word)
+            await anyio.to_thread.run_sync(lambda word=word: me(place, opening).send(to=other, content=word))  # type: ignore[misc]
+        if "You have no task" in prompt or (len(prompts[name]) < 3 and "reported" not in prompt):
+            return f"turn {len(prompts[name])}"
+        return await finish(place, opening)
+
+    place.stage({"one": {"subject": "One"}, "two": {"subject": "Two"}}, play(place, {"ada": chat, "bob": chat}))
+    assert place.drive() == "finished" and set(place.states().values()) == {"done"}
+    for name, other in (("ada", "bob"), ("bob", "ada")):
+        everything = "".join(prompts[other])
+        assert [everything.count(word.replace("<", "&lt;").replace(">", "&gt;")) for word in sent[name]] == [1] * 12
+    assert {one.stage for one in place.team.history() if one.type == "message"} == {"acknowledged"}

@@ -108,7 +108,7 @@ def test_after_a_restart_everything_waits_in_the_same_order(team: Team, connect:
     assert [one["priority"] for one in again.workflow_queue()] == ["critical", "high", "normal", "normal", "low"]
 
 
-@pytest.mark.req("BMAD-3.4.4", "BMAD-NFR4")
+@pytest.mark.req("BMAD-3.4.4", "BMAD-NFR4", "BMAD-E2b.8")
 def test_verbs_are_quick_with_a_hundred_entries(team: Team) -> None:
     tasks = [add(team) for _ in range(101)]
 

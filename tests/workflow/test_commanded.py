@@ -63,7 +63,7 @@ def test_a_run_is_begun_looked_at_rolled_back_and_taken_on_in_words(tmp_path: Pa
     whole = place.document
     assert "step 2" in say("undo") and "step 3" in say("rollback")
     asked = chat_command("rollback to step 2")
-    assert asked is not None and "Shall it be done?" in str(preview(team, asked))
+    assert asked is not None and ", yes` and it is done" in str(preview(team, asked))
     assert "Back to before step 2" in say("rollback to step 2")
     assert place.document.count("## Step") == 1
     run = team.workflow_run()
@@ -112,3 +112,32 @@ def test_what_memory_knows_stands_in_the_agents_context(tmp_path: Path) -> None:
     assert content in (tmp_path / "heard").read_text()
     loaded = [event for event in team.events()[0] if event.type == "workflow.context_loaded"]
     assert loaded and loaded[0].payload["characters"] > 0
+
+
+def test_the_same_chat_begins_a_workflow_and_steers_it(tmp_path: Path) -> None:
+    _, home, team = driven(tmp_path)
+
+    def chat(text: str) -> Any:
+        said = home.chat("plan-app", text, session_id="s1")
+        return home.locate(said["task_id"], project="plan-app").task(said["task_id"])
+
+    assert (chat("status").state, chat("status").type) == ("ready", None), "there is nothing yet that it could be about"
+    for task in home.group_tasks("s1"):
+        team.cancel(task.id)
+    begun = chat(f"{SKILL} for a garden")
+    assert (begun.type, begun.state) == ("WORKFLOW", "ready")
+    home.drive("plan-app")
+    told = chat("status")
+    assert (told.type, told.state) == ("WORKFLOW", "done") and "steps" in str(told.output)
+    shown = chat("rollback")
+    assert "step" in str(shown.output) and shown.state == "done"
+    asked = chat("rollback to step 1")
+    assert "rollback to step 1, yes" in str(asked.output)
+    before = team.workflow_run()["completed_count"]
+    chat("rollback to step 1, yes")
+    assert team.workflow_run()["completed_count"] < before
+    wrong = chat("/bmad:invalid")
+    assert wrong.state == "done" and "/bmad:" in str(wrong.output)
+    assert home.chat("plan-app", "status", session_id="s2")["status"] == "QUEUED", "another session has no workflow"
+    (group,) = [one for one in home.task_groups()[0] if one["task_group_id"] == "s1"]
+    assert group["task_count"] == len(home.group_tasks("s1")) == 9

@@ -9,6 +9,7 @@ from interlock.model.group import Group, check_chat_session
 from interlock.model.task import TYPES, Task
 from interlock.sessions import Act
 from interlock.tasks.create import create
+from interlock.workflow.entry.workflow_entry_wrapper import Invocation, detect
 
 PROMPT_CHARS = 200
 """How much of a message stands in lists."""
@@ -27,7 +28,7 @@ _CHANGES = re.compile(
 def infer_type(content: str) -> str | None:
     """The type of task a message asks for; null where that cannot be told (decision 25)."""
     text = content.strip()
-    if re.match(r"/bmad[:-]", text):
+    if isinstance(detect(text), Invocation):
         return "WORKFLOW"
     if _CHANGES.match(text):
         return "IMPLEMENTATION"

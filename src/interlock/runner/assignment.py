@@ -21,6 +21,8 @@ from interlock.runner.prompt import NOT_PROMPTED, RESUMED, prompt_for, review_pr
 from interlock.sessions import Caller
 from interlock.workspace import Workspace
 
+EARLIER_TASKS = 5
+"""How many earlier tasks of its chat session an agent reads of."""
 TOLD = ("clarification", "menu", "checkpoint", "limit")
 """The kinds of questions whose answers an agent reads at the beginning of a new run."""
 
@@ -84,6 +86,7 @@ def prepare(
         names = [*variables(rows, task, member.name), *needed]
         asked = [one for one in rows.questions.of_task(task.id) if one.state == "answered" and one.kind in TOLD]
         resume = _to_resume(rows, task, member) if talks else None
+        before = _before(rows, task)
     own = ours(workspace.name, member.name, session, token, terms.home)
     if not talks:
         own |= {"INTERLOCK_RUN": str(task.run), "INTERLOCK_TASK": task.id}
@@ -91,7 +94,11 @@ def prepare(
     environment["PATH"] = os.pathsep.join([terms.bin, environment.get("PATH", os.defpath)])
     mail = [] if member.agent == "shell" else _mail(workspace, caller, terms)
     told = [message for message in mail if message.type not in NOT_PROMPTED]
-    prompt = review_prompt(task, told) if task.state == "review" else prompt_for(task, told, asked, talks=talks)
+    prompt = (
+        review_prompt(task, told)
+        if task.state == "review"
+        else prompt_for(task, told, asked, talks=talks, before=before)
+    )
     job = Job(
         team=workspace.name,
         task_id=task.id,
@@ -214,6 +221,13 @@ def our_server(team: str, member: str, bin: str, environment: Mapping[str, str])
 def with_prompt(job: Job, prompt: str) -> Job:
     """The same job with another prompt, for a further round."""
     return replace(job, prompt=prompt)
+
+
+def _before(rows: Rows, task: Task) -> list[Task]:
+    """The last tasks before this one in its chat session."""
+    ids = rows.groups.tasks(task.group_id) if task.group_id is not None else []
+    known = ids[: ids.index(task.id)] if task.id in ids else []
+    return [one for id in known[-EARLIER_TASKS:] if (one := rows.tasks.get(id)) is not None]
 
 
 def _mail(workspace: Workspace, caller: Caller, terms: Terms) -> list[Message]:

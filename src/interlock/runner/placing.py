@@ -172,7 +172,7 @@ def leftovers(workspace: Workspace) -> list[str]:
     """Directories of worktrees that are of no use any more: of tasks that are done, gone, or were never ready."""
     root = os.path.join(workspace.directory, DIRECTORY)
     try:
-        names = sorted(os.listdir(root))
+        names = sorted(name for name in os.listdir(root) if not name.startswith("."))
     except OSError:
         return []
     left = []

@@ -7,6 +7,7 @@ from interlock.model.question import Question
 from interlock.model.task import Task
 
 CONTEXT_CHARS = 4000
+EARLIER_CHARS = 1000
 FINDINGS = "## Findings of the last check"
 
 _REPORTING = """\
@@ -135,12 +136,31 @@ def review_prompt(task: Task, mail: list[Message]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def earlier(tasks: list[Task]) -> str:
+    """What was asked for before in the same chat session, and what came of it."""
+    shown = []
+    for task in tasks:
+        said = (task.output or "").strip()
+        answer = said if len(said) <= EARLIER_CHARS else f"{said[:EARLIER_CHARS]}…"
+        asked = "\n".join(f"> {line}".rstrip() for line in (task.body or task.subject)[:EARLIER_CHARS].splitlines())
+        shown.append(f"{asked}\n\n{answer or f'({task.state}, no answer yet)'}")
+    return "## Earlier in this conversation\n\n" + "\n\n".join(shown)
+
+
 def prompt_for(
-    task: Task, mail: list[Message], conversation: list[Question] | None = None, *, talks: bool = False
+    task: Task,
+    mail: list[Message],
+    conversation: list[Question] | None = None,
+    *,
+    talks: bool = False,
+    before: list[Task] | None = None,
 ) -> str:
     """Subject, body, how the result is judged, how to report, what was asked and answered before, the member's mail,
-    and what an earlier check found. `talks`: to an agent that takes more prompts and has our tools."""
+    and what an earlier check found. `talks`: to an agent that takes more prompts and has our tools; `before`: earlier
+    tasks of the same chat session."""
     parts = [f"# {task.subject} ({task.id})"]
+    if before:
+        parts.insert(0, earlier(before))
     if task.body:
         parts.append(task.body.strip("\n"))
     if task.verify:

@@ -49,8 +49,9 @@ def test_the_hook_loads_nothing_heavy(interlock: Interlock, team: str, tmp_path:
 
 @pytest.mark.parametrize("name", ["UserPromptSubmit", "PostToolUse", "Stop"])
 def test_the_hook_of_a_program_that_joined_loads_nothing_heavy(
-    interlock: Interlock, team: str, tmp_path: Path, name: str
+    interlock: Interlock, team: str, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("INTERLOCK_HOOK_TIMEOUT", "60")
     line = ["--home", f"{tmp_path}/home", "hook", "claude", "--name", "ada"]
     for event in ("SessionStart", name):
         given = tmp_path / "event.json"

@@ -80,6 +80,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current directory: a project, with a home beside it and `interlock` on the path."""
     monkeypatch.setenv("INTERLOCK_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("INTERLOCK_HOOK_TIMEOUT", "60")  # a busy machine is not what is tested
     monkeypatch.setenv("PATH", os.pathsep.join([str(commands(tmp_path)), os.environ["PATH"]]))
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         monkeypatch.delenv(name)

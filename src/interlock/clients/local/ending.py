@@ -83,6 +83,7 @@ def stop_member(workspace: Workspace, member: str, *, now: bool) -> dict[str, An
             # First, so that no runner gives it the next task meanwhile.
             set_aside(act, member, "stopped", "stopped by hand")
         answer["ended"] = _end_runs(workspace, member)
+        _let_go(workspace, member)
     else:
         with workspace.act(Caller()) as act:
             answer["asked"] = [shutdown.request(act, member)["subject"]]
@@ -110,6 +111,17 @@ def _end_runs(workspace: Workspace, member: str | None) -> list[str]:
             pass  # It ended by itself meanwhile.
         recovery.end_run_programs(run, grace)
     return sorted({run.member for run in runs})
+
+
+def _let_go(workspace: Workspace, member: str) -> None:
+    """Wait until its runner has closed the session that it keeps for the member."""
+    deadline = workspace.clock.monotonic() + PATIENCE
+    while workspace.clock.monotonic() < deadline:
+        with workspace.ledger.snapshot() as rows:
+            kept = [rows.team.session(name, id) for name, id in rows.team.kept_sessions() if name == member]
+        if not any(one is not None and one[0] is not None and lives(one[0]) for one in kept):
+            return
+        workspace.clock.sleep(0.02)
 
 
 def _signal(runner: str, number: signal.Signals) -> None:

@@ -12,6 +12,7 @@ from interlock.errors import (
     AmbiguousId,
     DirectoryNotFound,
     GroupNotFound,
+    InterlockError,
     InvalidRequest,
     InvalidTeamName,
     ProjectNotFound,
@@ -23,6 +24,9 @@ from interlock.errors import (
 from interlock.frontdoor.chat import default_session, receive
 from interlock.model.group import FRONT_DOOR
 from interlock.model.names import check_team_name
+from interlock.tasks.claim import claim
+from interlock.tasks.finish import SUMMARY_LIMIT
+from interlock.tasks.turns import WORKFLOW
 from interlock.views import complete
 
 TYPE_CHECKING = False
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from interlock.clients.local.home import LocalHome
     from interlock.clients.local.team import LocalTeam
     from interlock.model.task import Task
+    from interlock.workflow.running.chat_commands import ChatCommand
 
 PAGE_LIMIT = 1000
 PROJECTS = "projects"
@@ -71,14 +76,46 @@ class LocalFrontDoor:
         if by is not None:
             # Whoever comes in over HTTP to chat is a person, perhaps for the first time.
             team = team.acting(by, face=face, person=face in ("http", "page"))
+        told = None
+        if isinstance(content, str) and task_type in (None, WORKFLOW):
+            told = self._told(team, session, content)
         with self._deciding(session, project), team.acts() as act:
-            task = receive(act, project, content, session, task_type)
+            task = receive(act, project, content, session, task_type if told is None else WORKFLOW)
+            if told is not None:
+                claim(act, task)  # Before any worker can: it is done here and now.
+        if told is not None:
+            task = team.complete(task.id, summary=self._answered(team, *told)[:SUMMARY_LIMIT])
         return {
             "task_id": task.id,
             "task_group_id": session,
             "session_id": session,
             "status": FRONT_DOOR[task.state],
         }
+
+    def _told(self, team: LocalTeam, session: str, content: str) -> tuple[ChatCommand, str | None, bool] | None:
+        """The command to a workflow that a message is, the run it means, and whether it is confirmed; null where it is
+        an ordinary message. A command means the newest workflow of its own chat session."""
+        from interlock.workflow.running.chat_commands import INVALID, RUN, chat_command, confirmed
+
+        said, sure = confirmed(content)
+        command = chat_command(said)
+        if command is None or command.kind == RUN:
+            return None
+        if command.kind == INVALID:
+            return command, None, sure
+        with team.looks() as rows:
+            tasks = set(rows.groups.tasks(session)) if rows.groups.get(session) is not None else set()
+        run = next((one["workflow_id"] for one in team.workflow_runs() if one["task_id"] in tasks), None)
+        return None if run is None else (command, run, sure)
+
+    def _answered(self, team: LocalTeam, command: ChatCommand, run: str | None, sure: bool) -> str:
+        """What a command came to, in words."""
+        from interlock.workflow.running.chat_commands import carry_out, preview
+
+        try:
+            return (None if sure else preview(team, command, run=run)) or carry_out(team, command, run=run)
+        except InterlockError as error:
+            return error.message
 
     def task_groups(self, project: str | None, offset: int, limit: int) -> tuple[list[dict[str, Any]], int]:
         for name, value in (("offset", offset), ("limit", limit)):

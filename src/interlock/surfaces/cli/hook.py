@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 VALUES = ("--home", "--team", "--name", "--as")
 PATIENCE = 1.0
-"""Seconds until it gives up, printing nothing."""
-BUSY_TIMEOUT = "0.6"
+"""Seconds until it gives up, printing nothing; `INTERLOCK_HOOK_TIMEOUT` says otherwise, for slower machines."""
+BUSY = 0.6
+"""The part of it that it waits for a busy ledger."""
 INPUT_BYTES = 16_000_000
 MANAGED = ("INTERLOCK_SESSION", "INTERLOCK_RUN_TOKEN")
 """Variables by which a runner's own programs are known."""
@@ -43,13 +44,14 @@ class Deadline:
         import _thread
 
         self._lock = _thread.allocate_lock()
+        self.seconds = seconds
         self._ends = time.monotonic() + seconds
         _thread.start_new_thread(self._watch, ())
 
     def printing(self) -> None:
         """From here on what was begun is printed whole; noting that it was gets as long again."""
         with self._lock:
-            self._ends = time.monotonic() + PATIENCE
+            self._ends = time.monotonic() + self.seconds
 
     def _watch(self) -> None:
         while True:
@@ -64,7 +66,7 @@ class Deadline:
 
 def run(arguments: list[str]) -> int | None:
     """Do what the hook's line and its input say; always 0, or null where help is asked for."""
-    deadline = Deadline(PATIENCE)
+    deadline = Deadline(patience())
     try:
         options = parse(arguments)
         if options is None:
@@ -77,6 +79,14 @@ def run(arguments: list[str]) -> int | None:
         explain(error)
         silence_stdout()
     return 0
+
+
+def patience() -> float:
+    """How many seconds it may take."""
+    try:
+        return max(0.05, min(float(os.environ.get("INTERLOCK_HOOK_TIMEOUT") or PATIENCE), 600.0))
+    except ValueError:
+        return PATIENCE
 
 
 def parse(arguments: list[str]) -> dict[str, str] | None:
@@ -121,7 +131,8 @@ def answer(options: dict[str, str], given: bytes, deadline: Deadline) -> None:
     from interlock.app import connect
     from interlock.surfaces.cli.caller import choose_team
 
-    home = connect(options.get("--home"), environment={**os.environ, "INTERLOCK_BUSY_TIMEOUT": BUSY_TIMEOUT})
+    busy = str(BUSY * deadline.seconds)
+    home = connect(options.get("--home"), environment={**os.environ, "INTERLOCK_BUSY_TIMEOUT": busy})
     try:
         team = options.get("--team") or choose_team(home)
         called = options.get("--name") or options.get("--as") or program

@@ -28,6 +28,7 @@ from interlock.surfaces.http.shapes import (
     TeamName,
     Text,
     Texts,
+    Tier,
 )
 
 
@@ -254,7 +255,7 @@ class NewWorkflow(Strict):
     agent: Text | None = None
     brief: Text = ""
     values: dict[str, Text] | None = None
-    tier: int | None = Field(None, ge=0, le=4)
+    tier: Tier | None = None
     yolo: bool = False
 
 

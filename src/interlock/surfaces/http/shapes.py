@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from pydantic import Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from interlock.model.message import TYPES as MESSAGE_TYPES
 from interlock.model.names import RESERVED
@@ -19,6 +19,11 @@ def _text(**rules: Any) -> WithJsonSchema:
 
 def _one_of(values: Iterable[str]) -> WithJsonSchema:
     return _text(enum=list(dict.fromkeys(values)))
+
+
+def _whole(value: Any) -> Any:
+    """2.0 is a whole number to JSON."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 NAME = r"^[a-z0-9][a-z0-9_-]{0,49}$"
@@ -50,4 +55,5 @@ Policy = Annotated[str, _one_of(("strict", "soft"))]
 Permissions = Annotated[str, _one_of(PERMISSIONS)]
 MessageType = Annotated[str, _one_of(MESSAGE_TYPES)]
 SessionId = Annotated[str, _text(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$")]
+Tier = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=4)]
 Moment = Annotated[str, _text(format="date-time")]

@@ -27,6 +27,8 @@ WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )
 
+CONFIRMED = re.compile(r"[,;:.]\s*(?:yes|confirmed?|do it)\W*$", re.IGNORECASE)
+
 
 class Runs(Protocol):
     """The verbs of a team that a command needs; see `client_workflow.WorkflowRuns`."""
@@ -109,7 +111,14 @@ def preview(team: Runs, command: ChatCommand, *, run: str | None = None) -> str 
     """What has to be confirmed before a command is carried out: a rollback says first what it would do."""
     if command.kind != ROLLBACK:
         return None
-    return f"{team.rollback_workflow(run, to=command.text, dry_run=True)['text']}\n\nShall it be done? (yes / no)"
+    text = team.rollback_workflow(run, to=command.text, dry_run=True)["text"]
+    return f"{text}\n\nSay `rollback to step {command.text}, yes` and it is done."
+
+
+def confirmed(text: str) -> tuple[str, bool]:
+    """A message without the word that confirms it, and whether there was one."""
+    bare = CONFIRMED.sub("", text.strip())
+    return bare, bare != text.strip()
 
 
 def status(found: dict[str, Any]) -> str:

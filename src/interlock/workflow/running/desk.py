@@ -15,7 +15,7 @@ from interlock.tasks import answer
 from interlock.tasks.find import find
 from interlock.workflow.control.ports import Asking, Events, Superseded
 from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
-from interlock.workflow.state.document import StepId, WorkflowState
+from interlock.workflow.state.document import RUNNING, StepId, WorkflowState
 from interlock.workflow.state.store import Store
 from interlock.workspace import Workspace
 
@@ -43,8 +43,11 @@ class LedgerDesk:
     async def save(self, state: WorkflowState, events: Events = (), asking: Asking | None = None) -> str | None:
         """See the port. The state's file is written after the commit; that it could not be is a warning."""
         question = await in_thread(partial(self._save, state, events, asking))
-        warnings = await anyio.to_thread.run_sync(self._store.mirror, state)
-        state.warnings = list(warnings)
+        if asking is not None or state.sent is None or state.state != RUNNING:
+            # The file shows steps, pauses and ends. That a prompt is on its way is for the row alone: a file that is
+            # durable costs as much as a commit, and nothing is resumed from it.
+            warnings = await anyio.to_thread.run_sync(self._store.mirror, state)
+            state.warnings = list(warnings)
         return question
 
     def _save(self, state: WorkflowState, events: Events, asking: Asking | None) -> str | None:
