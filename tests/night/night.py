@@ -18,6 +18,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ ADA, BOB = ("add", "div", "power", "cli"), ("sub", "mul", "publish", "notes")
 class Night:
     """One night below `path`. `members` are the plan's `ada` and `bob`."""
 
-    def __init__(self, path: Path, members: dict[str, Any], **settings: Any) -> None:
+    def __init__(self, path: Path, members: dict[str, Any]) -> None:
         self.path = path
         self.home = path / "home"
         self.user = path / "user"
@@ -80,11 +81,22 @@ class Night:
         self.plan = path / "plan.yaml"
         self.plan.write_text(json.dumps(_plan(members)))
         self.environment = {
-            **os.environ, "INTERLOCK_HOME": str(self.home), "HOME": str(self.user), "NO_COLOR": "1", **settings
+            **os.environ, "INTERLOCK_HOME": str(self.home), "HOME": str(self.user), "NO_COLOR": "1"
         }  # fmt: skip
-        self.before = self.repository.untouchable()
+        self.before, self.around = self.repository.untouchable(), {*os.listdir(path), "run.log"}
         self.orphans: set[int] = set()
         """What was left when the runner was killed, and did not end by itself at once."""
+        self._connected = interlock.connect(str(self.home))
+
+    def __enter__(self) -> Night:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Where the test failed, too, nothing of it runs on."""
+        for pid in self.alive():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._connected.close()
 
     def _unfinished_business(self) -> None:
         """What the user went to bed over: something staged, something changed, something unknown to git."""
@@ -98,7 +110,7 @@ class Night:
     @property
     def team(self) -> Team:
         """The plan's team."""
-        return interlock.connect(str(self.home)).team(TEAM)
+        return self._connected.team(TEAM)
 
     def task(self, key: str) -> Task:
         """The plan's task of that key, as it is now."""
@@ -113,7 +125,7 @@ class Night:
         return subprocess.run(_command(*words), cwd=self.user, env=self.environment, capture_output=True, text=True)
 
     def begin(self) -> subprocess.Popen[bytes]:
-        """`interlock run plan.yaml --unattended`, in a process group of its own as a terminal makes it."""
+        """`interlock run plan.yaml --unattended`, in a session of its own as a terminal makes it."""
         with open(self.path / "run.log", "ab") as log:
             return subprocess.Popen(
                 _command("run", str(self.plan), "--unattended"),
@@ -148,7 +160,8 @@ class Night:
     def alive(self) -> set[int]:
         """The processes of this night: all that carry its home, or the token of one of its runs."""
         pids = [row.pid for row in process_table.rows() if row.running]
-        tokens = {session_token(run.session) for key in (*ADA, *BOB) for run in self.team.runs(key)}
+        begun = TEAM in self._connected.teams()
+        tokens = {session_token(run.session) for key in (*ADA, *BOB) for run in self.team.runs(key)} if begun else set()
         marks = [f"INTERLOCK_HOME={self.home}", *(f"INTERLOCK_RUN_TOKEN={token}" for token in tokens if token)]
         return {pid for mark in marks for pid in process_table.marked(pids, mark)} - {os.getpid()}
 
@@ -163,12 +176,12 @@ class Night:
 
     def check(self, code: int) -> None:
         """All that is promised for the morning."""
+        assert self.repository.untouchable() == self.before and set(os.listdir(self.path)) == self.around
         assert not self.green("main")
         self._everything_possible_is_merged(code)
         self._the_lie_was_caught()
         self._the_limit_and_the_kill_cost_nothing()
         self._the_impossible_is_one_question()
-        assert self.repository.untouchable() == self.before
         until(lambda: not self.alive())
         self._the_report_says_so()
 

@@ -61,6 +61,7 @@ def test_a_short_night_of_claude_code_and_codex(tmp_path: Path, monkeypatch: pyt
         enter(monkeypatch, tmp_path / "user", "claude", endpoint, "ada")
         enter(monkeypatch, tmp_path / "user", "codex", endpoint, "bob")
         agents = {"ada": "claude", "bob": "codex"}
-        night = Night(tmp_path, {name: {"agent": one, "permissions": "workspace"} for name, one in agents.items()})
-        code = night.pass_by(killed_when="in mid-turn")
-        night.check(code)
+        members = {name: {"agent": one, "permissions": "workspace"} for name, one in agents.items()}
+        with Night(tmp_path, members) as night:
+            code = night.pass_by(killed_when="in mid-turn")
+            night.check(code)

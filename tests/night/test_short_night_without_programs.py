@@ -19,7 +19,7 @@ def player(path: Path) -> dict[str, Any]:
     """A member of that profile, which stands in the user's own `agents.toml`."""
     script = {
         "work": WORK, "false": FALSE, "lie": LIE, "limit": LIMIT, "question": QUESTION, "marks": str(path / "marks"),
-        "sessions": str(path / "sessions"), "record": str(path / "record.jsonl"),
+        "sessions": str(path / "marks" / "sessions"), "record": str(path / "marks" / "record.jsonl"),
     }  # fmt: skip
     (path / "night.json").write_text(json.dumps(script))
     argv = [sys.executable, str(PROGRAM), str(PLAYER), str(path / "night.json")]
@@ -33,8 +33,8 @@ def player(path: Path) -> dict[str, Any]:
 @pytest.mark.timeout(240)
 def test_a_short_night(tmp_path: Path) -> None:
     member = player(tmp_path)
-    night = Night(tmp_path, {"ada": member, "bob": member})
-    code = night.pass_by(killed_when="in mid-turn")
-    assert night.orphans, "nothing was left to be recovered, so this shows nothing"
-    night.check(code)
-    assert not any(night.user.iterdir()), "somebody wrote into the user's home"
+    with Night(tmp_path, {"ada": member, "bob": member}) as night:
+        code = night.pass_by(killed_when="in mid-turn")
+        assert night.orphans, "nothing was left to be recovered, so this shows nothing"
+        night.check(code)
+        assert not any(night.user.iterdir()), "somebody wrote into the user's home"
