@@ -122,7 +122,9 @@ def _clock(text: str, now: float) -> float | None:
         if found["month"]:
             month = _MONTHS.index(found["month"][:3].lower()) + 1
             moment = moment.replace(year=int(found["year"] or here.year), month=month, day=int(found["day"]))
-        elif moment <= here:
+        elif here - moment >= timedelta(
+            minutes=1
+        ):  # The minute that runs is not tomorrow's: its seconds were left out.
             moment += timedelta(days=1)
     except ValueError:
         return None
