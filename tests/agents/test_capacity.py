@@ -22,7 +22,7 @@ NOW = datetime(2026, 11, 21, 14, 30, tzinfo=UTC).timestamp()
         ("Please retry after 30s", 30),
         ("You've hit your limit · resets 3pm (UTC)", 1800),
         ("Your limit will reset at 2:29pm (UTC)", 86400 - 60),
-        # So says Codex in the last minute before the reset; to wait a day would cost a night, to try too early a minute.
+        # So says Codex in the last minute before the reset. Waiting a day costs a night, trying too early a minute.
         ("or try again at 2:30 PM (UTC).", 0),
         ("or try again at Nov 22nd, 2026 2:30 PM (UTC)", 86400),
         ("session limit reached, resets 9am (Europe/Berlin)", (8 - 14.5 + 24) * 3600),
