@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from interlock.clock import iso
-from interlock.errors import InvalidRequest, StorageError
+from interlock.errors import InvalidRequest, LedgerBusy, StorageError
 from interlock.ledger import Ledger, Rows
 from interlock.model.names import SYSTEM
 from interlock.model.workflow import WorkflowRow
@@ -75,7 +75,7 @@ class WorkflowStateManager:
             try:
                 self._write(state)
                 return []
-            except (OSError, StorageError, InvalidRequest) as error:
+            except (OSError, StorageError, InvalidRequest, LedgerBusy) as error:
                 if attempt == TRIES or isinstance(error, InvalidRequest):
                     return [
                         f"The state of {state.workflow_id} is safe in the ledger, but its file could not be written "
@@ -109,7 +109,7 @@ class WorkflowStateManager:
             data = self._written(state)
             # The same step again writes nothing (BMAD-E3.8).
             if data is not None and files.get(path) != data:
-                files.put(path, data)
+                files.put(path, data, named=False)
 
     def _written(self, state: WorkflowState) -> bytes | None:
         with self._ledger.snapshot() as rows:
