@@ -16,12 +16,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from interlock.clock import iso
-from interlock.errors import InvalidRequest, LedgerBusy, StorageError
+from interlock.errors import InvalidRequest, LedgerBusy, StorageError, WorkflowNotFound
 from interlock.ledger import Ledger, Rows
 from interlock.model.names import SYSTEM
 from interlock.model.workflow import WorkflowRow
 from interlock.sessions import Act
-from interlock.workflow.errors import StateConflict, StateUnreadable, WorkflowNotFound
+from interlock.workflow.errors import StateConflict, StateUnreadable
 from interlock.workflow.state import files
 from interlock.workflow.state.document import WorkflowState
 
