@@ -29,7 +29,7 @@ from interlock.process_table import Row
 
 RUN_TOKEN = "INTERLOCK_RUN_TOKEN"
 
-_TOKEN_CHARS = 16
+TOKEN_CHARS = 16
 _GENERATIONS = 32
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "busybox"})
 _KILL_WAIT = 5.0  # seconds the system gets to remove what was killed; more only for a process stuck in the kernel
@@ -190,8 +190,8 @@ def _end(identity: Identity | None, token: str | None, grace: float) -> bool:
 
 
 def _members(identity: Identity | None, token: str | None) -> dict[int, Row]:
-    if token is not None and len(token) < _TOKEN_CHARS:
-        raise InvalidRequest(f"A run token has at least {_TOKEN_CHARS} characters; {token!r} could name a stranger.")
+    if token is not None and len(token) < TOKEN_CHARS:
+        raise InvalidRequest(f"A run token has at least {TOKEN_CHARS} characters; {token!r} could name a stranger.")
     if identity is not None and (identity.host != _this_host() or identity.boot != _this_boot()):
         return {}
     since = int(identity.started) if identity else 0

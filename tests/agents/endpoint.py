@@ -10,7 +10,8 @@ request carries, so that a request sent again gets the same answer; past the end
 
     say(TEXT)                       the model speaks, and its turn ends
     call(TOOL, **ARGUMENTS)         it calls a tool; TOOL is the end of an offered tool's name (`task_claim` for
-                                    `mcp__interlock__task_claim`); a tool that is not offered is said so in words
+                                    `mcp__interlock__task_claim`); a tool that is not offered is said so in words;
+                                    one of Codex's that takes plain text, such as `apply_patch`, gets it as `input`
     fail(STATUS, TEXT, **HEADERS)   the provider refuses: 429, 529, 401, …
     stall()                         it never answers (until the endpoint closes)
     when(EVENT, MOVE)               not before the threading.Event is set
@@ -364,14 +365,20 @@ def _anthropic(move: Move, body: dict[str, Any]) -> list[Any]:
 
 def _openai(move: Move, body: dict[str, Any]) -> list[Any]:
     id = f"resp_{uuid4().hex[:20]}"
-    if move.tool is not None:
+    custom = any(one.get("type") == "custom" and one.get("name") == move.tool for one in body.get("tools", []))
+    if custom:
+        item = {"type": "custom_tool_call", "id": "ctc_1", "call_id": f"call_{uuid4().hex[:12]}", "name": move.tool,
+                "input": move.arguments["input"], "status": "completed"}  # fmt: skip
+        begun: dict[str, Any] = {**item, "input": ""}
+        spoken: list[Any] = []
+    elif move.tool is not None:
         namespace, _, name = move.tool.rpartition("/_")
         item = {"type": "function_call", "id": "fc_1", "call_id": f"call_{uuid4().hex[:12]}", "name": name,
                 "arguments": json.dumps(move.arguments), "status": "completed"}  # fmt: skip
         if namespace:
             item["namespace"] = namespace
-        begun: dict[str, Any] = {**item, "arguments": ""}
-        spoken: list[Any] = []
+        begun = {**item, "arguments": ""}
+        spoken = []
     else:
         item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
                 "content": [{"type": "output_text", "text": move.text, "annotations": []}]}  # fmt: skip

@@ -136,6 +136,15 @@ def test_what_a_program_says_last_is_guarded_before_it_is_stored(
     assert [run.ended_at is not None for run in place.team.runs("one")] == [True]
 
 
+def test_a_shell_that_breaks_the_line_is_understood(place: Place) -> None:
+    bob = place.program("bob", r"""print('looked'); print('{"status": "BLOCKED", "output": "Which?\n1. a\n2. b"}')""")
+    place.stage({"one": {"subject": "One"}}, {"bob": bob})
+    place.drive()
+    task = place.task("one")
+    assert (task.state, task.output) == ("blocked", "Which?\n1. a\n2. b")
+    assert task.question is not None and task.question["options"] == ["a", "b"]
+
+
 @pytest.mark.req("GUARD-IMPL-1")
 @pytest.mark.parametrize(
     ("line", "state", "part"),

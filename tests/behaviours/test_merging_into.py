@@ -20,7 +20,8 @@ def repository(place: Place) -> Repository:
     made = Repository(place.work)
     tasks = {
         "a": {"run": "echo a > a.txt"},
-        "b": {"run": "echo b > b.txt; echo four >> story.txt"},
+        # Only when `on-a` has begun, which would be built on it otherwise.
+        "b": {"run": "echo b > b.txt; echo four >> story.txt", "blocked_by": ["on-a"]},
         "on-a": {"run": "cp a.txt on-a.txt", "blocked_by": ["a"]},
         "bad": {"run": "echo half > half.txt; false", "retries": 0},
     }
@@ -32,7 +33,7 @@ def repository(place: Place) -> Repository:
 def test_all_of_it_becomes_the_users_branch_as_it_was_proved(place: Place, repository: Repository) -> None:
     before = repository.untouchable()
     shown = place.team.merge(everything=True, dry_run=True)
-    assert [task["key"] for task in shown["tasks"]] == ["a", "b", "on-a"] and not shown["merged"]
+    assert [task["key"] for task in shown["tasks"]] == ["a", "on-a", "b"] and not shown["merged"]
     assert "story.txt" in shown["stat"] and repository.untouchable() == before
     done = place.team.merge(everything=True)
     assert done["merged"] and done["into"] == "main" and done["after"] == repository.head("interlock/crew")

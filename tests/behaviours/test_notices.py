@@ -159,11 +159,12 @@ def test_that_telling_failed_is_an_event_and_no_error(
 
 
 def test_no_shell_reads_the_command(home: Home, team: Team, tmp_path: Path) -> None:
-    home.configure({"notify.command": f"touch '{tmp_path}/a b' $(touch {tmp_path}/evil) ; touch {tmp_path}/worse"})
+    program = tmp_path / "words.py"
+    program.write_text("import json, sys; open(sys.argv[1], 'w').write(json.dumps(sys.argv[2:]))")
+    home.configure({"notify.command": f"{sys.executable} {program} {tmp_path}/words 'a b' $(id) ; ~ *.py > x"})
     ask(team, "$(touch evil)")
     home.notices().tell()
-    assert (tmp_path / "a b").exists() and not (tmp_path / "evil").exists()
-    assert (tmp_path / "worse)").exists() is False
+    assert json.loads((tmp_path / "words").read_text()) == ["a b", "$(id)", ";", "~", "*.py", ">", "x"]
 
 
 class Address(BaseHTTPRequestHandler):

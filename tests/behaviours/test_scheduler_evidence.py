@@ -92,7 +92,11 @@ def test_a_review_that_a_runner_drove_ends_when_the_runner_does(
         act.rows.tasks.update(found, run=2)
         first = act.rows.runs.get(task, 1)
         expires = act.later(TTL)
-        act.rows.runs.begin(replace(first, number=2, member="bob", runner=runner, ended_at=None, expires_at=expires))
+        act.rows.runs.begin(
+            replace(
+                first, number=2, member="bob", session="run:review", runner=runner, ended_at=None, expires_at=expires
+            )
+        )
     before = head(timed)
     clock.advance(TTL if silent else 0)
     assert types(timed.poll()) == ["stale_heartbeat" if silent else "close_run"]

@@ -165,6 +165,25 @@ def test_without_capacity_no_attempt_is_used_up_and_the_session_is_resumed_at_th
     assert any(one["outcome"] == "capacity" for one in place.team.report()["incidents"])
 
 
+def test_a_run_without_a_session_of_its_agent_hides_no_earlier_one(place: Place) -> None:
+    resumed: list[str | None] = []
+
+    async def bob(prompt: str, say: Say, opening: Opening) -> str | Turn:
+        resumed.append(opening.resume)
+        if len(resumed) == 1:
+            return Turn("capacity", detail="usage limit reached", retry_at=time.time())
+        return await finish(place, opening)
+
+    place.stage({"one": {"subject": "One"}}, play(place, {"bob": bob}, resumable=True))
+    with driven(place) as runner:
+        until(lambda: bool(events(place, "run.capacity")))
+        by_hand = place.team.acting("bob", session="by-hand")
+        by_hand.claim("one")
+        by_hand.release("one")
+        assert runner.ended() == "finished"
+    assert place.states() == {"one": "done"} and resumed == [None, "bob-1"]
+
+
 def test_an_expired_login_is_a_question_and_no_loop(place: Place) -> None:
     count = 0
 

@@ -378,3 +378,11 @@ def test_every_refusal_says_what_to_do(home: Home, tmp_path: Path) -> None:
     with pytest.raises(InterlockError) as caught:
         home.stage(str(tmp_path / "plan.yaml"))
     assert caught.value.code == "worktree_refused" and "git init" in caught.value.message
+
+
+def test_what_running_programs_leaves_behind_is_not_committed(place: Place, repository: Repository) -> None:
+    leave = "mkdir -p __pycache__ node_modules && echo 1 | tee __pycache__/a.pyc node_modules/x a"
+    place.stage({"one": {"run": leave}}, isolation="worktree")
+    assert place.drive() == "finished" and place.task("one").state == "done"
+    files = repository.git("ls-tree", "-r", "--name-only", "interlock/crew").split()
+    assert "a" in files and not [name for name in files if "pycache" in name or "node_modules" in name]

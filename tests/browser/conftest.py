@@ -33,9 +33,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(SECONDS))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """The browser. Debian's own: playwright's download is not wanted."""
+    """The browser. Debian's own: playwright's download is not wanted. It is ended after each module, since playwright
+    keeps an event loop running in this thread, where tests of other modules run theirs."""
     program = next((found for name in NAMES if (found := shutil.which(name))), None)
     if program is None:
         pytest.skip("needs Chromium (Debian and Ubuntu: apt-get install chromium)")

@@ -19,7 +19,8 @@ def found() -> dict[str, Any]:
     brief = {"task_id": "TASK-2026-01-31-001", "subject": NASTY, "key": "one", "state": "done", "priority": "normal"}
     brief |= {"assignee": None, "completed_at": "2026-01-31T10:00:00.000Z"}
     evidence = {"command": "true", "exit_code": 0, "seconds": 0.5, "passed": True, "tail": NASTY}
-    counted = {"runs": 2, "attempts": 2, "seconds": 61.0, "by": "bob", "failed_checks": 1}
+    spent = {"turns": 3, "input_tokens": 1200, "output_tokens": 34, "cost_usd": 0.5}
+    counted = {"spent": spent, "runs": 2, "attempts": 2, "seconds": 61.0, "by": "bob", "failed_checks": 1}
     return {
         "team": "crew",
         "since": None,
@@ -33,7 +34,7 @@ def found() -> dict[str, Any]:
         "left": [{**brief, "blocked_by": [], "why": "waits for one, which is in deadletter"}],
         "cancelled": [brief],
         "counts": {"done": 1},
-        "totals": {"runs": 4, "seconds": 122.0, "elapsed": 90.0, "began_at": None, "ended_at": None},
+        "totals": {"spent": spent, "runs": 4, "seconds": 122.0, "elapsed": 90.0, "began_at": None, "ended_at": None},
     }  # fmt: skip
 
 
@@ -46,6 +47,7 @@ def test_the_text_says_everything_and_steers_no_terminal(found: dict[str, Any]) 
         "bob",
         "2 runs",
         "4 runs in 1m",
+        "3 turns, 1,234 tokens, 0.50 USD",
         "verified after 1 failed check: true",
     ):
         assert wanted in text

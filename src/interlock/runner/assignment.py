@@ -189,10 +189,15 @@ def ours(team: str, member: str, session: str, token: str, home: str) -> dict[st
 
 
 def _to_resume(rows: Rows, task: Task, member: Member) -> str | None:
-    """The agent's own session of this member's last run; none where that failed: then a fresh start is better."""
+    """The agent's own session of this member's last run that got as far as one; none where that, or one since, failed:
+    then a fresh start is better."""
     for run in reversed(rows.runs.of_task(task.id)):
-        if run.number != task.run and run.member == member.name:
-            return run.agent_session if run.outcome not in FAILED else None
+        if run.number == task.run or run.member != member.name:
+            continue
+        if run.outcome in FAILED:
+            return None
+        if run.agent_session is not None:
+            return run.agent_session
     return None
 
 

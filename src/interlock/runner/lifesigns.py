@@ -22,8 +22,9 @@ def new_session() -> tuple[str, str]:
 
 
 def session_token(session: str) -> str | None:
-    """The run token of a session that a runner opened."""
-    return session.removeprefix(SESSION) if session.startswith(SESSION) else None
+    """The run token of a session that a runner opened; null for one that only somebody else calls so."""
+    token = session.removeprefix(SESSION)
+    return token if session.startswith(SESSION) and len(token) >= processes.TOKEN_CHARS else None
 
 
 def written(identity: processes.Identity, token: str) -> str:

@@ -1,9 +1,9 @@
-"""What a program says about its own end, in the last line that it prints (decision 22).
+"""What a program says about its own end, in the last thing that it prints (decision 22).
 
     {"status": "COMPLETE" | "INCOMPLETE" | "NO_EVIDENCE" | "ERROR" | "AWAITING_RESPONSE" | "BLOCKED",
      "output": TEXT, "reason": "timeout" | "interactive" | TEXT}
 
-Such a line counts as the report of the run, whatever its exit code. A shell task's own command does not report this
+Such a word counts as the report of the run, whatever its exit code. A shell task's own command does not report this
 way: what it prints is another tool's.
 """
 
@@ -19,6 +19,8 @@ from interlock.sessions import Act
 from interlock.tasks import finish
 from interlock.tasks.transition import end_run, move
 
+LINES = 40
+"""Over how many lines the last word of a program may go."""
 STATUSES = ("COMPLETE", "INCOMPLETE", "NO_EVIDENCE", "ERROR", "AWAITING_RESPONSE", "BLOCKED")
 
 
@@ -32,12 +34,20 @@ class Outcome:
 
 
 def read(text: str) -> Outcome | None:
-    """The outcome in the last line of what a program printed; null where that is something else."""
-    line = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
-    if not line.startswith("{"):
-        return None
+    """The outcome that what a program printed ends with; null where that is something else. Line breaks in it, as many
+    a shell's `echo` makes them, are taken for what was meant."""
+    lines = text.rstrip().split("\n")
+    for start in range(len(lines) - 1, max(-1, len(lines) - LINES - 1), -1):
+        if lines[start].lstrip().startswith("{"):
+            said = _said("\n".join(lines[start:]))
+            if said is not None:
+                return said
+    return None
+
+
+def _said(text: str) -> Outcome | None:
     try:
-        said: Any = json.loads(line)
+        said: Any = json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return None
     if not isinstance(said, dict) or said.get("status") not in STATUSES:

@@ -46,6 +46,16 @@ class Repository:
                 found[rest.removeprefix(HEADS)] = where
         return found
 
+    def ignored_everywhere(self) -> str:
+        """What the user's git ignores in every repository: the text of the file that says so, empty without one."""
+        named = self.git("config", "--get", "--type=path", "core.excludesFile", ok=(0, 1)).text
+        config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+        try:
+            with open(named or f"{config}/git/ignore", encoding="utf-8", errors="surrogateescape") as file:
+                return file.read()
+        except OSError:
+            return ""
+
     def move(self, changes: Sequence[tuple[str, str, str | None]]) -> bool:
         """Set references, all or none: (name, new commit, the commit it must have now; null for any, NONE for none).
         False where one is not what it should be."""

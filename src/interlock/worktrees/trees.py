@@ -23,6 +23,22 @@ MERGING, REVIEWING, DELIVERING = "merge-", "review-", "deliver-"
 """How the names of worktrees begin that belong to a merge, to a review, or to a process that merges for a person."""
 _MARKER = re.compile(rb"^(<{7} |>{7} )", re.MULTILINE)
 LOCKS = ("index.lock", "HEAD.lock")
+IGNORED = ".ignored"
+"""The file beside the directory of the worktrees that says what is never committed."""
+LEAVINGS = (
+    *(
+        "__pycache__/",
+        "*.py[co]",
+        ".pytest_cache/",
+        ".mypy_cache/",
+        ".ruff_cache/",
+        ".hypothesis/",
+        ".coverage",
+        ".tox/",
+    ),
+    *(".tox/", ".venv/", "*.egg-info/", "node_modules/", ".npm/", ".gradle/", ".DS_Store", "*.swp"),
+)
+"""What programs leave behind that nobody means to commit; a file of these that git knows already is committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +187,7 @@ class Trees:
         head = git.commit_of("HEAD") or ""
         if unmerged:
             return Sealed(head, unmerged)
-        git("add", "--all", "--", ":/")
+        git(*self._leavings(), "add", "--all", "--", ":/")
         merging = git.commit_of("MERGE_HEAD") is not None
         if merging or git("diff", "--cached", "--quiet", "--no-ext-diff", ok=(0, 1)).code == 1:
             git("commit", "--quiet", "--no-verify", "--message", message, variables=git.identity())
@@ -180,10 +196,22 @@ class Trees:
             self._move([(HEADS + branch, head, None)])
         return Sealed(head)
 
+    def _leavings(self) -> tuple[str, str]:
+        """The option by which git takes no notice of what running programs leaves behind, and of what the user ignores
+        everywhere: in a repository that does not ignore such files, everybody's would be in everybody's way."""
+        path = self.root + IGNORED
+        if not os.path.exists(path):
+            written = f"{path}.{os.getpid()}.tmp"
+            text = self.repository.ignored_everywhere() + "\n" + "\n".join(LEAVINGS) + "\n"
+            with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(os.fsencode(text))
+            os.replace(written, path)
+        return "-c", f"core.excludesFile={path}"
+
     def untouched(self, known: dict[str, object]) -> bool:
         """Whether the task has changed nothing since it began."""
         git = self._git.at(str(known["path"]))
-        clean = git("status", "--porcelain", "-z", "--untracked-files=normal").out == ""
+        clean = git(*self._leavings(), "status", "--porcelain", "-z", "--untracked-files=normal").out == ""
         return clean and git.commit_of("HEAD") == known["base"]
 
     def follow(self, known: dict[str, object]) -> str:

@@ -136,7 +136,7 @@ def _environment() -> Environment:
     environment.filters.update(
         prose=prose, verbatim=verbatim, gist=gist, ago=ago, span=words.span, short=short, state=state_words,
         before_question=before_question,
-        entries=sentences.entries, actor=sentences.actor,
+        entries=sentences.entries, actor=sentences.actor, spent=words.spent,
     )  # fmt: skip
     environment.globals.update(count=words.count)
     return environment
