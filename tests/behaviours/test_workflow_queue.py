@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from interlock.client import Home, Team
-from interlock.errors import Forbidden, InterlockError, InvalidRequest, InvalidTransition
+from interlock.errors import Forbidden, InterlockError, InvalidRequest, InvalidTransition, QueueEntryNotFound
 from interlock.model.task import PRIORITIES
-from interlock.workflow.errors import QueueEntryNotFound
 
 SKILL = "/bmad:bmm:workflows:dev-story"
 

@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from interlock.clock import iso
+from interlock.errors import CheckpointNotFound
 from interlock.model.names import HUMAN
 from interlock.sessions import Caller
-from interlock.workflow.errors import CheckpointNotFound, RollbackRefused, StateConflict
+from interlock.workflow.errors import RollbackRefused, StateConflict
 from interlock.workflow.state import rollback_plan, step_tracking
 from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import WorkflowState

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
-from interlock.errors import InvalidRequest
-from interlock.workflow.errors import StateConflict, StateUnreadable, WorkflowNotFound
+from interlock.errors import InvalidRequest, WorkflowNotFound
+from interlock.workflow.errors import StateConflict, StateUnreadable
 from interlock.workflow.state import resume, step_tracking
 from interlock.workflow.state.document import COMPLETED, TERMINAL, WorkflowState
 from interlock.workflow.state.workflow_state_manager import state_path

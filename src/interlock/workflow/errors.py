@@ -1,9 +1,5 @@
-"""What the workflow engine refuses, beside the tree of `interlock.errors`, whose codes and shape these share.
+"""What only the workflow engine refuses, beside the tree of `interlock.errors`, whose codes and shape these share.
 
-NotFound
-├── WorkflowNotFound             workflow_not_found
-├── QueueEntryNotFound           queue_entry_not_found
-└── CheckpointNotFound           checkpoint_not_found
 Conflict
 ├── StateConflict                state_conflict
 ├── StateUnreadable              state_unreadable         (damaged: start anew; the message says what is lost)
@@ -12,25 +8,7 @@ Conflict
 
 from __future__ import annotations
 
-from interlock.errors import Conflict, NotFound
-
-
-class WorkflowNotFound(NotFound):
-    """No run of a workflow with that id, or no workflow of that name."""
-
-    code = "workflow_not_found"
-
-
-class QueueEntryNotFound(NotFound):
-    """That task does not wait in the queue of workflows."""
-
-    code = "queue_entry_not_found"
-
-
-class CheckpointNotFound(NotFound):
-    """The run has no such checkpoint; `nearest` names the one that comes closest, where there is one."""
-
-    code = "checkpoint_not_found"
+from interlock.errors import Conflict
 
 
 class StateConflict(Conflict):

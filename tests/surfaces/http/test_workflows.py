@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.surfaces.http.harness import Client, Server
+from tests.workflow.stage import SKILL, project
 
 
 def test_without_a_package_there_is_nothing_to_run(admin: Client, team: str, server: Server) -> None:
@@ -23,3 +24,12 @@ def test_without_a_package_there_is_nothing_to_run(admin: Client, team: str, ser
 def test_only_an_admin_names_a_directory(server: Server, team: str, tmp_path: Path) -> None:
     started = {"team": team, "skill": "bmm:create-prd", "directory": str(tmp_path)}
     assert server.person("otto").refused("POST", "/api/workflows", started) == (403, "forbidden")
+
+
+def test_a_run_is_found_in_whichever_team_has_it(admin: Client, server: Server, tmp_path: Path) -> None:
+    root = project(tmp_path / "plan-app")
+    for name in ("a-first", "b-second", "c-third"):
+        admin.post("/api/teams", {"name": name})
+        admin.post(f"/api/teams/{name}/members", {"name": "bob"})
+    begun = admin.post("/api/workflows", {"team": "b-second", "skill": SKILL, "directory": str(root)})
+    assert admin.get(f"/api/workflows/{begun['workflow_id']}")["workflow_id"] == begun["workflow_id"]

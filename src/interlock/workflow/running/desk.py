@@ -42,12 +42,14 @@ class LedgerDesk:
 
     async def save(self, state: WorkflowState, events: Events = (), asking: Asking | None = None) -> str | None:
         """See the port. The state's file is written after the commit; that it could not be is a warning."""
-        question = await in_thread(partial(self._save, state, events, asking))
+        return await in_thread(partial(self._write, state, events, asking))
+
+    def _write(self, state: WorkflowState, events: Events, asking: Asking | None) -> str | None:
+        question = self._save(state, events, asking)
         if asking is not None or state.sent is None or state.state != RUNNING:
             # The file shows steps, pauses and ends. That a prompt is on its way is for the row alone: a file that is
             # durable costs as much as a commit, and nothing is resumed from it.
-            warnings = await anyio.to_thread.run_sync(self._store.mirror, state)
-            state.warnings = list(warnings)
+            state.warnings = list(self._store.mirror(state))
         return question
 
     def _save(self, state: WorkflowState, events: Events, asking: Asking | None) -> str | None:
@@ -118,7 +120,8 @@ class ThreadedCheckpoints:
 
     async def wrote(self, state: WorkflowState, paths: Sequence[str]) -> None:
         """See the port."""
-        await anyio.to_thread.run_sync(self._keeper.wrote, state, paths)
+        if paths:
+            await anyio.to_thread.run_sync(self._keeper.wrote, state, paths)
 
 
 async def in_thread(verb: Callable[[], Value]) -> Value:

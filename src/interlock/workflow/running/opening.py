@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from interlock.errors import WorkflowNotFound
 from interlock.sessions import Caller
 from interlock.tasks.find import find
 from interlock.workflow.agents.pool import AgentPool, Limits
@@ -16,7 +17,6 @@ from interlock.workflow.definition import overlay
 from interlock.workflow.definition.files import Files
 from interlock.workflow.definition.package import Package
 from interlock.workflow.definition.workflow import Workflow
-from interlock.workflow.errors import WorkflowNotFound
 from interlock.workflow.running import starting
 from interlock.workflow.running.desk import LedgerDesk, ThreadedCheckpoints
 from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper

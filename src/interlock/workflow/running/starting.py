@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from interlock.errors import InvalidRequest
+from interlock.errors import InvalidRequest, WorkflowNotFound
 from interlock.model.task import Task
 from interlock.sessions import Act
 from interlock.tasks import create
@@ -17,7 +17,6 @@ from interlock.workflow.definition import workflow as workflows
 from interlock.workflow.definition.package import Package, Skill
 from interlock.workflow.definition.workflow import Workflow
 from interlock.workflow.entry.workflow_entry_wrapper import Invocation, Malformed, detect
-from interlock.workflow.errors import WorkflowNotFound
 from interlock.workflow.state import queue
 from interlock.workflow.state.document import Plan, WorkflowState
 from interlock.workflow.state.store import Store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlock.errors import AmbiguousId, Forbidden, InvalidTransition
+from interlock.errors import AmbiguousId, Forbidden, InvalidTransition, WorkflowNotFound
 from interlock.ledger import Rows
 from interlock.model.task import FINAL
 from interlock.sessions import Act
@@ -14,7 +14,6 @@ from interlock.tasks.find import find as find_task
 from interlock.tasks.turns import WORKFLOW
 from interlock.workflow.control import machine
 from interlock.workflow.definition.package import Package
-from interlock.workflow.errors import WorkflowNotFound
 from interlock.workflow.running.starting import KEY
 from interlock.workflow.state import queue, step_tracking
 from interlock.workflow.state import resume as resuming

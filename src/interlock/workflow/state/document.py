@@ -11,7 +11,7 @@ does not know, so an older engine can show what a newer one wrote.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -63,8 +63,8 @@ class StepRecord:
 
     def as_dict(self) -> dict[str, Any]:
         """`{status, …}`: only what has a value."""
-        whole = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {name: value for name, value in whole.items() if value not in (None, "", [])}
+        whole = ((name, getattr(self, name)) for name in self.__slots__)
+        return {name: _plain(value) for name, value in whole if value not in (None, "", [])}
 
 
 @dataclass(slots=True)
@@ -188,9 +188,9 @@ class WorkflowState:
         return self.steps.get(step_key(id))
 
     def as_dict(self) -> dict[str, Any]:
-        """The whole document as JSON knows it."""
-        shown: dict[str, Any] = {one.name: _plain(getattr(self, one.name)) for one in fields(self)}
-        shown["steps"] = {key: record.as_dict() for key, record in self.steps.items()}
+        """The whole document as JSON knows it. A checkpoint's snapshot never changes once it is made: it is no copy."""
+        own: dict[str, Callable[[Any], Any]] = {"steps": _records, "checkpoints": _shallow}
+        shown: dict[str, Any] = {name: own.get(name, _plain)(getattr(self, name)) for name in self.__slots__}
         shown |= {
             "current_step_name": self.current_step_name,
             "completed_count": len(self.completed_steps),
@@ -239,11 +239,21 @@ def _only(kind: type, given: object) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if hasattr(value, "__dataclass_fields__"):
-        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, dict):
         return {key: _plain(one) for key, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, (Plan, Waiting, Sent)):
+        return {name: _plain(getattr(value, name)) for name in value.__slots__}
+    return value
+
+
+def _records(steps: dict[str, StepRecord]) -> dict[str, Any]:
+    return {key: record.as_dict() for key, record in steps.items()}
+
+
+def _shallow(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [dict(one) for one in entries]
 
 
 def _wrong(state: WorkflowState) -> str | None:

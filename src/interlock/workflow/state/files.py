@@ -61,10 +61,11 @@ def relative(project: str, path: str) -> str:
     return os.path.relpath(whole, root).replace(os.sep, "/")
 
 
-def put(path: str, data: bytes, mode: int | None = None) -> None:
+def put(path: str, data: bytes, mode: int | None = None, *, named: bool = True) -> None:
     """Put `data` at `path` in one step, on disk when this returns; directories on the way are made.
 
-    What another name (a hard link) also shows is left as it is there: `path` becomes a file of its own.
+    What another name (a hard link) also shows is left as it is there: `path` becomes a file of its own. Without `named`
+    power loss may bring back the older file, whole: for what is written from the ledger again anyway.
 
     Raises:
         StorageError: the file system refused; what was there still is.
@@ -82,7 +83,8 @@ def put(path: str, data: bytes, mode: int | None = None) -> None:
         finally:
             os.close(descriptor)
         os.rename(temporary, path)
-        sync_directory(parent)
+        if named:
+            sync_directory(parent)
     except OSError as error:
         _forget(temporary)
         raise StorageError(f"{path} could not be written: {error.strerror or error}.", path=path) from error

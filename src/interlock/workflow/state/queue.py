@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from interlock.errors import Forbidden, InvalidRequest
+from interlock.errors import Forbidden, InvalidRequest, QueueEntryNotFound
 from interlock.ledger import Rows
 from interlock.mailbox import send
 from interlock.model.names import SYSTEM, check_text
@@ -23,7 +23,6 @@ from interlock.tasks.change import cancel
 from interlock.tasks.find import find
 from interlock.tasks.transition import end_run, illegal, move
 from interlock.tasks.turns import WAITING, WORKFLOW, advance
-from interlock.workflow.errors import QueueEntryNotFound
 
 OVERFLOW = "queue_overflow"
 SKILL_LIMIT = 500

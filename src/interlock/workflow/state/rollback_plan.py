@@ -11,7 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from interlock.workflow.errors import CheckpointNotFound, RollbackRefused
+from interlock.errors import CheckpointNotFound
+from interlock.workflow.errors import RollbackRefused
 from interlock.workflow.state.checkpoints import BEGUN, BY_GIT, MOST, Place, restored
 from interlock.workflow.state.document import StepId, WorkflowState, step_key
 from interlock.workflow.state.run_branch import RunBranch

@@ -122,7 +122,10 @@ def of_project(project: str, workflow_id: str, output: str, branch: str | None =
     Args:
         branch: the run's own; by default any branch of a task (`interlock-work/…`).
     """
-    git = Git(os.path.realpath(project), timeout=TIMEOUT)
+    root = os.path.realpath(project)
+    if not _may_be_linked(root):
+        return None
+    git = Git(root, timeout=TIMEOUT)
     try:
         found = git("rev-parse", "--is-inside-work-tree", "--absolute-git-dir", "--git-common-dir", ok=(0, 128))
         lines = [*found.out.split("\n"), "", "", ""]
@@ -135,3 +138,13 @@ def of_project(project: str, workflow_id: str, output: str, branch: str | None =
         return RunBranch(git, here, workflow_id, output) if git.commit_of("HEAD") else None
     except GitFailed:
         return None  # Without git there are no worktrees: the files are kept by ourselves.
+
+
+def _may_be_linked(directory: str) -> bool:
+    """Whether `directory` may lie in a linked worktree, whose `.git` is a file: git need not be started to say no."""
+    while True:
+        if os.path.isfile(os.path.join(directory, ".git")):
+            return True
+        directory, below = os.path.dirname(directory), directory
+        if directory == below:
+            return False
