@@ -89,6 +89,9 @@ class Setting:
         return value
 
 
+PERMISSIONS = ("ask", "workspace", "read-only", "unattended")
+"""What a member's agent may do without asking (see `runner.permits`)."""
+
 SETTINGS: tuple[Setting, ...] = (
     Setting("team_limit", 100, "Active teams per home.", team=False, minimum=1),
     Setting("member_limit", 10, "Members per team; the lead counts, people do not.", minimum=1),
@@ -175,7 +178,7 @@ SETTINGS: tuple[Setting, ...] = (
         "permissions",
         "ask",
         "What members may do whose plan does not say: `ask`, `workspace`, `read-only` or `unattended`.",
-        choices=("ask", "workspace", "read-only", "unattended"),
+        choices=PERMISSIONS,
     ),
     Setting(
         "allowed_commands",

@@ -17,15 +17,13 @@ from interlock.model.names import LEAD, check_member_name, check_session_key, ch
 from interlock.model.task import FINAL, HELD, STATUS
 from interlock.model.team import Member
 from interlock.sessions import Act, unknown_member
-from interlock.settings import known
+from interlock.settings import PERMISSIONS, known
 from interlock.tasks.finish import ask_reviewer
 from interlock.tasks.transition import end_run, move, waiting_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from interlock.ledger import Rows
-
-PERMISSIONS = ("ask", "workspace", "read-only", "unattended")
 
 
 def spawn(

@@ -16,9 +16,9 @@ from typing import Any
 
 from interlock.agents.capacity import Limit
 from interlock.errors import ConfigParseError
+from interlock.settings import PERMISSIONS
 
 FILE = "agents.toml"
-PERMISSIONS = ("ask", "workspace", "read-only", "unattended")
 ABILITIES = ("session", "prompt", "updates", "mcp", "permission", "cancel", "resume", "sandbox")
 RESERVED = ("shell", "scripted", "command", "acp", "human", "lead")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,49}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from interlock.settings import PERMISSIONS
+
 Kind = Literal[
     "text",  # a text of one or more lines
     "line",  # a text without line breaks
@@ -80,7 +82,7 @@ MEMBER = (
         "permissions",
         "line",
         "What it may do without asking.",
-        choices=("ask", "workspace", "read-only", "unattended"),
+        choices=PERMISSIONS,
         other_names=("permission", "permission_mode"),
     ),
     Field("type", "line", "The kind of work it does, in your own words.", longest=100, other_names=("role",)),

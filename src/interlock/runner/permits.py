@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from interlock.agent import Choice, Permission
+from interlock.settings import PERMISSIONS
 
-ASK, WORKSPACE, READ_ONLY, UNATTENDED = POLICIES = ("ask", "workspace", "read-only", "unattended")
+ASK, WORKSPACE, READ_ONLY, UNATTENDED = POLICIES = PERMISSIONS
 READING = frozenset({"read", "search", "think"})
 CHANGING = frozenset({"edit", "delete", "move"})
 _OPERATORS = re.compile(r"[;&|<>$`\\\n(){}*?~!#]")

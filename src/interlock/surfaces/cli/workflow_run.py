@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.errors import InvalidRequest, TeamNotFound
+from interlock.settings import PERMISSIONS
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
@@ -19,12 +20,18 @@ from interlock.surfaces.cli.source import FOLDER, SOURCE
 
 if TYPE_CHECKING:
     from interlock.client import Team
+    from interlock.model.team import Member
 
 
 @verb("run", example="interlock workflow run /bmad:bmm:workflows:create-prd --agent claude --brief brief.md")
 @click.argument("skill")
 @click.option("--dir", "directory", type=FOLDER, metavar="DIR", default=".", help="The project [default: here].")
 @click.option("--agent", metavar="A", help="A member, an agent such as claude, or a program with its arguments.")
+@click.option(
+    "--permissions",
+    type=click.Choice(PERMISSIONS),
+    help="What the agent may do with your files without asking, where it is new here [default: ask].",
+)
 @click.option("--brief", type=SOURCE, metavar="FILE", help="What you want, in your words; - reads it from stdin.")
 @click.option("--set", "values", metavar="K=V", multiple=True, help="A variable of the workflow; may be repeated.")
 @click.option(
@@ -39,6 +46,7 @@ def run(
     skill: str,
     directory: str,
     agent: str | None,
+    permissions: str | None,
     brief: tuple[str, str] | None,
     values: tuple[str, ...],
     tier: int | None,
@@ -70,7 +78,7 @@ def run(
             call.say(f"{words.strong(begun['workflow_id'])}  {begun['resumed']}")
     else:
         begun = team.start_workflow(
-            skill, directory=directory, agent=member_for(team, agent), brief=brief[1] if brief else "", values=given,
+            skill, directory=directory, agent=member_for(team, agent, permissions), brief=brief[1] if brief else "", values=given,
             tier=tier, yolo=yolo,
         )  # fmt: skip
         if not call.json:
@@ -112,11 +120,12 @@ def team_for(call: Call, root: str) -> Team:
     return call.team_named(name)
 
 
-def member_for(team: Team, agent: str | None) -> str | None:
-    """The member that carries the run out: one that is there, or one spawned for the agent that is named.
+def member_for(team: Team, agent: str | None, permissions: str | None = None) -> str | None:
+    """The member that carries the run out: one that is there, or one spawned for the agent that is named, with these
+    permissions.
 
     Raises:
-        InvalidRequest: none is named and the team has none.
+        InvalidRequest: none is named and the team has none, or the one that is there has other permissions.
     """
     members = [one for one in team.members() if one.role == "member" and one.agent not in (None, "shell")]
     if agent is None:
@@ -126,18 +135,28 @@ def member_for(team: Team, agent: str | None) -> str | None:
                 '--agent "PROGRAM ARGUMENT".',
                 field="agent",
             )
-        return members[0].name
+        return _with(members[0], permissions)
     words_ = shlex.split(agent)
     known = next((one for one in members if agent in (one.name, one.agent) or one.command == words_), None)
     if known is not None:
-        return known.name
+        return _with(known, permissions)
     if len(words_) == 1 and "/" not in agent:
-        return team.spawn(agent, agent=agent).name
+        return team.spawn(agent, agent=agent, permissions=permissions).name
     kind = "acp" if words_[0] == "acp" else "command"
     command = words_[1:] if kind == "acp" else words_
     taken = {one.name for one in team.members()}
     name = next(one for one in ("agent", *(f"agent-{number}" for number in range(2, 1000))) if one not in taken)
-    return team.spawn(name, agent=kind, command=command).name
+    return team.spawn(name, agent=kind, command=command, permissions=permissions).name
+
+
+def _with(member: Member, permissions: str | None) -> str:
+    if permissions not in (None, member.permissions or "ask"):
+        raise InvalidRequest(
+            f"{member.name} is here already, with the permissions {member.permissions or 'ask'!r}. Take it out first "
+            f"(`interlock member remove {member.name}`), or go on without --permissions.",
+            field="permissions",
+        )
+    return member.name
 
 
 def _works_in(team: Team, root: str) -> bool:

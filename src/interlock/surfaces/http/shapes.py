@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from interlock.model.message import TYPES as MESSAGE_TYPES
 from interlock.model.names import RESERVED
 from interlock.model.task import PRIORITIES, STATES, STATUS, TYPES
-from interlock.teams import PERMISSIONS
+from interlock.settings import PERMISSIONS
 
 
 def _text(**rules: Any) -> WithJsonSchema:
