@@ -77,10 +77,10 @@ def run(
         if not call.json:
             call.say(f"{words.strong(begun['workflow_id'])}  {begun['resumed']}")
     else:
+        member, said = member_for(team, agent, permissions), brief[1] if brief else ""
         begun = team.start_workflow(
-            skill, directory=directory, agent=member_for(team, agent, permissions), brief=brief[1] if brief else "", values=given,
-            tier=tier, yolo=yolo,
-        )  # fmt: skip
+            skill, directory=directory, agent=member, brief=said, values=given, tier=tier, yolo=yolo
+        )
         if not call.json:
             call.say(f"{words.strong(begun['workflow_id'])}  {begun['skill']} begins as {begun['task_id']}")
     return carry_on(call, team, begun["workflow_id"], detach=detach)
