@@ -61,11 +61,13 @@ class LocalTasks(LocalBase):
     ) -> list[Task]:
         from interlock.model.task import states_named
 
+        states = states_named(status) if status else None
         with self._workspace.look() as rows:
             if ready:
-                found = [task for task in rows.tasks.ready(READY_LIMIT) if owner in (None, task.reserved_for)][:limit]
+                queue = rows.tasks.ready(READY_LIMIT) if states is None or "ready" in states else []
+                found = [task for task in queue if owner in (None, task.reserved_for)][:limit]
             else:
-                found = rows.tasks.select(states=states_named(status) if status else None, owner=owner, limit=limit)
+                found = rows.tasks.select(states=states, owner=owner, limit=limit)
             return completed(rows, found)
 
     def graph(self) -> tuple[list[Task], list[tuple[str, str]]]:
