@@ -61,7 +61,7 @@ class LocalTasks(LocalBase):
     ) -> list[Task]:
         from interlock.model.task import states_named
 
-        states = states_named(status) if status else None
+        states = None if status is None else states_named(status)
         with self._workspace.look() as rows:
             if ready:
                 queue = rows.tasks.ready(READY_LIMIT) if states is None or "ready" in states else []

@@ -8,6 +8,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from interlock.surfaces.http.shapes import (
     FULL,
+    AgentId,
     Body,
     Commands,
     Full,
@@ -89,7 +90,7 @@ class NewMember(Acting):
     name: NewName
     agent: Label | None = None
     command: Commands | None = None
-    agent_id: Text | None = None
+    agent_id: AgentId | None = None
     type: Label | None = None
     model: Label | None = None
     permissions: Permissions | None = None

@@ -34,6 +34,7 @@ LINE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*[^\s\x00-\x1f\x7f-\x9f\u2028\u2029][
 TeamName = Annotated[str, _text(pattern=NAME)]
 NewName = Annotated[str, WithJsonSchema({"type": "string", "pattern": NAME, "not": {"enum": list(RESERVED)}})]
 Key = Annotated[str, Field(pattern=r"^[!-~]{1,200}$")]
+AgentId = Annotated[str, Field(pattern=r"^[!-~]{1,100}$")]
 """A session key. Held here, to printable ASCII: what else counts as printable cannot be told in a schema."""
 Text = Annotated[str, _text(pattern=ANY)]
 Full = Annotated[str, _text(pattern=FULL)]
@@ -55,5 +56,7 @@ Policy = Annotated[str, _one_of(("strict", "soft"))]
 Permissions = Annotated[str, _one_of(PERMISSIONS)]
 MessageType = Annotated[str, _one_of(MESSAGE_TYPES)]
 SessionId = Annotated[str, _text(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$")]
-Tier = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=4)]
+Tier = Annotated[
+    int, BeforeValidator(_whole), Field(ge=0, le=4), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 4})
+]
 Moment = Annotated[str, _text(format="date-time")]
