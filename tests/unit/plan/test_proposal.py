@@ -18,16 +18,16 @@ tasks:
 
 
 def test_the_request_says_the_goal_the_facts_and_how_members_are_named() -> None:
-    findings = Findings("/work/shop", "shop", test_command="pytest -q")
+    findings = Findings("/home/me/shop", "shop", test_command="pytest -q")
     text = proposal.request("Sell more\ntasks: {}", findings, "claude", "claude")
     assert "> Sell more\n> tasks: {}" in text
     assert "- test: pytest -q" in text and "claude: {agent: claude}" in text
 
 
 def test_the_example_in_the_request_is_a_sound_plan() -> None:
-    text = proposal.request("x", Findings("/work/shop", "shop"), "claude", "claude")
+    text = proposal.request("x", Findings("/home/me/shop", "shop"), "claude", "claude")
     example = proposal.extract(text)
-    assert example is not None and proposal.faults_of(example, "/work/plan.yaml", AGENT) == []
+    assert example is not None and proposal.faults_of(example, "/home/me/plan.yaml", AGENT) == []
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_where_there_is_no_plan_there_is_none(answer: str) -> None:
 
 
 def test_a_sound_plan_has_no_faults() -> None:
-    assert proposal.faults_of(SOUND, "/work/plan.yaml", AGENT) == []
+    assert proposal.faults_of(SOUND, "/home/me/plan.yaml", AGENT) == []
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_sound_plan_has_no_faults() -> None:
     ],
 )
 def test_what_it_may_not_say_is_a_fault(old: str, new: str, said: str) -> None:
-    faults = proposal.faults_of(SOUND.replace(old, new, 1), "/work/plan.yaml", AGENT)
+    faults = proposal.faults_of(SOUND.replace(old, new, 1), "/home/me/plan.yaml", AGENT)
     assert any(said in fault["message"] for fault in faults), faults
     assert said in proposal.correction(faults)
 
