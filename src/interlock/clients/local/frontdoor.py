@@ -189,7 +189,13 @@ class LocalFrontDoor:
 
     @contextmanager
     def _deciding(self, session: str, project: str) -> Iterator[None]:
-        """Nobody else begins a chat session meanwhile: it belongs to one project of all."""
+        """Nobody else begins a chat session meanwhile: it belongs to one project of all. One that has begun here goes on
+        without a look at the others."""
+        with self._looking(project) as rows:
+            known = rows is not None and rows.groups.get(session) is not None
+        if known:
+            yield
+            return
         path = os.path.join(self._home.path, ".chat.lock")
         try:
             lock = open(path, "a")  # noqa: SIM115 - held over the yield
