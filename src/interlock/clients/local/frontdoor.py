@@ -189,7 +189,7 @@ class LocalFrontDoor:
 
     @contextmanager
     def _deciding(self, session: str, project: str) -> Iterator[None]:
-        """Nobody else begins a chat session meanwhile: it belongs to one project of all. One that has begun here goes on
+        """Nobody else begins a chat session meanwhile: it belongs to one project of all. One that has begun goes on
         without a look at the others."""
         with self._looking(project) as rows:
             known = rows is not None and rows.groups.get(session) is not None
