@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from bench import homes
@@ -18,6 +19,7 @@ from interlock.agents.scripted import Say, ScriptedAgent
 from interlock.client import Team
 from interlock.clients.local.home import LocalHome
 from interlock.clock import SystemClock
+from interlock.errors import TeamNotFound
 from interlock.executors.agent import AgentExecutor
 from interlock.ledgers.sqlite.store import SqliteLedgers
 from interlock.model.names import HUMAN
@@ -87,7 +89,8 @@ def latencies(team: Team, member: str, came: queue.Queue[int]) -> list[float]:
 
 
 def _wait(team: Team, came: queue.Queue[int]) -> None:
-    while True:
-        with team.mail(wait=600) as mail:
-            if mail.messages:
-                came.put(time.monotonic_ns())
+    with suppress(TeamNotFound):  # The end: its directory is removed.
+        while True:
+            with team.mail(wait=600) as mail:
+                if mail.messages:
+                    came.put(time.monotonic_ns())

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from interlock import processes
 from interlock.errors import InvalidRequest, RunLimit
-from interlock.ledger import Rows
 from interlock.model.names import HUMAN
 from interlock.model.task import Run, Task
 from interlock.model.team import Member
@@ -20,6 +19,10 @@ from interlock.sessions import RUN_SESSION, Act
 from interlock.tasks.claim import may_be_given_work
 from interlock.tasks.finish import LONGEST_DELAY, ask_human
 from interlock.tasks.transition import end_run, lease
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from interlock.ledger import Rows
 
 
 def can_review(member: Member | None) -> bool:
