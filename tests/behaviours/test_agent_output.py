@@ -84,8 +84,9 @@ def test_updates_are_logged_while_it_runs_and_do_not_end_it(place: Place) -> Non
 
 @pytest.mark.req("AOF-58.09", "AOF-60.01")
 def test_a_part_of_the_task_is_handed_over(place: Place) -> None:
+    # Bob's until it is handed over: eve is free, and would take it before.
     source = """
-    child = json.loads(interlock("task", "create", "A part", "--json").stdout)["id"]
+    child = json.loads(interlock("task", "create", "A part", "--assignee", "bob", "--json").stdout)["id"]
     tell("handoff.request", {"taskId": child, "parentTaskId": task, "fromAgent": "bob", "toAgent": "eve",
          "dueBy": "2026-02-11T12:00:00.000Z", "acceptanceCriteria": ["it works"]}, about=child)
     """
