@@ -55,7 +55,7 @@
     ├── AgentError                   agent_error              (an agent program could not be started or spoken to)
     │   └── NoCapacity               no_capacity              (it could, but its provider gives it nothing now)
     ├── GitFailed                    git_failed               (git refused, is missing, or took too long)
-    ├── NotAvailable                 not_available            (this machine, or this way of opening it, does not have it)
+    ├── NotAvailable                 not_available            (this machine, or this way of opening it, lacks it)
     └── InternalError                internal_error           (a defect of Interlock itself: please report it)
 
 On every face an error is `{"error": code, "message": sentence, ...details}`; the message says what to do next.
