@@ -29,6 +29,12 @@ class WorkflowRows(Protocol):
     ) -> list[WorkflowRow]:
         """Runs, the newest first; `open_only`: those without an outcome."""
 
+    def session(self, id: str) -> dict[str, Any]:
+        """What the workflows of that session share; empty where nothing was kept."""
+
+    def keep_session(self, id: str, document: dict[str, Any], at: str) -> None:
+        """Keep it, in the place of what was there."""
+
 
 class QueueRows(Protocol):
     """Workflows that wait for their turn, each a task that nobody may pull while it stands here."""

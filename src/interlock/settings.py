@@ -210,6 +210,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "workflow_ceiling", 86_400, "Seconds one turn of a workflow's agent may take, whatever it does.", minimum=1
     ),
+    Setting("workflow_party_round", 120, "Seconds one round of Party Mode may take.", minimum=1),
+    Setting("workflow_sync_wait", 120, "Seconds that validators at work at once are waited for.", minimum=1),
     Setting("workflow_selection", 300, "Seconds an agent's session is kept waiting for a human's answer.", minimum=0),
     Setting("workflow_queue_limit", 100, "Entries of the queue of workflows; one more removes the oldest.", minimum=1),
     Setting("wait_timeout", 30.0, "Seconds a long-poll waits when the caller does not say.", team=False, minimum=0),

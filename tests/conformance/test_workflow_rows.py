@@ -28,6 +28,14 @@ class TestWorkflows:
         with other.snapshot() as rows:
             assert rows.workflows.get("w1") == ROW
 
+    def test_what_a_session_shares_is_the_last_that_was_kept(self, ledger: Ledger, other: Ledger) -> None:
+        with ledger.transaction() as rows:
+            assert rows.workflows.session("s1") == {}
+            rows.workflows.keep_session("s1", {"tier": 3}, AT)
+            rows.workflows.keep_session("s1", {"tier": 1, "ä": [None]}, AT)
+        with other.snapshot() as rows:
+            assert rows.workflows.session("s1") == {"tier": 1, "ä": [None]} and rows.workflows.session("s2") == {}
+
     def test_an_id_is_inserted_once(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:
             assert rows.workflows.insert(ROW)

@@ -15,8 +15,10 @@ import anyio
 from interlock.agent import Opening, Permission, Turn, Update, refuse
 from interlock.clock import iso
 from interlock.workflow.agents.pool import AgentPool, Limits
+from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.control.automation_controller import AutomationController
 from interlock.workflow.control.context import Ending, RunContext
+from interlock.workflow.control.examination import Examination
 from interlock.workflow.control.ports import Asking, Events, Knowledge, NoCheckpoints, Superseded
 from interlock.workflow.definition import package as packages
 from interlock.workflow.definition import workflow as workflows
@@ -163,6 +165,7 @@ class MemoryDesk:
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     asked: dict[str, Asking] = field(default_factory=dict)
     replies: dict[str, str] = field(default_factory=dict)
+    shared: dict[str, Any] = field(default_factory=dict)
 
     def now(self) -> str:
         return iso(START + anyio.current_time())
@@ -190,6 +193,13 @@ class MemoryDesk:
     async def wait(self, question: str, seconds: float) -> tuple[str, str] | None:
         await virtual.passes(seconds)
         return await self.reply(question)
+
+    async def session(self) -> dict[str, Any]:
+        return copy.deepcopy(self.shared)
+
+    async def change_session(self, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        change(self.shared)
+        return copy.deepcopy(self.shared)
 
     def of(self, type: str) -> list[dict[str, Any]]:
         """The payloads of the events of one type."""
@@ -219,8 +229,11 @@ def play(
     checkpoints: Any = None,
     thresholds: Callable[[], dict[str, Any]] = dict,
     permit: Callable[[Permission], Awaitable[str | None]] = refuse,
+    examinations: tuple[Examination, ...] = (),
+    subagents: Player | None = None,
 ) -> Outcome:
-    """Run a workflow with that player until the controller lets go of it, in virtual time."""
+    """Run a workflow with that player until the controller lets go of it, in virtual time. `subagents` plays those that
+    are given a part of the work, by default the same player."""
     package = packages.load(str(root))
     asked = detect(skill, [one.key for one in package.skills])
     assert isinstance(asked, Invocation)
@@ -239,7 +252,7 @@ def play(
         pool = AgentPool(player, opening, limits, resume=state.agent_session)
         run = RunContext(
             workflow, package, state, pool, desk, limits, checkpoints or NoCheckpoints(), knowledge or Knowledge(),
-            thresholds,
+            thresholds, SubagentDispatcher(subagents or player, opening), examinations,
         )  # fmt: skip
         ending = await AutomationController(run).run()
         return ending, anyio.current_time()

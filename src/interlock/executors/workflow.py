@@ -20,6 +20,7 @@ from interlock.processes import Identity
 from interlock.sessions import Caller
 from interlock.tasks.turns import WORKFLOW
 from interlock.workflow.agents.pool import AgentPool
+from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.control.automation_controller import AutomationController
 from interlock.workflow.control.context import Ending
 from interlock.workflow.running import known, opening
@@ -102,7 +103,8 @@ class WorkflowExecution:
         resume = prepared.state.agent_session
         self._pool = AgentPool(self._agent, opened, prepared.limits, on_update, resume=resume)
         knowledge = await in_thread(partial(known.about, prepared.state, prepared.workflow, self._memory))
-        context = prepared.context(self._workspace, caller, self._pool, knowledge)
+        dispatcher = SubagentDispatcher(self._agent, opened, on_update)
+        context = prepared.context(self._workspace, caller, self._pool, knowledge, dispatcher)
         self._controller = AutomationController(context)
         if self._stopped:
             return Result("cancelled", "", None, None, time.monotonic() - began)

@@ -59,6 +59,17 @@ class SqliteWorkflows(Table):
         )
         return [_row(row) for row in found]
 
+    def session(self, id: str) -> dict[str, Any]:
+        row = self.connection.execute("SELECT document FROM workflow_sessions WHERE id=?", (id,)).fetchone()
+        return {} if row is None else dict(from_json(row[0]))
+
+    def keep_session(self, id: str, document: dict[str, Any], at: str) -> None:
+        self.connection.execute(
+            "INSERT INTO workflow_sessions (id, document, updated_at) VALUES (?, ?, ?) "
+            "ON CONFLICT (id) DO UPDATE SET document=excluded.document, updated_at=excluded.updated_at",
+            (id, self.encoded("document", document), at),
+        )
+
 
 class SqliteQueue(Table):
     """See `ledger_workflow.QueueRows`. The row holds the rank of a priority: the most urgent is 0."""

@@ -34,6 +34,9 @@ class Limits:
     workflow: float = 1800.0
     selection: float = 300.0
     grace: float = 5.0
+    party_round: float = 120.0
+    sync_wait: float = 120.0
+    exit_grace: float = 0.5
 
 
 @dataclass(frozen=True)

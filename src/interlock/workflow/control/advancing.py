@@ -38,7 +38,13 @@ async def validate(run: RunContext) -> None:
         run.move(FAILED)
         return
     _settle_recovery(run)
-    await _done(run, step, record, reading, outcome)
+    if run.examination is not None:
+        # Whoever mended its own work does not approve it: it is examined again.
+        run.state.sent = None
+        run.move(RUNNING)
+        await run.save()
+        return
+    await done(run, reading, outcome)
 
 
 def judge(run: RunContext, reading: Reading, step: Step) -> tuple[str, str]:
@@ -85,9 +91,9 @@ def _settle_recovery(run: RunContext) -> None:
     run.state.recovery = {}
 
 
-async def _done(run: RunContext, step: Step, record: StepRecord, reading: Reading, outcome: str) -> None:
+async def done(run: RunContext, reading: Reading, outcome: str) -> None:
     """The record of the step, and the decision about what follows it, in one save."""
-    state = run.state
+    state, step, record = run.state, run.step, run.record
     finished = reading.kind == FINISHED
     found = stepping.following(run.workflow, state, step, reading.next, reading.entered)
     if not finished and not found.certain and run.once("which_next"):
@@ -100,12 +106,22 @@ async def _done(run: RunContext, step: Step, record: StepRecord, reading: Readin
         await _end(run)
         return
     if found.step is None:
-        left = [one for one in run.settings.gates if f"{stepping.GATE}{one}" not in state.completed_steps]
-        if left:
-            found = stepping.Following(stepping.gate(left[0]), f"the domain {state.plan.domain} demands it")
+        found = _gate(run) or found
     chosen = stepping.record_of(state, found.step).id if found.step else "end"
     run.decide(Decision("next_step", str(chosen), found.why, basis={"after": record.path, "said": reading.next}))
     await _pause_or(run, step, record, found.step)
+
+
+def _gate(run: RunContext) -> stepping.Following | None:
+    """The first validation beside the workflow's own that is left: what the domain demands, then the examinations."""
+    left = [one for one in run.gates if f"{stepping.GATE}{one}" not in run.state.completed_steps]
+    if not left:
+        return None
+    examination = next((one for one in run.examinations if one.name == left[0]), None)
+    if examination is None:
+        return stepping.Following(stepping.gate(left[0]), f"the domain {run.state.plan.domain} demands it")
+    why = str(examination.called_for(run))
+    return stepping.Following(stepping.gate(examination.name, examination.title), why)
 
 
 def complete(run: RunContext, step: Step, record: StepRecord, reading: Reading, outcome: str) -> None:

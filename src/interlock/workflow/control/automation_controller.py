@@ -48,6 +48,7 @@ class AutomationController:
                     return Ending("stopped")
                 if run.state.state == TERMINAL:
                     return await self._ended()
+                run.session = await run.desk.session()
                 ending = await self._turn()
                 if ending is not None:
                     return ending

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.workflow.agents.pool import AgentPool, Limits
+from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.control import machine, stepping
 from interlock.workflow.control.decision_log import EVENT, Decision
+from interlock.workflow.control.examination import Examination
 from interlock.workflow.control.ports import Asking, Checkpoints, Desk, Knowledge, NoCheckpoints
 from interlock.workflow.control.reading import Heard, Reading
 from interlock.workflow.definition.package import Package
@@ -38,7 +40,8 @@ class Ending:
 @dataclass
 class RunContext:
     """See the module. `thresholds` is read anew at every decision, so that a change counts at the next (BMAD-2a.7).
-    `replay` are the keys of the questions that were answered in a visit that begins again after an interruption."""
+    `session` is what the workflows of its session share, as it was at the beginning of the turn. `replay` are the keys
+    of the questions that were answered in a visit that begins again after an interruption."""
 
     workflow: Workflow
     package: Package
@@ -49,6 +52,9 @@ class RunContext:
     checkpoints: Checkpoints = field(default_factory=NoCheckpoints)
     knowledge: Knowledge = field(default_factory=Knowledge)
     thresholds: Callable[[], Mapping[str, Any]] = dict
+    dispatcher: SubagentDispatcher | None = None
+    examinations: tuple[Examination, ...] = ()
+    session: dict[str, Any] = field(default_factory=dict)
     interrupted: bool = False
     reading: Reading | None = None
     heard: Heard | None = None
@@ -74,6 +80,18 @@ class RunContext:
         own = self.workflow.settings.get("thresholds")
         given = {**(own if isinstance(own, Mapping) else {}), **plan.thresholds, **self.thresholds()}
         return adapt(plan.tier, module=self.workflow.module, domain=plan.domain, thresholds=given)
+
+    @property
+    def gates(self) -> tuple[str, ...]:
+        """The names of the validations beside the workflow's own, in their order."""
+        called = tuple(one.name for one in self.examinations if one.called_for(self) is not None)
+        return (*self.settings.gates, *called)
+
+    @property
+    def examination(self) -> Examination | None:
+        """The examination that the step at hand is, null at every other step."""
+        id = str(self.record.id)
+        return next((one for one in self.examinations if id == f"{stepping.GATE}{one.name}"), None)
 
     @property
     def step(self) -> Step:

@@ -7,6 +7,7 @@ import anyio
 from interlock.workflow.control import asking, recovering, turning
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
+from interlock.workflow.control.examination import Examined
 from interlock.workflow.control.ports import Asking
 from interlock.workflow.control.prompts import fix
 from interlock.workflow.control.reading import Heard
@@ -82,6 +83,18 @@ def triggered(run: RunContext, what: str, why: str) -> None:
     at = run.desk.now()
     state.triggers.append({"what": what, "step": record.id, "visit": record.visit, "why": why, "at": at})
     run.event("workflow.triggered", what=what, step=record.id, why=why, hash=state.recovery.get("hash"))
+
+
+async def blocked(run: RunContext, found: Examined) -> None:
+    """An examination found what its maker cannot mend: a human is told, with the findings."""
+    state, record = run.state, run.record
+    listed = "\n".join(f"- {one.severity}: {one.title} {one.location}".rstrip() for one in found.findings[:20])
+    text = (
+        f"{record.name} of {state.skill} is blocked: {found.summary}\n\n{listed}\n\n"
+        "What should be done: retry, skip, stop, or something else (say it)?"
+    )
+    run.event("workflow.escalated", step=record.id, reason=found.summary, tried=[])
+    await _ask(run, "escalation", "escalation", text, OPTIONS)
 
 
 async def _escalate(run: RunContext) -> None:

@@ -51,6 +51,12 @@ class Desk(Protocol):
     async def wait(self, question: str, seconds: float) -> tuple[str, str] | None:
         """The same, after waiting for it for so long at most; None at once where nobody waits with a live session."""
 
+    async def session(self) -> dict[str, Any]:
+        """What the workflows of this session share."""
+
+    async def change_session(self, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        """Change it in one transaction; what it is then."""
+
 
 class Checkpoints(Protocol):
     """See `state.store.Checkpoints`."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from interlock.workflow import markdown
 from interlock.workflow.control import documents
+from interlock.workflow.control.examination import Examined
 from interlock.workflow.definition.instructions import STEP
 from interlock.workflow.definition.step import Step
 from interlock.workflow.definition.workflow import Workflow
@@ -237,3 +238,19 @@ def _names_file(value: object) -> bool:
 def _short(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= 160 else line[:157] + "…"
+
+
+def findings(what: str, found: Examined) -> str:
+    """What others found wrong with the work, for whoever made it."""
+    listed = []
+    for number, one in enumerate(found.findings, 1):
+        place = f" ({one.location})" if one.location else ""
+        mend = f"\n   Mend it so: {one.fix}" if one.fix else ""
+        listed.append(f"{number}. {one.severity}: {one.title}{place}{mend}")
+    return (
+        f"{what} asks for changes: {found.summary}\n\n"
+        + "\n".join(listed)
+        + "\n\nMend each of these in the work itself. "
+        "Where one is wrong, say why, and leave it. Then end your turn with "
+        '`{"step": "completed"}`; your work will be examined again.'
+    )

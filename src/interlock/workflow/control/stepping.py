@@ -71,7 +71,7 @@ def take_over(state: WorkflowState, step: Step, at: str) -> StepRecord:
 def find(workflow: Workflow, record: StepRecord) -> Step | None:
     """The step of a record; gates and the start are made here."""
     if isinstance(record.id, str) and record.id.startswith(GATE):
-        return gate(record.id.removeprefix(GATE))
+        return gate(record.id.removeprefix(GATE), record.name)
     if record.id == START and record.path == workflow.skill.path and workflow.follow:
         return start(workflow)
     return next((one for one in workflow.steps if (one.path, one.line) == (record.path, record.line)), None)
@@ -82,8 +82,11 @@ def start(workflow: Workflow) -> Step:
     return Step(START, "Choose where to begin", workflow.skill.path, workflow.text, workflow.settings)
 
 
-def gate(name: str) -> Step:
-    """A validation that a regulated domain demands beside the workflow's own (BMAD-2a.7)."""
+def gate(name: str, title: str = "") -> Step:
+    """A validation beside the workflow's own: one that a regulated domain demands (BMAD-2a.7), which the agent does
+    itself, or an examination by others, which has no text."""
+    if name not in GATES:
+        return Step(f"{GATE}{name}", title, "", "")
     text = (
         f"{GATES[name]}\n\nChange nothing but what the review finds wrong. End with your findings and the verdict: "
         '{"step": "completed", "verdict": "PASSED"}, or "FAILED" with the "issues" that are left.'

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from interlock.workflow.agents.pool import NESTED_TIMEOUT, WORKFLOW_TIMEOUT
-from interlock.workflow.control import advancing, answering, machine, mending, prompts, reading, stepping, turning
+from interlock.workflow.control import (
+    advancing,
+    answering,
+    examining,
+    machine,
+    mending,
+    prompts,
+    reading,
+    stepping,
+    turning,
+)
 from interlock.workflow.control.context import Ending, RunContext
 from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.reading import Reading
@@ -18,6 +28,9 @@ LOOP = "infinite_loop_detected"
 async def work(run: RunContext) -> Ending | None:
     """One turn and its consequences; an ending where the run leaves this process."""
     state = run.state
+    if run.examination is not None and state.sent is None:
+        await examining.work(run, run.examination)
+        return None
     if run.interrupted and state.sent is not None:
         await turning.take_up(run)
     elif state.sent is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio.to_thread
 
@@ -30,7 +30,8 @@ Value = TypeVar("Value")
 class LedgerDesk:
     """See `control.ports.Desk`. `caller` is the session and run that the task belongs to while it is worked on."""
 
-    def __init__(self, workspace: Workspace, caller: Caller, task_id: str, store: Store) -> None:
+    def __init__(self, workspace: Workspace, caller: Caller, task_id: str, store: Store, session: str) -> None:
+        self._session = session
         self._workspace = workspace
         self._caller = caller
         self._task_id = task_id
@@ -100,6 +101,25 @@ class LedgerDesk:
     async def wait(self, question: str, seconds: float) -> tuple[str, str] | None:
         """Nobody waits here: the run is parked, and the answer begins a new one with the state as it is."""
         return None
+
+    async def session(self) -> dict[str, Any]:
+        """See the port."""
+        return await in_thread(self._read_session)
+
+    def _read_session(self) -> dict[str, Any]:
+        with self._workspace.ledger.snapshot() as rows:
+            return rows.workflows.session(self._session)
+
+    async def change_session(self, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        """See the port."""
+        return await in_thread(partial(self._change_session, change))
+
+    def _change_session(self, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        with self._workspace.act(self._caller, acknowledge=False) as act:
+            document = act.rows.workflows.session(self._session)
+            change(document)
+            act.rows.workflows.keep_session(self._session, document, act.at)
+        return document
 
 
 class ThreadedCheckpoints:

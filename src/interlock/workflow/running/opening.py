@@ -10,8 +10,10 @@ from interlock.errors import WorkflowNotFound
 from interlock.sessions import Caller
 from interlock.tasks.find import find
 from interlock.workflow.agents.pool import AgentPool, Limits
+from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.control import machine
 from interlock.workflow.control.context import RunContext
+from interlock.workflow.control.examination import Examination
 from interlock.workflow.control.ports import Knowledge
 from interlock.workflow.definition import overlay
 from interlock.workflow.definition.files import Files
@@ -26,6 +28,9 @@ from interlock.workflow.state.store import Store
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
 from interlock.workspace import Workspace
 
+EXAMINATIONS: tuple[Examination, ...] = ()
+"""Those that there are, in the order in which they come after a workflow's last step."""
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -39,13 +44,21 @@ class Prepared:
     task_id: str
     said: str
 
-    def context(self, workspace: Workspace, caller: Caller, pool: AgentPool, knowledge: Knowledge) -> RunContext:
+    def context(
+        self,
+        workspace: Workspace,
+        caller: Caller,
+        pool: AgentPool,
+        knowledge: Knowledge,
+        dispatcher: SubagentDispatcher | None = None,
+    ) -> RunContext:
         """What the controller works with."""
+        session = self.state.plan.session or caller.session or f"cli:{caller.name}"
         return RunContext(
             self.workflow, self.package, self.state, pool,
-            LedgerDesk(workspace, caller, self.task_id, store_of(workspace)), self.limits,
+            LedgerDesk(workspace, caller, self.task_id, store_of(workspace), session), self.limits,
             checkpoints=ThreadedCheckpoints(CheckpointKeeper(), workspace.clock), knowledge=knowledge,
-            thresholds=self._thresholds,
+            thresholds=self._thresholds, dispatcher=dispatcher, examinations=EXAMINATIONS,
         )  # fmt: skip
 
     @property
@@ -90,6 +103,8 @@ def prepare(workspace: Workspace, caller: Caller, task_id: str, workdir: str) ->
             workflow=float(settings.get("workflow_timeout")),
             selection=float(settings.get("workflow_selection")),
             grace=float(settings.get("stop_grace")),
+            party_round=float(settings.get("workflow_party_round")),
+            sync_wait=float(settings.get("workflow_sync_wait")),
         )
         ceiling = float(settings.get("workflow_ceiling"))
     # A rollback that was killed between state and files is finished before anything builds on them.

@@ -94,7 +94,8 @@ class Sent:
 
 @dataclass(slots=True)
 class Plan:
-    """What the run was asked to do, as it was asked; nothing here changes by running, only by a human."""
+    """What the run was asked to do, as it was asked; nothing here changes by running, only by a human. `session` is
+    the chat session it was begun in, whose workflows share what a person said to one of them."""
 
     project: str = ""
     output_folder: str = ""
@@ -108,6 +109,7 @@ class Plan:
     yolo: bool = False
     arguments: str = ""
     thresholds: dict[str, Any] = field(default_factory=dict)
+    session: str = ""
 
 
 @dataclass(slots=True)
@@ -120,6 +122,8 @@ class WorkflowState:
     counts states for loops (decision 31). `seconds` is the controller's own time (decision 30): waiting for a human and
     being down are not in it. `written` are the files as the run last left them (path: hash, empty for deleted ones):
     what differs from it was changed by somebody else. `rollbacks` are those done so far, the last one may be undone.
+    `examinations` are the rounds of each examination of finished work, `subagents` the agents that were given a part of
+    it, `party` the discussion under way or the last one, `learned` what the agents say was decided and learned.
     """
 
     workflow_id: str
@@ -155,6 +159,10 @@ class WorkflowState:
     documents: list[str] = field(default_factory=list)
     written: dict[str, str] = field(default_factory=dict)
     rollbacks: list[dict[str, Any]] = field(default_factory=list)
+    examinations: dict[str, dict[str, Any]] = field(default_factory=dict)
+    subagents: list[dict[str, Any]] = field(default_factory=list)
+    party: dict[str, Any] = field(default_factory=dict)
+    learned: list[dict[str, Any]] = field(default_factory=list)
     agent_session: str | None = None
     resumed: str | None = None
     seconds: float = 0.0

@@ -1,0 +1,52 @@
+"""A piece of work for a subagent of a run, and what comes back (epic 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+VALIDATION, CODE_REVIEW, CREATIVE, ANALYSIS, IMPLEMENTATION = (
+    *("validation", "code_review", "creative"),
+    *("analysis", "implementation"),
+)
+KINDS = (VALIDATION, CODE_REVIEW, CREATIVE, ANALYSIS, IMPLEMENTATION)
+HIGH, NORMAL, LOW = "high", "normal", "low"
+PRIORITIES = (HIGH, NORMAL, LOW)
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Work for one subagent, which knows nothing but `prompt`: what others found is not in it, so that it judges by
+    itself.
+
+    `label` names it among the others of its run ("08a", "reviewer-security", "winston"); `kind` is what it is routed
+    and its model chosen by; `complexity` is simple, standard or complex. `writes`: whether it may change files.
+    `time_limit` is for its whole work, in seconds; 0 for none but the session's own. `agent_id` resumes a subagent that
+    was tracked before.
+    """
+
+    label: str
+    prompt: str
+    kind: str = ANALYSIS
+    complexity: Literal["simple", "standard", "complex"] = "standard"
+    priority: str = NORMAL
+    writes: bool = False
+    time_limit: float = 0.0
+    model: str | None = None
+    agent_id: str | None = None
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a subagent said. `completed` is the only status with a usable `text`; `detail` says why it is another one.
+    `agent_id` is what it can be resumed by, null where its program cannot."""
+
+    label: str
+    status: Literal["completed", "failed", "timeout", "cancelled", "preempted", "capacity"]
+    text: str = ""
+    agent_id: str | None = None
+    model: str | None = None
+    detail: str | None = None
+    seconds: float = 0.0
+    retry_at: float | None = None
