@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from interlock.workflow.control import asking, documents, prompts, recovering, stepping, turning
+from interlock.workflow.control import asking, documents, prompts, recovering, standing_in, stepping, turning
 from interlock.workflow.control.batching import Batch, summary
 from interlock.workflow.control.checkpoint_format import Operation, present
 from interlock.workflow.control.confidence_calculator import calculate
@@ -105,11 +105,16 @@ async def done(run: RunContext, reading: Reading, outcome: str) -> None:
         run.decide(Decision("next_step", "end", "the agent says that the workflow has ended", by="agent"))
         await _end(run)
         return
-    if found.step is None:
-        found = _gate(run) or found
+    found = after(run, found)
     chosen = stepping.record_of(state, found.step).id if found.step else "end"
     run.decide(Decision("next_step", str(chosen), found.why, basis={"after": record.path, "said": reading.next}))
     await _pause_or(run, step, record, found.step)
+
+
+def after(run: RunContext, found: stepping.Following, skipped: str | None = None) -> stepping.Following:
+    """What follows a step that is done (or that a human skipped, for that reason), examinations in their places."""
+    found = standing_in.onward(run, found, skipped)
+    return found if found.step is not None else _gate(run) or found
 
 
 def _gate(run: RunContext) -> stepping.Following | None:

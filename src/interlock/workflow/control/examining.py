@@ -5,12 +5,13 @@ The rounds are kept in `state.examinations`, so a run that is killed goes on wit
 
 from __future__ import annotations
 
-from interlock.workflow.control import advancing, mending, prompts, reading, turning
+from interlock.workflow.control import advancing, mending, menus, prompts, reading, turning
 from interlock.workflow.control.closing import Closing
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.examination import APPROVE, CHANGES, Examination, Examined
 from interlock.workflow.control.reading import Reading
+from interlock.workflow.menu.bmb_thresholds import ADVANCED_ELICITATION, PARTY_MODE
 from interlock.workflow.state import step_tracking
 from interlock.workflow.state.document import RUNNING
 
@@ -32,8 +33,13 @@ async def work(run: RunContext, examination: Examination) -> None:
         )
     )
     run.event("workflow.examined", step=record.id, of=examination.name, round=number, verdict=found.verdict)
+    asks_for = None if menus.had_help(state, record) else found.details.get("escalation")
+    if asks_for == ADVANCED_ELICITATION:
+        mending.triggered(run, ADVANCED_ELICITATION, found.summary)
     if found.verdict == APPROVE:
         await _approved(run, found)
+    elif found.verdict == CHANGES and asks_for == PARTY_MODE:
+        await mending.call_party(run, f"{record.name} found more than its maker should mend alone: {found.summary}")
     elif found.verdict == CHANGES:
         await run.checkpoints.create(state, step=record.id, reason=f"before the findings of round {number} are mended")
         turning.send(run, turning.FIX, prompts.findings(record.name, found))

@@ -99,7 +99,7 @@ def situation(
     stack = stack_of(state)
     result = bmb_thresholds.read(output) if settings.bmb else None
     called_for = bmb_thresholds.CONTINUE
-    if result is not None and settings.bmb is not None and not _had_help(state, record):
+    if result is not None and settings.bmb is not None and not had_help(state, record):
         called_for = bmb_thresholds.escalation(result, settings.bmb)
     top: Mapping[str, Any] = state.menu_stack[-1] if state.menu_stack else {}
     return Situation(
@@ -159,7 +159,7 @@ def _asks_about_nested(menu: Menu, frames: list[dict[str, Any]]) -> bool:
     return bool(frames) and frames[-1].get("within") in (PARTY, ELICITATION) and menu.shape == "asked"
 
 
-def _had_help(state: WorkflowState, record: StepRecord) -> bool:
+def had_help(state: WorkflowState, record: StepRecord) -> bool:
     """Whether Party Mode or elicitation was called for this step's findings already: once is enough."""
     return any(one.get("step") == record.id and one.get("visit") == record.visit for one in state.triggers)
 

@@ -161,7 +161,7 @@ async def _escalation(run: RunContext, waiting: Waiting, text: str) -> None:
         reason = "a human accepts its result as it is" if meant == GO_ON else "a human skipped it"
         step_tracking.skip(state, record.id, record.name, reason)
         state.recovery = {}
-        found = stepping.following(run.workflow, state, run.step, None, None)
+        found = advancing.after(run, stepping.following(run.workflow, state, run.step, None, None), reason)
         following = stepping.record_of(state, found.step).id if found.step else None
         await advancing.go_on(run, following)
     else:

@@ -11,6 +11,7 @@ from interlock.workflow.control import (
     mending,
     prompts,
     reading,
+    standing_in,
     stepping,
     turning,
 )
@@ -108,6 +109,9 @@ def _went_on(run: RunContext, found: Reading) -> Reading:
             return found
         if not over and not (found.entered or (listed and _belongs(run, found, following.text))):
             return found
+        if standing_in.instead(run, following) is not None:
+            # What it began is done by others; of the step before it nothing is known but that it is done.
+            return Reading(reading.COMPLETED)
         advancing.complete(run, step, record, Reading(reading.COMPLETED, closing=found.closing), "unknown")
         run.decide(Decision("next_step", str(following.id), "the agent went on to it by itself", by="agent"))
         next_record = stepping.record_of(run.state, following)

@@ -3,6 +3,7 @@
     workflows:
       bmm/create-prd:
         oversight: required            # a human confirms after each step
+        parallel_validation: false     # the builder's validation steps one after the other, as they are written
         validation: {type: custom, success_pattern: "…", failure_pattern: "…"}
         steps:
           8: {oversight: required}
@@ -23,6 +24,7 @@ from interlock.workflow.definition.frontmatter import Fault
 FILE = "interlock.workflows.yaml"
 EXTENSIONS = (
     *("oversight", "hooks", "validation", "thresholds", "domain", "module"),
+    "parallel_validation",
     *("requires", "required_config", "required_mcp", "required_documents"),
 )
 
