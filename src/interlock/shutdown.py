@@ -14,7 +14,6 @@ from interlock.mailbox import recipient, send, sent_before
 from interlock.model.message import Message
 from interlock.model.names import LEAD, SYSTEM, check_text
 from interlock.sessions import Act
-from interlock.teams import set_aside
 
 REASON_LIMIT = 2000
 
@@ -76,6 +75,8 @@ def answer(
     act.event("shutdown.answered", request=found["id"], by=act.name, approve=approve, reason=reason)
     if state == "granted":
         act.event("shutdown.granted", request=found["id"])
+        from interlock.teams import set_aside
+
         set_aside(act, found["subject"], "stopped", "its shutdown was granted")
     elif state == "rejected":
         act.event("shutdown.rejected", request=found["id"], reason=reason)
