@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
+from interlock.errors import InterlockError
 from interlock.workflow.agents.assignment import VALIDATION, Assignment, Report
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.agents.synchronization_barrier import (
@@ -20,6 +21,7 @@ from interlock.workflow.agents.synchronization_barrier import (
     SynchronizationBarrier,
     SyncTimeout,
 )
+from interlock.workflow.control.ports import Superseded
 from interlock.workflow.examinations import partial_failure, validator_answer
 from interlock.workflow.examinations.bmb_validators import Validator
 from interlock.workflow.examinations.validator_answer import ValidatorResult
@@ -32,11 +34,13 @@ Prompts = Callable[[Validator, ValidatorResult | None], str]
 @dataclass(frozen=True)
 class Validated:
     """The results in the order of the validators, how those that failed at first were treated, and the barrier's errors
-    (`sync_timeout`, `barrier_timeout`)."""
+    (`sync_timeout`, `barrier_timeout`). `capacity` is the report of a validator whose provider has none left: nobody is
+    tried again then."""
 
     results: tuple[ValidatorResult, ...]
     handling: str
     errors: tuple[str, ...] = ()
+    capacity: Report | None = None
 
     @property
     def unheard(self) -> tuple[ValidatorResult, ...]:
@@ -64,6 +68,8 @@ class Validation:
         left = [one for one in self.validators if one.label not in heard]
         results = {**heard, **(await self._at_once(left) if left else {})}
         way = partial_failure.handling(sum(one.heard for one in results.values()), len(self.validators))
+        if self._capacity() or self.dispatcher.stopped:
+            way = partial_failure.PROCEED
         if way == partial_failure.RETRY_ALL:
             again = await self._at_once(self.validators)
             results = {label: new if new.heard else results[label] for label, new in again.items()}
@@ -72,9 +78,15 @@ class Validation:
             if way == partial_failure.WITH_CONTEXT:
                 context = next(one for one in results.values() if one.heard)
             for one in self.validators:
-                if not results[one.label].heard:
+                if not results[one.label].heard and not self._capacity() and not self.dispatcher.stopped:
                     results[one.label] = await self._alone(one, context)
-        return Validated(tuple(results[one.label] for one in self.validators), way, tuple(self._errors))
+        ordered = tuple(results[one.label] for one in self.validators)
+        return Validated(ordered, way, tuple(self._errors), self._capacity())
+
+    def _capacity(self) -> Report | None:
+        """The latest report that says so, of each the last one."""
+        said = [one for one in self.reports.values() if one.status == "capacity"]
+        return max(said, key=lambda one: one.retry_at or 0.0, default=None)
 
     async def _at_once(self, validators: Sequence[Validator]) -> Mapping[str, ValidatorResult]:
         """One attempt of all of these at the same time; one that is not there in time has failed."""
@@ -82,7 +94,7 @@ class Validation:
         gathered: Gathered[ValidatorResult] | None = None
         async with anyio.create_task_group() as group:
             for one in validators:
-                group.start_soon(self._behind, barrier, one)
+                group.start_soon(self._behind, barrier, one, group.cancel_scope)
             group.start_soon(self.board.keep, group.cancel_scope)
             gathered = await barrier.wait(self.wait)
             group.cancel_scope.cancel()
@@ -100,13 +112,18 @@ class Validation:
         await self.board.save()
         return results
 
-    async def _behind(self, barrier: SynchronizationBarrier[ValidatorResult], validator: Validator) -> None:
+    async def _behind(
+        self, barrier: SynchronizationBarrier[ValidatorResult], validator: Validator, scope: anyio.CancelScope
+    ) -> None:
         self.board.began(validator.label)
-        result = await self._ask(validator, None)
         try:
+            result = await self._ask(validator, None)
             await barrier.hand_in(validator.label, result)
         except SyncTimeout:
             return  # The barrier is broken and says so to whoever waits.
+        except (Superseded, InterlockError) as error:  # Not the agent's: what it was to be written down to.
+            self.board.lost(error, scope)
+            return
         self.board.ended(result)
 
     async def _alone(self, validator: Validator, context: ValidatorResult | None) -> ValidatorResult:

@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 
+from interlock.errors import InterlockError
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.ports import Superseded
 from interlock.workflow.examinations.bmb_validators import Validator
@@ -25,7 +26,7 @@ class Board:
     def __init__(self, run: RunContext, name: str, round: int, digest: str, validators: Sequence[Validator]) -> None:
         self._run = run
         self._news = anyio.Event()
-        self._superseded: Superseded | None = None
+        self._lost: Superseded | InterlockError | None = None
         kept = run.state.examinations.setdefault(name, {"rounds": []})
         before = kept.get("now") or {}
         same = (before.get("round"), before.get("digest")) == (round, digest)
@@ -66,19 +67,23 @@ class Board:
             self._news = anyio.Event()
             try:
                 await self._run.save()
-            except Superseded as error:
-                self._superseded = error
-                scope.cancel()
+            except (Superseded, InterlockError) as error:
+                self.lost(error, scope)
                 return
 
+    def lost(self, error: Superseded | InterlockError, scope: anyio.CancelScope) -> None:
+        """It is not ours to write any more, or cannot be written: everybody under `scope` stops."""
+        self._lost = error
+        scope.cancel()
+
     def check(self) -> None:
-        """Whether the run is still ours.
+        """Whether the run is still ours. Asked outside of the tasks, which would wrap what is raised.
 
         Raises:
-            Superseded: it is not.
+            Superseded, InterlockError: what was told to `lost`.
         """
-        if self._superseded is not None:
-            raise self._superseded
+        if self._lost is not None:
+            raise self._lost
 
     async def save(self) -> None:
         """Write it down now."""
