@@ -58,11 +58,17 @@ class AutomationController:
         except Superseded as error:
             return Ending("superseded", str(error))
         finally:
-            await run.pool.close()
+            try:
+                if run.dispatcher is not None:
+                    await run.dispatcher.close()
+            finally:
+                await run.pool.close()
 
     async def cancel(self) -> None:
         """End the turn under way and let no further one begin."""
         self._stopped = True
+        if self.run_.dispatcher is not None:
+            await self.run_.dispatcher.cancel()
         await self.run_.pool.cancel()
 
     async def _take_up(self) -> None:
