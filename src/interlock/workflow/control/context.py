@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from interlock.workflow.agents.pool import AgentPool, Limits
@@ -125,9 +125,12 @@ class RunContext:
             self.event("workflow.state", **{"from": before, "to": to, "step": self.state.current_step})
 
     async def save(self, asking: Asking | None = None) -> str | None:
-        """Write down the state with everything decided since the last save."""
+        """Write down the state with everything decided since the last save; the id of the question, which is held
+        where a session lives that can go on with the answer."""
         self.state.updated_at = self.desk.now()
         events, self._events = self._events, []
+        if asking is not None:
+            asking = replace(asking, held=self.pool.live and self.limits.selection > 0)
         return await self.desk.save(self.state, events, asking)
 
     def said(self, sent: str, heard: str) -> None:
