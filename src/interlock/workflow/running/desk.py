@@ -15,7 +15,7 @@ from interlock.sessions import Act, Caller
 from interlock.tasks import answer
 from interlock.tasks.find import find
 from interlock.workflow.control.ports import Asking, Events, Superseded
-from interlock.workflow.running.holding import HeldQuestion, answer_of
+from interlock.workflow.running.holding import HeldQuestion, taken
 from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import RUNNING, StepId, WorkflowState
 from interlock.workflow.state.store import Store
@@ -105,8 +105,10 @@ class LedgerDesk:
         return await in_thread(partial(self._reply, question))
 
     def _reply(self, question: str) -> tuple[str, str] | None:
-        with self._workspace.ledger.snapshot() as rows:
-            return answer_of(rows, question)
+        try:
+            return taken(self._workspace, self._caller, self._task_id, question)
+        except (Conflict, Forbidden) as error:
+            raise Superseded(error.message) from error
 
     async def wait(self, question: str, seconds: float) -> tuple[str, str] | None:
         """See the port."""

@@ -1,4 +1,4 @@
-"""A question of a run that is held: the agent's session stays open, and an answer goes on in the same run (decision 30).
+"""A question of a run that is held: the session stays open, and an answer goes on in the same run (decision 30).
 
     asked ──> held ──answer──────────────────────────────────> the same session, the same run
                 └──`workflow_selection` seconds, or somebody needs the worker, or it is to stop──> parked
@@ -22,7 +22,7 @@ from interlock.executor import Patience
 from interlock.ledger import Rows
 from interlock.model.task import WAITING
 from interlock.runner.threads import in_thread
-from interlock.sessions import Act, Caller
+from interlock.sessions import Caller
 from interlock.tasks import answer
 from interlock.tasks.find import find
 from interlock.workflow.control.ports import Superseded
@@ -93,12 +93,7 @@ class HeldQuestion:
                 self._note_need(rows)
                 held = said is not None or (asked is not None and asked.held and asked.session == self._caller.session)
                 return "wait" if held else None
-        with self._workspace.act(self._caller, acknowledge=False) as act:
-            return self._resume(act)
-
-    def _resume(self, act: Act) -> Answer | None:
-        answer.resume(act, find(act.rows, self._task_id))
-        return answer_of(act.rows, self._question)
+        return taken(self._workspace, self._caller, self._task_id, self._question)
 
     def _note_need(self, rows: Rows) -> None:
         """Remember which task could be this member's, were it free."""
@@ -113,10 +108,29 @@ class HeldQuestion:
             if task.run != self._caller.run:
                 raise Superseded(f"{task.id} is not this run's any more.")
             if task.state in ("ready", "backlog") and task.owner is None:
-                return self._resume(act)
+                answer.resume(act, task)
+                return answer_of(act.rows, self._question)
             if task.state in WAITING:
                 answer.park(act, task, why)
             return None
+
+
+def taken(workspace: Workspace, caller: Caller, task_id: str, question: str) -> Answer | None:
+    """The answer to a question, if it has one, with its task taken up again where the run was held for it. Null also
+    while the task waits for another answer still.
+
+    Raises:
+        Superseded: it was withdrawn.
+        Conflict, Forbidden: the run is not the caller's any more.
+    """
+    with workspace.ledger.snapshot() as rows:
+        said, task = answer_of(rows, question), find(rows, task_id)
+    if said is None or task.state in WAITING:
+        return None
+    if task.state != "in-progress":
+        with workspace.act(caller, acknowledge=False) as act:
+            answer.resume(act, find(act.rows, task_id))
+    return said
 
 
 def answer_of(rows: Rows, question: str) -> Answer | None:
