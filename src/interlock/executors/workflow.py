@@ -1,7 +1,8 @@
 """Carries out a task of type WORKFLOW: the automation controller takes the member's agent through every step.
 
 The run's state is kept in the ledger with the task, so any later run of the same task goes on where this one was, in
-this process or another. A pause for a human ends this run; the answer begins the next.
+this process or another. A pause for a human is held while the agent's session is kept open for it, `workflow_selection`
+seconds at most; then it ends this run, and the answer begins the next.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class WorkflowExecution:
         self._pool = AgentPool(self._agent, opened, prepared.limits, on_update, resume=resume)
         knowledge = await in_thread(partial(known.about, prepared.state, prepared.workflow, self._memory))
         dispatcher = SubagentDispatcher(self._agent, opened, on_update)
-        context = prepared.context(self._workspace, caller, self._pool, knowledge, dispatcher)
+        context = prepared.context(self._workspace, caller, self._pool, knowledge, dispatcher, job.patience)
         self._controller = AutomationController(context)
         if self._stopped:
             return Result("cancelled", "", None, None, time.monotonic() - began)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
@@ -155,6 +155,11 @@ class RunContext:
         question = await self.desk.save(self.state, events, asking)
         self._written = wanted
         return question
+        """Write down the state with everything decided since the last save; the id of the question, which is held
+        where a session lives that can go on with the answer."""
+        if asking is not None:
+            asking = replace(asking, held=self.pool.live and self.limits.selection > 0)
+        return await self.desk.save(self.state, events, asking)
 
     def said(self, sent: str, heard: str) -> None:
         """One more turn of the step's transcript."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from interlock.errors import WorkflowNotFound
+from interlock.executor import Patience
 from interlock.sessions import Caller
 from interlock.tasks.find import find
 from interlock.workflow.agents.pool import AgentPool
@@ -52,12 +53,13 @@ class Prepared:
         pool: AgentPool,
         knowledge: Knowledge,
         dispatcher: SubagentDispatcher | None = None,
+        patience: Patience | None = None,
     ) -> RunContext:
         """What the controller works with."""
         session = self.state.plan.session or caller.session or f"cli:{caller.name}"
         return RunContext(
             self.workflow, self.package, self.state, pool,
-            LedgerDesk(workspace, caller, self.task_id, store_of(workspace), session), self.limits,
+            LedgerDesk(workspace, caller, self.task_id, store_of(workspace), session, patience), self.limits,
             checkpoints=ThreadedCheckpoints(CheckpointKeeper(), workspace.clock), knowledge=knowledge,
             thresholds=self._thresholds, dispatcher=dispatcher, examinations=EXAMINATIONS,
         )  # fmt: skip
