@@ -6,18 +6,16 @@ cannot be asked in time, that is logged and the context is empty.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.memory import HIGH, RECALL_SECONDS, Memory, MemoryStore, MemoryUnavailable, shortened
+from interlock.memory import HIGH, RECALL_SECONDS, Memory, MemoryReader, MemoryUnavailable, same, shortened
+from interlock.memory import words as words_of
 
 CONTEXT_CHARS = 4000
 EACH_CHARS = 500
 LOOKED_UP = 40
-SAME = 0.8
-"""Share of words in common from which two memories say the same."""
 LEAST = 120  # characters of a memory, below which it is rather left out
 HEAD = "What earlier work on this project has established; the more important first:"
 
@@ -51,7 +49,7 @@ class PreLoaded:
 class ContextPreLoader:
     """`memory` is asked, `log` gets what went wrong (reason, operation)."""
 
-    def __init__(self, memory: MemoryStore, log: Callable[[str, str], None] = lambda *_: None) -> None:
+    def __init__(self, memory: MemoryReader, log: Callable[[str, str], None] = lambda *_: None) -> None:
         self._memory = memory
         self._log = log
 
@@ -102,8 +100,8 @@ def prepared(memories: Iterable[Memory], limit: int = CONTEXT_CHARS, source: str
 def _unique(memories: Iterable[Memory]) -> list[Memory]:
     found: list[tuple[Memory, frozenset[str]]] = []
     for memory in memories:
-        words = frozenset(re.findall(r"\w+", f"{memory.title} {memory.content}".lower()))
-        if not any(len(words & known) >= SAME * max(1, len(words | known)) for _, known in found):
+        words = words_of(f"{memory.title} {memory.content}")
+        if not any(same(words, known) for _, known in found):
             found.append((memory, words))
     return [memory for memory, _ in found]
 
