@@ -83,11 +83,13 @@ class Memory:
 @dataclass(frozen=True, slots=True)
 class Recalled:
     """What was found, the most relevant first. `source` is `memory`, `cache` (then `stale`: there may be newer
-    ones), or `degraded`: memory could not be asked, and this is what was at hand."""
+    ones), or `degraded`: memory could not be asked, and this is what was at hand. `servers` are the MCP servers that
+    answered."""
 
     memories: tuple[Memory, ...]
     source: str = "memory"
     stale: bool = False
+    servers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

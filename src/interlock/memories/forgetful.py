@@ -66,7 +66,7 @@ class Forgetful:
         wanted = [one for one in found.values() if set(tags) <= set(one.tags)]
         if not wanted and (tags or not query.strip()):
             wanted = self._latest(query, project, project_id, tags, end)
-        return Recalled(tuple(sorted(wanted, key=lambda one: -one.relevance)[:limit]))
+        return Recalled(tuple(sorted(wanted, key=lambda one: -one.relevance)[:limit]), servers=("forgetful",))
 
     def remember(self, memory: Memory) -> Memory:
         """See `memory.MemoryStore.remember`."""
@@ -149,7 +149,7 @@ class Forgetful:
     def _latest(
         self, query: str, project: int | None, name: str | None, tags: Sequence[str], end: float
     ) -> list[Memory]:
-        """The latest with all these tags. The server takes any of several, so the longest, which says most, is asked."""
+        """The latest with all these tags. The server takes any of several: the longest, which says most, is asked."""
         if name is not None and project is None:
             return []
         arguments: dict[str, Any] = {"limit": RECENT}
@@ -201,11 +201,16 @@ def _memory(row: Mapping[str, Any], project: str | None, relevance: float = 0.0)
         return Memory(
             str(row.get("title", "")), str(row.get("content", "")), int(row.get("importance", 7)),
             tuple(map(str, row.get("keywords") or ())), tuple(map(str, row.get("tags") or ())),
-            project if row.get("project_ids") else None, str(row.get("created_at") or ""), str(row.get("id") or ""),
-            relevance, tuple(map(str, row.get("linked_memory_ids") or ())),
+            project if row.get("project_ids") else None, _utc(str(row.get("created_at") or "")),
+            str(row.get("id") or ""), relevance, tuple(map(str, row.get("linked_memory_ids") or ())),
         )  # fmt: skip
     except (TypeError, ValueError) as error:
         raise MemoryUnavailable(f"Forgetful answered with a memory that cannot be read: {error}.") from error
+
+
+def _utc(time: str) -> str:
+    """A time of the server's, which leaves out that it is UTC."""
+    return f"{time}Z" if len(time) >= 19 and time[10] == "T" and not time.endswith("Z") and "+" not in time else time
 
 
 def _rows(value: object) -> Iterable[Mapping[str, Any]]:

@@ -268,6 +268,11 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents):
             from interlock.runner.sending import ways
 
             ways(str(parsed.get("notify.command") or ""), str(parsed.get("notify.webhook") or ""))
+        for name in ("forgetful_command", "serena_command"):
+            if parsed.get(name):
+                from interlock.commands import words_of
+
+                words_of(str(parsed[name]), name)
         try:
             os.makedirs(self.path, mode=0o700, exist_ok=True)
             lock = os.open(os.path.join(self.path, ".settings.lock"), os.O_WRONLY | os.O_CREAT, 0o600)

@@ -7,7 +7,7 @@ cannot be asked in time, that is logged and the context is empty.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from interlock.memory import HIGH, RECALL_SECONDS, Memory, MemoryReader, MemoryUnavailable, same, shortened
@@ -24,7 +24,8 @@ HEAD = "What earlier work on this project has established; the more important fi
 class PreLoaded:
     """`context` is the text for the agent, empty where nothing is known. `relevance` (0–100) is that of the best
     memory, null without any. `source` is that of the memory, `degraded` where it could not be asked (`problem` says
-    why). `left_out` counts what did not fit, `duplicates` what was said already."""
+    why). `servers` are the MCP servers that answered. `left_out` counts what did not fit, `duplicates` what was said
+    already."""
 
     context: str = ""
     memories: tuple[Memory, ...] = ()
@@ -33,6 +34,7 @@ class PreLoaded:
     problem: str | None = None
     left_out: int = 0
     duplicates: int = 0
+    servers: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The shape in which it is logged."""
@@ -70,7 +72,7 @@ class ContextPreLoader:
         except MemoryUnavailable as error:
             self._log(error.message, "recall")
             return PreLoaded(source="degraded", problem=error.message)
-        return prepared(recalled.memories, limit, recalled.source)
+        return replace(prepared(recalled.memories, limit, recalled.source), servers=recalled.servers)
 
 
 def prepared(memories: Iterable[Memory], limit: int = CONTEXT_CHARS, source: str = "memory") -> PreLoaded:
