@@ -63,6 +63,7 @@ def connect(
         home, settings, clock, ledgers, notifier, lambda member: executor_for(member, home, opened.workspace)
     )
     opened.roster = lambda: _roster(home)
+    opened.open_memory = memory_of(home)
     return opened
 
 

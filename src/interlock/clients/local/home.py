@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from interlock import settings as settings_module
 from interlock.clients.local.agents import LocalAgents
 from interlock.clients.local.base import calling
+from interlock.clients.local.memories import LocalMemories
 from interlock.clients.local.project_verbs import LocalProjects
 from interlock.clients.local.windows import LocalWindows
 from interlock.errors import MembersRunning, StorageError, TeamExists, TeamLimit, TeamNotFound
@@ -39,7 +40,7 @@ CREATING = ".creating-"
 DELETING = ".deleting-"
 
 
-class LocalHome(LocalProjects, LocalWindows, LocalAgents):
+class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
     """See `client.Home`."""
 
     def __init__(
