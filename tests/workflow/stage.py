@@ -262,6 +262,21 @@ def play(
     return Outcome(ending, state, desk, seconds)
 
 
+def knows(
+    fix: Callable[[str], str | None] = lambda failure: None,
+    learn: Callable[[str, str], None] = lambda failure, fix: None,
+) -> Knowledge:
+    """Knowledge that answers at once."""
+
+    async def fixed(failure: str) -> str | None:
+        return fix(failure)
+
+    async def learned(failure: str, helped: str) -> None:
+        learn(failure, helped)
+
+    return Knowledge(fix=fixed, learn=learned)
+
+
 def writes(root: Path, *, menu: str = APC, path: str = "_bmad-output/plan.md") -> Play:
     """A well-behaved agent: it shows the menu of each step, saves on C, and says so."""
     at = {"step": ""}
