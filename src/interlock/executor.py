@@ -23,8 +23,8 @@ class Job:
     `prompt` is the text an agent gets (subject, body, findings of an earlier round, how to report); `command` is the
     task's `run`, for `shell`. `environment` is complete; with an `INTERLOCK_RUN_TOKEN` of this run's own in it, what
     the run starts can be ended by another process, after a crash of this one. `model`, `mcp`, `permit` and `resume`
-    are for agents, as in `agent.Opening`. `kind` is the task's type, `data` its metadata. Times are seconds, sizes
-    bytes.
+    are for agents, as in `agent.Opening`. `kind` is the task's type, `data` its metadata. `runner` is the process
+    that drives the team. Times are seconds, sizes bytes.
     """
 
     team: str
@@ -47,6 +47,7 @@ class Job:
     resume: str | None = None
     kind: str | None = None
     data: Mapping[str, object] = field(default_factory=dict)
+    runner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
