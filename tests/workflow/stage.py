@@ -26,6 +26,7 @@ from interlock.workflow.definition import package as packages
 from interlock.workflow.definition import workflow as workflows
 from interlock.workflow.entry.workflow_entry_wrapper import Invocation, detect
 from interlock.workflow.personal.hook_runner import HookRunner
+from interlock.workflow.personal.hooks import everywhere
 from interlock.workflow.state.document import Plan, WorkflowState
 from tests.workflow import virtual
 
@@ -257,9 +258,9 @@ def play(
         hooking = None
         agent: Agent = player
         helpers: Agent = subagents or player
-        if hooks is not None:
+        if hooks is not None and everywhere(package.files, workflow):
             runner = HookRunner(str(root), dict(os.environ), f"{root} {state.workflow_id}")
-            hooking = Hooking(package, workflow, runner, str(hooks)) or None
+            hooking = Hooking(package, workflow, runner, str(hooks))
         if hooking is not None:
             agent, helpers = hooking.tools.watched(agent), hooking.tools.watched(helpers)
             opening = replace(opening, permit=hooking.tools.guarded(permit))

@@ -37,7 +37,8 @@ STARTED = 500  # starts of runs that a session remembers
 
 
 class Hooking:
-    """The hooks of one run; false where there are none. `directory` is where `HookRecords` keeps what they print."""
+    """The hooks of one run; there are some, or some that are malformed. `directory` is where `HookRecords` keeps what
+    they print."""
 
     def __init__(self, package: Package, workflow: Workflow, runner: HookRunner, directory: str = "") -> None:
         self.all = hooks.everywhere(package.files, workflow)
@@ -51,16 +52,13 @@ class Hooking:
         self._begun = False
         self._fatal: dict[str, Any] | None = None
 
-    def __bool__(self) -> bool:
-        return bool(self.all.hooks or self.all.malformed)
-
     @asynccontextmanager
     async def at_work(self, run: RunContext) -> AsyncIterator[None]:
         """While this lasts, the hooks of tools are run beside the turns of `run`."""
         self._run = run
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(self.tools.serve)
+                await group.start(self.tools.serve)
                 try:
                     yield
                 finally:
@@ -69,8 +67,6 @@ class Hooking:
             if len(raised.exceptions) == 1:
                 raise raised.exceptions[0] from None
             raise
-        finally:
-            self.tools.close()
 
     def cancel(self) -> None:
         """End the hook that runs now; none begins any more."""

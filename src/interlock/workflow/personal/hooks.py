@@ -119,6 +119,9 @@ class Found:
         hooks = {one.key: one for one in (*self.hooks, *other.hooks)}
         return Found(tuple(hooks.values()), tuple(dict.fromkeys((*self.malformed, *other.malformed))))
 
+    def __bool__(self) -> bool:
+        return bool(self.hooks or self.malformed)
+
     def of(self, event: str) -> tuple[Hook, ...]:
         """Those of one event."""
         return tuple(one for one in self.hooks if one.event == event)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import anyio
+from anyio.abc import TaskStatus
+from anyio.streams.memory import MemoryObjectSendStream
 
 from interlock.agent import Agent, Opening, Permission, Session, Turn, Update, refuse
 from interlock.processes import Identity
@@ -81,7 +83,7 @@ class ToolCalls:
         self._listener = listener
         self._calls: dict[str, _Call] = {}
         self._sessions = 0
-        self._send, self._receive = anyio.create_memory_object_stream[Callable[[], Awaitable[None]]](QUEUE)
+        self._send: MemoryObjectSendStream[Callable[[], Awaitable[None]]] | None = None
 
     def watched(self, agent: Agent) -> Agent:
         """`agent`, whose sessions are heard."""
@@ -97,10 +99,13 @@ class ToolCalls:
 
         return decide
 
-    async def serve(self) -> None:
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Work off what is due, for as long as the run is worked on."""
-        async for job in self._receive:
-            await job()
+        self._send, receive = anyio.create_memory_object_stream[Callable[[], Awaitable[None]]](QUEUE)
+        with self._send, receive:
+            task_status.started()
+            async for job in receive:
+                await job()
 
     async def settle(self) -> None:
         """Wait until everything that is due now is done. `serve` must be at work."""
@@ -109,13 +114,8 @@ class ToolCalls:
         async def mark() -> None:
             done.set()
 
-        await self._send.send(mark)
+        await self._queue.send(mark)
         await done.wait()
-
-    def close(self) -> None:
-        """Nothing more will be due."""
-        self._send.close()
-        self._receive.close()
 
     def opened(self) -> str:
         """The name of a new session: ids of calls are unique in one only."""
@@ -150,7 +150,7 @@ class ToolCalls:
         call = self._call(f"{session}:{tool.id}")
         hooks = self._take(PRE_TOOL, tool, call)
         if hooks:
-            await self._send.send(lambda: self._perform(PRE_TOOL, tool, hooks, call))
+            await self._queue.send(lambda: self._perform(PRE_TOOL, tool, hooks, call))
         if call.ran:
             await self.settle()
         answer = await (ask(permission) if call.refusal is None else refuse(permission))
@@ -175,10 +175,16 @@ class ToolCalls:
 
     def _put(self, job: Callable[[], Awaitable[None]]) -> bool:
         try:
-            self._send.send_nowait(job)
+            self._queue.send_nowait(job)
         except (anyio.WouldBlock, anyio.ClosedResourceError, anyio.BrokenResourceError):
             return False
         return True
+
+    @property
+    def _queue(self) -> MemoryObjectSendStream[Callable[[], Awaitable[None]]]:
+        if self._send is None:
+            raise RuntimeError("nobody serves the hooks of tools; this is a defect of the engine")
+        return self._send
 
     def _call(self, id: str) -> _Call:
         if id not in self._calls and len(self._calls) >= CALLS:

@@ -22,6 +22,7 @@ from interlock.workflow.definition import overlay
 from interlock.workflow.definition.files import Files
 from interlock.workflow.definition.package import Package
 from interlock.workflow.definition.workflow import Workflow
+from interlock.workflow.personal import hooks
 from interlock.workflow.personal.hook_runner import HookRunner
 from interlock.workflow.running import starting
 from interlock.workflow.running.desk import LedgerDesk, ThreadedCheckpoints
@@ -71,11 +72,11 @@ class Prepared:
 
     def hooks(self, job: Job) -> Hooking | None:
         """The hooks of the run, where it has some and they are switched on."""
-        if not self.hooked:
+        if not self.hooked or not hooks.everywhere(self.package.files, self.workflow):
             return None
         name = self.state.workflow_id
         runner = HookRunner(self.package.root, job.environment, name, secrets=job.secrets, stop_grace=job.stop_grace)
-        return Hooking(self.package, self.workflow, runner, os.path.dirname(job.log)) or None
+        return Hooking(self.package, self.workflow, runner, os.path.dirname(job.log))
 
     @property
     def config(self) -> dict[str, object]:
