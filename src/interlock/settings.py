@@ -210,6 +210,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "workflow_ceiling", 86_400, "Seconds one turn of a workflow's agent may take, whatever it does.", minimum=1
     ),
+    Setting("workflow_hooks", True, "Programs that workflows name as hooks are run; false: none is."),
     Setting("workflow_party_round", 120, "Seconds one round of Party Mode may take.", minimum=1),
     Setting("workflow_sync_wait", 120, "Seconds that validators at work at once are waited for.", minimum=1),
     Setting("workflow_selection", 300, "Seconds an agent's session is kept waiting for a human's answer.", minimum=0),

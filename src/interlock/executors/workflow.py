@@ -98,21 +98,30 @@ class WorkflowExecution:
         """Take the workflow as far as it goes."""
         began = time.monotonic()
         job = self._job
-        caller = Caller(job.member, job.session_id, int(job.run_id.rpartition(".")[2]), face="runner")
+        caller = Caller(
+            job.member, job.session_id, int(job.run_id.rpartition(".")[2]), face="runner", process=job.runner
+        )
         try:
             prepared = await in_thread(partial(opening.prepare, self._workspace, caller, job.task_id, job.workdir))
         except InterlockError as error:
             return Result("failed", "", None, error.message, time.monotonic() - began)
+        hooks = prepared.hooks(job)
+        agent = self._agent if hooks is None else hooks.tools.watched(self._agent)
+        permit = job.permit if hooks is None else hooks.tools.guarded(job.permit)
         opened = Opening(
             session_id=job.session_id, member=job.member, workdir=prepared.package.root, environment=job.environment,
             log=job.log, time_limit=prepared.ceiling, stop_grace=job.stop_grace, output_bytes=job.output_bytes,
-            secrets=job.secrets, on_start=on_start, permit=job.permit, model=job.model, mcp=job.mcp,
+            secrets=job.secrets, on_start=on_start, permit=permit, model=job.model, mcp=job.mcp,
         )  # fmt: skip
         resume = prepared.state.agent_session
         self._pool = AgentPool(self._agent, opened, prepared.limits, on_update, resume=resume)
         knowledge = await in_thread(partial(self._known, prepared))
         dispatcher = SubagentDispatcher(self._agent, opened, on_update)
         context = prepared.context(self._workspace, caller, self._pool, knowledge, dispatcher, job.patience)
+        self._pool = AgentPool(agent, opened, prepared.limits, on_update, resume=resume)
+        knowledge = await in_thread(partial(known.about, prepared.state, prepared.workflow, self._memory))
+        dispatcher = SubagentDispatcher(agent, opened, on_update)
+        context = prepared.context(self._workspace, caller, self._pool, knowledge, dispatcher, hooks)
         self._controller = AutomationController(context)
         if self._stopped:
             return Result("cancelled", "", None, None, time.monotonic() - began)

@@ -102,6 +102,10 @@ EVENT_TYPES: dict[str, str] = {
     "workflow.decided": "The engine decided something; payload: workflow_id, seq, kind, choice, why, by, confidence, "
     "basis (what it was decided from, to decide it again).",
     "workflow.turn_failed": "An agent's turn came to nothing; payload: workflow_id, step, reason.",
+    "workflow.hook_failed": "A hook failed, could not be run, or is none; payload: workflow_id, step, event, command, "
+    "reason, exit_code, stderr, critical.",
+    "workflow.hook_truncated": "Warning: the output of a hook was cut; payload: workflow_id, step, event, command, "
+    "message.",
     "workflow.timeout": "A time limit ended an agent's turn; payload: workflow_id, step, timeout_error.",
     "workflow.recovered": "A failure was overcome; payload: workflow_id, recovery_method, attempts_count, step.",
     "workflow.escalated": "Nothing helped, and a human was asked; payload: workflow_id, step, reason, tried.",

@@ -15,6 +15,7 @@ from interlock.workflow.control import machine, stepping
 from interlock.workflow.control.decision_log import EVENT, Decision
 from interlock.workflow.control.employing import RunEmployer
 from interlock.workflow.control.examination import Examination
+from interlock.workflow.control.hooking import Hooking
 from interlock.workflow.control.ports import Asking, Checkpoints, Desk, Knowledge, NoCheckpoints
 from interlock.workflow.control.reading import Heard, Reading
 from interlock.workflow.definition.package import Package
@@ -45,7 +46,8 @@ class Ending:
 class RunContext:
     """See the module. `thresholds` is read anew at every decision, so that a change counts at the next (BMAD-2a.7).
     `session` is what the workflows of its session share, as it was at the beginning of the turn. `replay` are the keys
-    of the questions that were answered in a visit that begins again after an interruption."""
+    of the questions that were answered in a visit that begins again after an interruption. `hooks` is null where there
+    are none."""
 
     workflow: Workflow
     package: Package
@@ -58,6 +60,7 @@ class RunContext:
     thresholds: Callable[[], Mapping[str, Any]] = dict
     dispatcher: SubagentDispatcher | None = None
     examinations: tuple[Examination, ...] = ()
+    hooks: Hooking | None = None
     session: dict[str, Any] = field(default_factory=dict)
     interrupted: bool = False
     reading: Reading | None = None
