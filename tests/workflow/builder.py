@@ -41,7 +41,9 @@ agent:
       description: writes a verse
       action: write one
 """
-PASSED = json.dumps({"status": "passed", "findings": [], "blocking_errors": 0, "major_issues": 0, "summary": "all well"})
+PASSED = json.dumps(
+    {"status": "passed", "findings": [], "blocking_errors": 0, "major_issues": 0, "summary": "all well"}
+)
 
 
 def builder(root: Path, *, overlay: str = "") -> Path:
@@ -56,7 +58,9 @@ def builder(root: Path, *, overlay: str = "") -> Path:
         'output_folder: "{project-root}/_bmad-output"\n'
         'bmb_creations_output_folder: "{project-root}/_bmad-output/creations"\n'
     )
-    (folder / "workflow.md").write_text("---\nname: agent\n---\n# Agent\n\nLoad and execute `steps-c/step-01-plan.md`.\n")
+    (folder / "workflow.md").write_text(
+        "---\nname: agent\n---\n# Agent\n\nLoad and execute `steps-c/step-01-plan.md`.\n"
+    )
     names = ["step-01-plan", "step-07a-build", *(f"step-08{x}-{slug}" for x, slug in zip(LETTERS, SLUGS, strict=True))]
     names.append("step-09-celebrate")
     for name, following in zip(names, [*names[1:], ""], strict=True):

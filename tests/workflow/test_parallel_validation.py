@@ -177,7 +177,9 @@ def test_where_nothing_was_made_the_steps_are_done_as_they_are_written(tmp_path:
         return f"{part.step}\n{DONE}"
 
     validators = Validators()
-    outcome = play(root, Player(idle), skill=SKILL, subagents=Player(validators), examinations=(ParallelBmbValidation(),))
+    outcome = play(
+        root, Player(idle), skill=SKILL, subagents=Player(validators), examinations=(ParallelBmbValidation(),)
+    )
     assert "8a" in outcome.state.completed_steps and not validators.began
     assert any("was not found" in one["why"] for one in outcome.state.decisions)
 
@@ -195,7 +197,9 @@ def test_a_maker_that_goes_on_to_the_first_validation_by_itself_does_not_pass_it
         return said
 
     validators = Validators()
-    outcome = play(root, Player(hasty), skill=SKILL, subagents=Player(validators), examinations=(ParallelBmbValidation(),))
+    outcome = play(
+        root, Player(hasty), skill=SKILL, subagents=Player(validators), examinations=(ParallelBmbValidation(),)
+    )
     assert outcome.state.outcome == "COMPLETED", outcome.state.error
     assert maker.steps == ["1", "7a", "9"] and len(validators.began) == 6
 

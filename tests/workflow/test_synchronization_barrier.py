@@ -90,7 +90,11 @@ def test_after_its_wait_it_says_barrier_timeout_and_keeps_what_came() -> None:
         return found, await barrier.hand_in("08e", 4), anyio.current_time()
 
     found, late, seconds = virtual.run(main)
-    assert (found.error, found.missing, list(found.results.values())) == ("barrier_timeout", ("08e", "08f"), [0, 1, 2, 3])
+    assert (found.error, found.missing, list(found.results.values())) == (
+        "barrier_timeout",
+        ("08e", "08f"),
+        [0, 1, 2, 3],
+    )
     assert not late and seconds == 120, "what comes later is not taken"
 
 
