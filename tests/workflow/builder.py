@@ -1,4 +1,4 @@
-"""A small builder module: a workflow that makes an agent, with six validation steps of its own; validators that play."""
+"""A small builder module: a workflow that makes an agent, with six validation steps of its own; and its validators."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ Act = str | Turn | float
 
 
 class Validators:
-    """Plays the validators: `acts[label]` are what each does, one attempt after the other; without one it finds nothing.
-    `most` is how many were at work at the same time."""
+    """Plays the validators: `acts[label]` are what each does, one attempt after the other; without one it finds
+    nothing. `most` is how many were at work at the same time."""
 
     def __init__(self, acts: Mapping[str, list[Act]] | None = None, seconds: float = 10.0) -> None:
         self.acts = {label: list(acts) for label, acts in (acts or {}).items()}
@@ -139,7 +139,11 @@ class Validators:
         acts = self.acts.get(label) or [PASSED]
         act = acts.pop(0) if len(acts) > 1 else acts[0]
         try:
-            await anyio.sleep(act if isinstance(act, float) else self.seconds)
+            left = act if isinstance(act, float) else self.seconds
+            while left > 0:  # audibly: what is silent is ended sooner
+                await anyio.sleep(min(left, AUDIBLE))
+                left -= AUDIBLE
+                part.say("…")
         finally:
             self.at_work.discard(label)
         return PASSED if isinstance(act, float) else act
@@ -149,6 +153,7 @@ class Validators:
         return {label: len(prompts) for label, prompts in self.prompts.items()}
 
 
+AUDIBLE = 25.0  # seconds
 DIES = Turn("failed", "", 1, "it crashed")
 BABBLES = "The weather is fine today."
 SLEEPS = 100_000.0

@@ -10,6 +10,7 @@ from interlock.workflow.examinations.parallel_bmb_validation import ParallelBmbV
 from interlock.workflow.state.document import Plan, WorkflowState
 from tests.workflow.builder import (
     AGENT,
+    DIES,
     LABELS,
     MADE,
     PASSED,
@@ -75,9 +76,19 @@ def test_while_they_work_the_run_says_which_are_complete_in_progress_and_pending
     outcome = build(root, Maker(root), validators, desk=desk)
     assert outcome.state.outcome == "COMPLETED"
     stood = [one for one in desk.stood if one]
-    assert {"08b": "completed", "08d": "in_progress", "08e": "in_progress"}.items() <= stood[1].items()
-    assert any([one["08d"], one["08e"]] == ["completed", "in_progress"] for one in stood)
+    assert any(set(one.values()) == {"pending"} for one in stood)
+    for others in (["completed", "in_progress", "in_progress"], ["completed", "completed", "in_progress"]):
+        assert others in [[one["08b"], one["08d"], one["08e"]] for one in stood]
     assert set(stood[-1].values()) == {"completed"}
+
+
+@pytest.mark.req("BMAD-6.1.4")
+def test_one_after_the_other_those_whose_turn_has_not_come_are_pending(tmp_path: Path) -> None:
+    root = builder(tmp_path)
+    desk = Watching()
+    build(root, Maker(root), Validators({label: [DIES, PASSED] for label in LABELS}), desk=desk)
+    expected = dict(zip(LABELS, [*["completed"] * 2, "in_progress", *["pending"] * 3], strict=True))
+    assert expected in desk.stood
 
 
 @pytest.mark.req("BMAD-FR47", "BMAD-E6.4")

@@ -77,6 +77,7 @@ class Validation:
             context = None
             if way == partial_failure.WITH_CONTEXT:
                 context = next(one for one in results.values() if one.heard)
+            self.board.awaits([one.label for one in results.values() if not one.heard])
             for one in self.validators:
                 if not results[one.label].heard and not self._capacity() and not self.dispatcher.stopped:
                     results[one.label] = await self._alone(one, context)
@@ -90,6 +91,8 @@ class Validation:
 
     async def _at_once(self, validators: Sequence[Validator]) -> Mapping[str, ValidatorResult]:
         """One attempt of all of these at the same time; one that is not there in time has failed."""
+        self.board.awaits([one.label for one in validators])
+        await self.board.save()
         barrier = self.barriers([one.label for one in validators])
         gathered: Gathered[ValidatorResult] | None = None
         async with anyio.create_task_group() as group:

@@ -43,6 +43,11 @@ class Board:
         entries = self.now["validators"].values()
         return [ValidatorResult.of(one["result"]) for one in entries if one["status"] == COMPLETED]
 
+    def awaits(self, labels: Sequence[str]) -> None:
+        """These are to be asked (again), and are not yet."""
+        for label in labels:
+            self.now["validators"][label]["status"] = PENDING
+
     def began(self, label: str) -> None:
         """A validator is at work."""
         entry = self.now["validators"][label]
@@ -66,7 +71,7 @@ class Board:
             await self._news.wait()
             self._news = anyio.Event()
             try:
-                await self._run.save()
+                await self._run.save_soon()
             except (Superseded, InterlockError) as error:
                 self.lost(error, scope)
                 return
