@@ -62,7 +62,7 @@ def find(run: RunContext, kind: str) -> Artifact | None:
         return Artifact(kind, main, (main, *_parts(run.root, folder, main))[:FILES], name, plan)
     own = folder if posixpath.basename(folder) == name else posixpath.join(folder, f"{name}-sidecar")
     beside = [path for path in _below(run.root, own) if path != main]
-    return Artifact(kind, main, (main, *beside[: FILES - 1]), name, plan, _has_sidecar(run.root, main))
+    return Artifact(kind, main, (main, *beside[: FILES - 1]), name, plan, _has_sidecar(run.root, main, name))
 
 
 def check(root: str, artifact: Artifact) -> Compliance:
@@ -151,16 +151,15 @@ def _plan(lying: list[str], name: str) -> str:
     return named[0] if named else plans[0] if len(plans) == 1 else ""
 
 
-def _has_sidecar(root: str, path: str) -> bool:
-    settings = frontmatter.read(documents.read(root, path), posixpath.basename(path))
-    agent = settings.values.get("agent")
+def _has_sidecar(root: str, path: str, name: str) -> bool:
+    """Whether an agent says that it has one, speaks of it, or has it lying beside it: samples do only one of these."""
+    text = documents.read(root, path)
+    agent = frontmatter.read(text, posixpath.basename(path)).values.get("agent")
     metadata = agent.get("metadata") if isinstance(agent, dict) else None
     declared = isinstance(metadata, dict) and metadata.get("hasSidecar") is True
-    name = re.sub(r"\.agent\.ya?ml$|\.md$", "", posixpath.basename(path))
     folder = os.path.join(root, posixpath.dirname(path))
-    return declared or any(
-        os.path.isdir(os.path.join(folder, one)) for one in (f"{name}-sidecar", f"{name}/{name}-sidecar")
-    )
+    beside = any(os.path.isdir(os.path.join(folder, one)) for one in (f"{name}-sidecar", f"{name}/{name}-sidecar"))
+    return declared or beside or f"{name}-sidecar/" in text
 
 
 def _changed_at(root: str, path: str) -> float:
