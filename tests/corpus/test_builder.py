@@ -77,7 +77,7 @@ def test_the_real_builder_makes_an_expert_agent_and_its_six_validations_are_held
     assert second["verdict"] == "approve" and len(architect.fixes) == 1
     prompt = validators.prompts["08b"][0]
     assert "Validate that the agent's metadata properties" in prompt and str(architect.made) in prompt
-    assert "agent-metadata.md" in prompt, "the files that its step refers to"
+    assert str(root / "_bmad/bmb/workflows/agent/data/agent-metadata.md") in prompt, "the files that its step refers to"
     assert not changed_sources(root) and sources(root) == before
 
 

@@ -44,12 +44,14 @@ class ParallelBmbValidation:
 
     def called_for(self, run: RunContext) -> str | None:
         """Where the workflow makes or changes something of the builder's, and nobody has switched it off. Not where it
-        only validates: that is what it does itself."""
+        only validates, or has done its validation steps itself."""
         kind = bmb_validators.makes(run.workflow)
         if kind is None or _switched_off(run):
             return None
-        only_validates = any(VALIDATING.search(one.path) for one in run.state.steps.values() if one.visit)
-        return None if only_validates else f"what the builder makes is validated: {kind}"
+        begun = {one.path for one in run.state.steps.values() if one.visit}
+        if any(VALIDATING.search(path) for path in begun) or _done_as_written(run, begun):
+            return None
+        return f"what the builder makes is validated: {kind}"
 
     def replaces(self, run: RunContext, step: Step) -> tuple[str, ...]:
         """The validation steps that are done by this instead, where `step` is one of them."""
@@ -86,6 +88,11 @@ class ParallelBmbValidation:
         if artifact.digest(run.root) != digest:
             run.decide(Decision("validation", "changed", f"{artifact.path} was changed while it was being validated"))
         return _judged(run, artifact, whole, validated)
+
+
+def _done_as_written(run: RunContext, begun: set[str]) -> bool:
+    steps = (one for one in run.workflow.steps if one.path in begun)
+    return any(bmb_validators.group_of(run.workflow, one) for one in steps)
 
 
 def _judged(run: RunContext, artifact: Artifact, whole: Sequence[Validator], validated: Validated) -> Examined:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 
 from interlock.workflow.control import documents, prompts
@@ -30,6 +31,8 @@ End with one JSON object, and nothing after it:
 `{BLOCKING}` is what makes the work unusable or breaks a rule that must hold; `{MAJOR}` what should not be shipped;
 `{MINOR}` everything else. List only what is really wrong; an empty list is a good result."""
 
+ELSEWHERE = re.compile(r"^(?:nextStep|partyMode|advancedElicitation|workflowFile$|thisStepFile$)")
+"""Settings that name what a validator has no business with."""
 FILES = 30  # that are listed
 
 
@@ -75,10 +78,15 @@ def _filled(run: RunContext, step: Step, artifact: Artifact) -> Step:
         **dict.fromkeys(("builtYaml", "agentFile", "targetWorkflowFile", "target_workflow_path"), whole),
         **({"agentPlan": os.path.join(run.root, artifact.plan)} if artifact.plan else {}),
     }
+    folder = os.path.dirname(os.path.join(run.root, step.path))
+    for name, value in step.settings.items():
+        if isinstance(value, str) and value.startswith(("./", "../")):  # from the step, which the validator is not at
+            given.setdefault(name, os.path.normpath(os.path.join(folder, value)))
     variables = documents.variables_of(run.workflow, step, {**run.state.plan.values, **given})
     settings = {
         name: given.get(name, variables.resolve(value).text if isinstance(value, str) else value)
         for name, value in step.settings.items()
+        if not ELSEWHERE.match(name)
     }
     text = variables.resolve(step.text).text
-    return Step(step.id, step.title, step.path, text, {**settings, **given}, step.fault, step.line)
+    return Step(step.id, step.title, step.path, text, settings, step.fault, step.line)
