@@ -129,7 +129,7 @@ class Validators:
         self.most = 0
 
     async def __call__(self, part: Part) -> str | Turn:
-        found = re.search(r"^# Validation (\w+): ", part.prompt, re.MULTILINE)
+        found = re.search(r"^# Validation ([\w-]+): ", part.prompt, re.MULTILINE)
         assert found is not None, part.prompt[:200]
         label = found[1]
         self.began.append((label, anyio.current_time()))
