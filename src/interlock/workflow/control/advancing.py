@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from interlock.workflow.control import asking, documents, prompts, recovering, stepping, turning
+from interlock.workflow.control import asking, documents, looping, prompts, recovering, stepping, turning
 from interlock.workflow.control.batching import Batch, summary
 from interlock.workflow.control.checkpoint_format import Operation, present
 from interlock.workflow.control.confidence_calculator import calculate
@@ -32,18 +32,14 @@ async def validate(run: RunContext) -> None:
     if outcome == verdicts.FAILURE and reading.kind != SKIPPED:
         issues = reading.closing.issues or _listed(reading.closing.text)
         recovering.failed(run.state, recovering.VALIDATION, why, issues, reading.closing.text)
+        recovering.limited(run.state, looping.validated(run, issues or [reading.closing.text or why]))
         step_tracking.fail(run.state, record.id, run.desk.now(), why)
         run.decide(Decision("verdict", "failed", why, by="agent"))
         run.event("workflow.step_failed", step=record.id, reason=why, attempts=record.attempts)
         run.move(FAILED)
         return
-    _settle_recovery(run)
-    if run.examination is not None:
-        # Whoever mended its own work does not approve it: it is examined again.
-        run.state.sent = None
-        run.move(RUNNING)
-        await run.save()
-        return
+    looping.validated(run, [])
+    settle_recovery(run)
     await done(run, reading, outcome)
 
 
@@ -73,7 +69,7 @@ def judge(run: RunContext, reading: Reading, step: Step) -> tuple[str, str]:
     return "unknown", "nothing says how it went"
 
 
-def _settle_recovery(run: RunContext) -> None:
+def settle_recovery(run: RunContext) -> None:
     """A failure that is over: what helped is logged, and kept where it was more than trying again."""
     found = run.state.recovery
     tried, advice = found.get("tried") or [], found.get("advice")
@@ -109,7 +105,30 @@ async def done(run: RunContext, reading: Reading, outcome: str) -> None:
         found = _gate(run) or found
     chosen = stepping.record_of(state, found.step).id if found.step else "end"
     run.decide(Decision("next_step", str(chosen), found.why, basis={"after": record.path, "said": reading.next}))
+    if chosen in state.completed_steps and looping.edits(run) and await _round_and_round(run, str(chosen)):
+        return
     await _pause_or(run, step, record, found.step)
+
+
+async def _round_and_round(run: RunContext, to: str) -> bool:
+    """A workflow that edits goes back to an earlier step: as often as its loop allows."""
+    judgement = looping.went_back(run, to)
+    if judgement.error is None:
+        return False
+    why = f"the workflow goes back to step {to} again and again"
+    recovering.failed(run.state, recovering.VALIDATION, why)
+    recovering.limited(run.state, judgement)
+    run.move(FAILED)
+    return True
+
+
+async def skipped(run: RunContext, reason: str) -> None:
+    """The step at hand is not done: what comes after it, the validations beside the workflow's own among it."""
+    state, record = run.state, run.record
+    step_tracking.skip(state, record.id, record.name, reason)
+    found = stepping.following(run.workflow, state, run.step, None, None)
+    step = found.step or (_gate(run) or found).step
+    await go_on(run, stepping.record_of(state, step).id if step else None)
 
 
 def _gate(run: RunContext) -> stepping.Following | None:

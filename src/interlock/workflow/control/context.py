@@ -11,7 +11,7 @@ from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.control import machine, stepping
 from interlock.workflow.control.decision_log import EVENT, Decision
 from interlock.workflow.control.examination import Examination
-from interlock.workflow.control.ports import Asking, Checkpoints, Desk, Knowledge, NoCheckpoints
+from interlock.workflow.control.ports import WARNING, Asking, Checkpoints, Desk, Knowledge, NoCheckpoints
 from interlock.workflow.control.reading import Heard, Reading
 from interlock.workflow.definition.package import Package
 from interlock.workflow.definition.step import Step
@@ -116,6 +116,10 @@ class RunContext:
     def event(self, type: str, **payload: Any) -> None:
         """An event, written with the next save."""
         self._events.append((type, {"workflow_id": self.state.workflow_id, **payload}))
+
+    def warn(self, what: str, text: str) -> None:
+        """An event that whoever began the run, and the human, get as a message too (`Desk.save` sees to it)."""
+        self.event(WARNING, what=what, text=text, step=self.state.current_step)
 
     def move(self, to: str) -> None:
         """Take the run to another state, with its event."""
