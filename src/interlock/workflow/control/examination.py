@@ -11,10 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from interlock.workflow.entry.verdicts import APPROVE as APPROVE
+from interlock.workflow.entry.verdicts import BLOCKED as BLOCKED
+from interlock.workflow.entry.verdicts import CHANGES as CHANGES
+
 if TYPE_CHECKING:
     from interlock.workflow.control.context import RunContext
 
-APPROVE, CHANGES, BLOCKED = "approve", "changes_requested", "blocked"
 NOT_DONE, SKIPPED, CAPACITY = "not_done", "skipped", "capacity"
 """Of an examination that came to no verdict: nobody could look at the work, a setting leaves it out, the provider of
 those who would look at it has no capacity left (`details.retry_at`, seconds since the epoch, where it says when)."""

@@ -1,0 +1,1 @@
+"""Examinations of finished work: each implements `control.examination.Examination`."""
