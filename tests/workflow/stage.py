@@ -14,8 +14,9 @@ import anyio
 
 from interlock.agent import Opening, Permission, Turn, Update, refuse
 from interlock.clock import iso
-from interlock.workflow.agents.pool import AgentPool, Limits
+from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
+from interlock.workflow.agents.watch import Limits
 from interlock.workflow.control.automation_controller import AutomationController
 from interlock.workflow.control.context import Ending, RunContext
 from interlock.workflow.control.examination import Examination

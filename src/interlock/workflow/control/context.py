@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from interlock.workflow.agents.pool import AgentPool, Limits
+from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
+from interlock.workflow.agents.watch import Limits
 from interlock.workflow.control import machine, stepping
 from interlock.workflow.control.decision_log import EVENT, Decision
 from interlock.workflow.control.examination import Examination

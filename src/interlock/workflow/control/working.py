@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.workflow.agents.pool import NESTED_TIMEOUT, WORKFLOW_TIMEOUT
+from interlock.workflow.agents.watch import NESTED_TIMEOUT, WORKFLOW_TIMEOUT
 from interlock.workflow.control import (
     advancing,
     answering,

@@ -9,8 +9,9 @@ from typing import Any
 from interlock.errors import WorkflowNotFound
 from interlock.sessions import Caller
 from interlock.tasks.find import find
-from interlock.workflow.agents.pool import AgentPool, Limits
+from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
+from interlock.workflow.agents.watch import Limits
 from interlock.workflow.control import machine
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.examination import Examination
