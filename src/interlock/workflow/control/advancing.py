@@ -126,6 +126,7 @@ async def skipped(run: RunContext, reason: str) -> None:
     """The step at hand is not done: what comes after it, the validations beside the workflow's own among it."""
     state, record = run.state, run.record
     step_tracking.skip(state, record.id, record.name, reason)
+    run.event("workflow.step_completed", step=record.id, name=record.name, status=record.status, verdict=None)
     found = stepping.following(run.workflow, state, run.step, None, None)
     step = found.step or (_gate(run) or found).step
     await go_on(run, stepping.record_of(state, step).id if step else None)
@@ -241,9 +242,16 @@ def _confidence(run: RunContext, outcome: str) -> float:
     verdict = {verdicts.SUCCESS: 100.0, verdicts.PARTIAL: 50.0, verdicts.FAILURE: 0.0}.get(outcome)
     if verdict is None and turning.exists(run):
         verdict = 100.0
-    signals = {"validation_verdict": verdict, "memory_match": run.knowledge.relevance}
+    signals = {"validation_verdict": verdict, "memory_match": run.knowledge.relevance, **_examined(run)}
     settings = run.settings
     return calculate(signals, settings.tier, settings.confidence).score
+
+
+def _examined(run: RunContext) -> dict[str, float]:
+    """What those who examined the work add, where the step at hand is an examination."""
+    name = run.examination.name if run.examination is not None else ""
+    rounds = run.state.examinations.get(name, {}).get("rounds", [])
+    return dict(rounds[-1].get("signals", {})) if rounds else {}
 
 
 def _listed(text: str) -> list[str]:

@@ -18,9 +18,10 @@ from interlock.workflow.entry.verdicts import CHANGES as CHANGES
 if TYPE_CHECKING:
     from interlock.workflow.control.context import RunContext
 
-NOT_DONE, SKIPPED, CAPACITY = "not_done", "skipped", "capacity"
+NOT_DONE, SKIPPED, CAPACITY, STOPPED = "not_done", "skipped", "capacity", "stopped"
 """Of an examination that came to no verdict: nobody could look at the work, a setting leaves it out, the provider of
-those who would look at it has no capacity left (`details.retry_at`, seconds since the epoch, where it says when)."""
+those who would look at it has no capacity left (`details.retry_at`, seconds since the epoch, where it says when), the
+run is being stopped."""
 BLOCKING, MAJOR, MINOR = "blocking", "major", "minor"
 SEVERITIES = (BLOCKING, MAJOR, MINOR)
 

@@ -21,6 +21,7 @@ from interlock.workflow.control.examination import (
     MINOR,
     NOT_DONE,
     SKIPPED,
+    STOPPED,
     Examination,
     Examined,
 )
@@ -53,6 +54,8 @@ async def work(run: RunContext, examination: Examination) -> Ending | None:
     run.pool.progressed()
     if found.verdict == CAPACITY:
         return Ending("capacity", found.summary, found.details.get("retry_at"))
+    if found.verdict == STOPPED:
+        return Ending("stopped", found.summary)
     if found.verdict == SKIPPED:
         run.warn(f"{examination.name}_skipped", f"{record.name} of {state.skill} is left out: {found.summary}")
         await advancing.skipped(run, found.summary)
@@ -64,7 +67,7 @@ async def work(run: RunContext, examination: Examination) -> Ending | None:
 
 def _note(run: RunContext, examination: Examination, kept: dict[str, Any], found: Examined, number: int) -> None:
     """The round is part of the run from now on; the reports it was made of are kept no longer."""
-    kept["rounds"].append({**found.as_dict(), "at": run.desk.now()})
+    kept["rounds"].append({**found.as_dict(), "signals": dict(found.signals), "at": run.desk.now()})
     kept.pop("reports", None)
     kept.pop("advice", None)
     basis = {"of": examination.name, "round": number}
@@ -79,7 +82,9 @@ async def _act(run: RunContext, examination: Examination, kept: dict[str, Any], 
     name, skill = run.record.name, run.state.skill
     if found.verdict == APPROVE:
         looping.validated(run, [])
-        await _approved(run, found)
+        await _over(run, found, "PASS", "success")
+    elif found.details.get("left_open"):
+        await _over(run, found, "PARTIAL", "partial")
     elif found.verdict == BLOCKED:
         await mending.escalate(run, f"{name} of {skill} is blocked: {found.summary}\n\n{_listed(found)}", found.summary)
     elif found.verdict == NOT_DONE:
@@ -161,6 +166,7 @@ def _listed(found: Examined) -> str:
     return "\n".join([*lines, *([f"- and {left} more"] if left > 0 else [])])
 
 
-async def _approved(run: RunContext, found: Examined) -> None:
-    closing = Closing(found.summary, step=reading.COMPLETED, verdict="PASS")
-    await advancing.done(run, Reading(reading.COMPLETED, found.summary, closing), "success")
+async def _over(run: RunContext, found: Examined, verdict: str, outcome: str) -> None:
+    closing = Closing(found.summary, step=reading.COMPLETED, verdict=verdict)
+    run.record.verdict = verdict
+    await advancing.done(run, Reading(reading.COMPLETED, found.summary, closing), outcome)

@@ -4,6 +4,7 @@
       bmm/create-prd:
         oversight: required            # a human confirms after each step
         validation: {type: custom, success_pattern: "…", failure_pattern: "…"}
+        skip_review: true              # of dev-story: its work is not reviewed
         steps:
           8: {oversight: required}
           8a: {hooks: {…}}
@@ -23,6 +24,7 @@ from interlock.workflow.definition.frontmatter import Fault
 FILE = "interlock.workflows.yaml"
 EXTENSIONS = (
     *("oversight", "hooks", "validation", "thresholds", "domain", "module"),
+    "skip_review",
     *("requires", "required_config", "required_mcp", "required_documents"),
 )
 

@@ -1,4 +1,4 @@
-"""What a run has changed: by git where the project is in a repository, else by what the run is known to have written."""
+"""What a run has changed: by git where the project is in a repository, else by what it is known to have written."""
 
 from __future__ import annotations
 

@@ -97,13 +97,22 @@ def _one(number: int, item: str, said: Sequence[tuple[str, str, str]], done: Map
     ours = next((name for pattern, name in OURS if pattern.search(item)), None)
     if ours is not None and ours in done:
         return Evaluated(
-            number, item, PASS if done[ours] else NONE, done[ours] or "there was nothing to do", ("Interlock",)
+            number,
+            item,
+            PASS if done[ours] else NONE,
+            done[ours] or "not done: there is no such file, or it could not be written",
+            ("Interlock",),
         )
     for result in (FAIL, PASS, NONE):
         mine = [one for one in said if one[0] == result]
         if mine:
             return Evaluated(number, item, result, mine[0][1], tuple(dict.fromkeys(label for _, _, label in mine)))
     return Evaluated(number, item, OPEN)
+
+
+def is_ours(item: str) -> bool:
+    """Whether an item is about what Interlock does itself after a review."""
+    return any(pattern.search(item) for pattern, _ in OURS)
 
 
 def open_items(found: Sequence[Evaluated]) -> list[Evaluated]:

@@ -171,7 +171,7 @@ def before(rounds: Sequence[Mapping[str, Any]], answer: str, advice: str) -> str
         last = Examined.of(rounds[-1])
         listed = "\n".join(f"- {one.severity}: {one.title} ({one.location or 'no place'})" for one in last.findings)
         parts.append(
-            f"## This is round {len(rounds) + 1}\n\nThe round before found:\n\n{listed or '- nothing that is listed'}\n\n"
+            f"## This is round {len(rounds) + 1}\n\nThe round before found:\n\n{listed or '- nothing'}\n\n"
             "Look at each: an issue that still stands is reported again, with the same title; one that was mended is "
             "not. Then look at what the mending changed. There need not be new issues."
         )

@@ -15,8 +15,11 @@ from typing import Any
 
 from interlock.workflow.control import documents
 from interlock.workflow.state import status_file
+from interlock.workflow.state.document import WorkflowState
 
 FILE = re.compile(r"^(?:story-)?\d+[-.]\d+[-.].*\.md$", re.IGNORECASE)
+VARIABLES = ("story_file", "story_path", "spec_file")
+NUMBER = re.compile(r"^\d+[-.]\d+[\w-]*$")
 KEY = re.compile(r"^\d+-\d+[a-z]?-")
 STATUS = re.compile(r"^(\W*Status\W*:[ *_]*)([\w-]+)", re.IGNORECASE | re.MULTILINE)
 NOTES = "Senior Developer Review (AI)"
@@ -68,14 +71,40 @@ def section(text: str, name: str) -> str:
 def find(root: str, named: Iterable[str], written: Iterable[str], config: Mapping[str, Any]) -> Story | None:
     """The story of a run: the first of the paths that were named for it, else of those it wrote, else the one that the
     status file has at work. None where none of these is there."""
+    named = list(named)
     paths = [documents.relative(root, one) for one in named if one.endswith(".md")]
+    folders = list(dict.fromkeys(posixpath.dirname(one) for one in status_file.paths(root, config)))
+    paths += [path for one in named if NUMBER.match(one) for path in _numbered(root, folders, one)]
     paths += [one for one in written if FILE.match(posixpath.basename(one))]
     key = _at_work(root, config)
     if key is not None:
-        folders = dict.fromkeys(posixpath.dirname(one) for one in status_file.paths(root, config))
         paths += [documents.relative(root, posixpath.join(folder, f"{key}.md")) for folder in folders]
     found = next(iter(documents.existing(root, [one for one in paths if one])), None)
     return Story(found, documents.read(root, found)) if found else None
+
+
+def _numbered(root: str, folders: Iterable[str], name: str) -> list[str]:
+    """The story files whose key is `name`, or begins with its numbers (`1-2`, `1.2`)."""
+    key = name.replace(".", "-")
+    found = []
+    for folder in folders:
+        try:
+            listed = sorted(os.listdir(folder))
+        except OSError:
+            continue
+        found += [one for one in listed if one == f"{key}.md" or (one.startswith(f"{key}-") and one.endswith(".md"))]
+        found = [documents.relative(root, posixpath.join(folder, one)) for one in found]
+        if found:
+            break
+    return found
+
+
+def of_run(state: WorkflowState, root: str, config: Mapping[str, Any]) -> Story | None:
+    """The story that a run is about: as it was named by `--set` or its arguments, else see `find`."""
+    named = [state.plan.values[name] for name in VARIABLES if state.plan.values.get(name)]
+    named += [word.strip("`'\"(),") for word in state.plan.arguments.split()]
+    written = [path for record in state.steps.values() for path in record.files]
+    return find(root, named, [*written, *state.documents, *state.written], config)
 
 
 def _at_work(root: str, config: Mapping[str, Any]) -> str | None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import anyio.to_thread
+
 from interlock.errors import WorkflowNotFound
 from interlock.sessions import Caller
 from interlock.tasks.find import find
@@ -20,6 +22,7 @@ from interlock.workflow.definition import overlay
 from interlock.workflow.definition.files import Files
 from interlock.workflow.definition.package import Package
 from interlock.workflow.definition.workflow import Workflow
+from interlock.workflow.examinations.code_review import CodeReview
 from interlock.workflow.running import starting
 from interlock.workflow.running.desk import LedgerDesk, ThreadedCheckpoints
 from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
@@ -29,7 +32,7 @@ from interlock.workflow.state.store import Store
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
 from interlock.workspace import Workspace
 
-EXAMINATIONS: tuple[Examination, ...] = ()
+EXAMINATIONS: tuple[Examination, ...] = (CodeReview(anyio.to_thread.run_sync),)
 """Those that there are, in the order in which they come after a workflow's last step."""
 
 
