@@ -17,7 +17,7 @@ from interlock.workflow.definition.step import Step
 from interlock.workflow.entry import validation_type_detector, verdicts
 from interlock.workflow.entry.custom_pattern import InvalidPattern
 from interlock.workflow.state import step_tracking
-from interlock.workflow.state.document import COMPLETING, FAILED, RUNNING, WAITING_USER, StepRecord, Waiting
+from interlock.workflow.state.document import COMPLETING, FAILED, RUNNING, WAITING_USER, StepId, StepRecord, Waiting
 
 OVERSIGHT = frozenset({"required", "true", "always"})
 
@@ -105,15 +105,17 @@ async def done(run: RunContext, reading: Reading, outcome: str) -> None:
         found = _gate(run) or found
     chosen = stepping.record_of(state, found.step).id if found.step else "end"
     run.decide(Decision("next_step", str(chosen), found.why, basis={"after": record.path, "said": reading.next}))
-    if chosen in state.completed_steps and looping.edits(run) and await _round_and_round(run, str(chosen)):
+    if chosen in state.completed_steps and looping.edits(run) and _round_and_round(run, chosen):
         return
     await _pause_or(run, step, record, found.step)
 
 
-async def _round_and_round(run: RunContext, to: str) -> bool:
-    """A workflow that edits goes back to an earlier step: as often as its loop allows."""
+def _round_and_round(run: RunContext, to: StepId) -> bool:
+    """A workflow that edits goes back to an earlier step, and through those after it once more: as often as its loop
+    allows; whether that is over."""
     judgement = looping.went_back(run, to)
     if judgement.error is None:
+        step_tracking.reopen(run.state, to)
         return False
     why = f"the workflow goes back to step {to} again and again"
     recovering.failed(run.state, recovering.VALIDATION, why)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from interlock.workflow.control import loop_back_handler
 from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.loop_back_handler import Error, Judgement, Loop
-from interlock.workflow.state.document import step_key
+from interlock.workflow.state.document import StepId, step_key
 
 if TYPE_CHECKING:
     from interlock.workflow.control.context import RunContext
@@ -71,7 +71,7 @@ def validated(run: RunContext, errors: Iterable[Error]) -> Judgement:
     return judgement
 
 
-def went_back(run: RunContext, to: str) -> Judgement:
+def went_back(run: RunContext, to: StepId) -> Judgement:
     """A step that edits leads back to one that was done: a round without an error of its own is one all the same,
     unless a human has just asked for it."""
     mine = (run.record.id, run.record.visit)
