@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from collections import Counter
 from pathlib import Path
 
@@ -207,9 +206,3 @@ def _with_fault(root: Path, fault: str, luck: random.Random) -> Outcome:
         "shrinking": [failed(*(f"{one} is missing" for one in "abc"[:left])) for left in range(times, 0, -1)],
     }.get(fault, [Turn(fault)] * times)  # type: ignore[arg-type]
     return play(project(root), Player(script(*[DONE] * (step - 1), *given, *[PASSED] * 9)))
-
-
-def test_what_people_are_warned_of_reaches_them_as_a_message(tmp_path: Path) -> None:
-    """The desk of a team sends it; see also tests/workflow/test_in_a_team.py."""
-    text = (Path(__file__).parents[2] / "src/interlock/workflow/running/desk.py").read_text()
-    assert re.search(r"if type == WARNING:\s+self\._tell", text)
