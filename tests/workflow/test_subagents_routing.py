@@ -80,7 +80,8 @@ def test_the_agents_of_a_package_are_read_from_its_manifest_or_its_configuration
         '"","nobody","","","","","","","bmm",""\n'
     )
     (tmp_path / "_bmad" / "config.toml").write_text(
-        '[agents.bmad-agent-architect]\nmodule = "bmm"\nname = "Winston"\ntitle = "Architect"\ndescription = "Boring."\n'
+        '[agents.bmad-agent-architect]\nmodule = "bmm"\nname = "Winston"\ntitle = "Architect"\n'
+        'description = "Boring."\n'
     )
     (tmp_path / "_bmad" / "custom").mkdir()
     (tmp_path / "_bmad" / "custom" / "config.toml").write_text('[agents.bmad-agent-architect]\nname = "Wina"\n')

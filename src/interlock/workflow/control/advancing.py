@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from interlock.workflow.control import asking, documents, looping, prompts, recovering, stepping, turning
+from interlock.workflow.control import asking, documents, learning, looping, prompts, recovering, stepping, turning
 from interlock.workflow.control.batching import Batch, summary
 from interlock.workflow.control.checkpoint_format import Operation, present
 from interlock.workflow.control.confidence_calculator import calculate
@@ -39,7 +39,7 @@ async def validate(run: RunContext) -> None:
         run.move(FAILED)
         return
     looping.validated(run, [])
-    settle_recovery(run)
+    await settle_recovery(run)
     await done(run, reading, outcome)
 
 
@@ -69,7 +69,7 @@ def judge(run: RunContext, reading: Reading, step: Step) -> tuple[str, str]:
     return "unknown", "nothing says how it went"
 
 
-def settle_recovery(run: RunContext) -> None:
+async def settle_recovery(run: RunContext) -> None:
     """A failure that is over: what helped is logged, and kept where it was more than trying again."""
     found = run.state.recovery
     tried, advice = found.get("tried") or [], found.get("advice")
@@ -80,9 +80,11 @@ def settle_recovery(run: RunContext) -> None:
     run.record.recovery_method, run.record.attempts_count = method, attempts
     run.event("workflow.recovered", recovery_method=method, attempts_count=attempts, step=run.record.id)
     if found.get("kind") == recovering.VALIDATION:
-        issues = "; ".join(str(one) for one in found.get("issues", []))
-        helped = f"{method.replace('_', ' ')}: {advice}" if advice else f"{method.replace('_', ' ')} of {issues}"
-        run.knowledge.learn(str(found.get("reason", "")), helped)
+        said = _first_line(run.reading.closing.text) if run.reading else ""
+        helped = f"{method.replace('_', ' ')}: {advice or said or 'each finding, where it stood'}"
+        failure = recovering.signature(found)
+        learning.fixed(run.state, failure, helped, run.desk.now())
+        await run.knowledge.learn(failure, helped)
     run.state.timeout_error = None
     run.state.recovery = {}
 
@@ -95,6 +97,8 @@ async def done(run: RunContext, reading: Reading, outcome: str) -> None:
     if not finished and not found.certain and run.once("which_next"):
         turning.send(run, turning.NUDGE, prompts.which_next(step, found.ways))
         run.move(RUNNING)
+        return
+    if not await stopped(run, reading.kind):
         return
     complete(run, step, record, reading, outcome)
     if finished:
@@ -132,6 +136,11 @@ async def skipped(run: RunContext, reason: str) -> None:
     found = stepping.following(run.workflow, state, run.step, None, None)
     step = found.step or (_gate(run) or found).step
     await go_on(run, stepping.record_of(state, step).id if step else None)
+
+
+async def stopped(run: RunContext, status: str) -> bool:
+    """The hooks of the step's end, before anything follows from it (BMAD-7.3.3); whether the run may go on."""
+    return run.hooks is None or await run.hooks.stop(status)
 
 
 def _gate(run: RunContext) -> stepping.Following | None:

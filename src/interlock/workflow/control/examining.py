@@ -49,6 +49,12 @@ async def work(run: RunContext, examination: Examination) -> Ending | None:
         run.event("workflow.step_started", step=record.id, name=record.name, visit=record.visit)
     await run.save()
     found = await examination.examine(run, number)
+    if run.dispatcher is not None and run.dispatcher.stopped:
+        return Ending("stopped", "it was not looked at to the end; the round begins again with the run")
+    if run.hooks is not None:
+        await run.hooks.settle()
+        if run.hooks.halted():
+            return None
     # Others have looked at it: an agent that says the same in each round goes on all the same.
     state.visits = dict(Visits().answered().counts)
     run.pool.progressed()
@@ -121,7 +127,7 @@ async def mended(run: RunContext, examination: Examination, said: Reading) -> No
     kept = run.state.examinations[examination.name]
     kept["mend"] = None
     kept["answer"] = said.closing.text[-SAID:]
-    advancing.settle_recovery(run)
+    await advancing.settle_recovery(run)
     run.record.status = "in_progress"
     run.state.sent = None
     run.move(RUNNING)

@@ -31,19 +31,18 @@ async def gather(run: RunContext, name: str, assignments: Sequence[Assignment]) 
         return [Report(one.label, "failed", detail="this run has no agents to give work to") for one in assignments]
     kept: dict[str, Any] = run.state.examinations.setdefault(name, {"rounds": []}).setdefault("reports", {})
     found: dict[str, Report] = {label: Report(**one) for label, one in kept.items()}
-    writing, lost = anyio.Lock(), list[Superseded]()
+    lost: list[Superseded] = []
 
     async def one(assignment: Assignment) -> None:
         report = found[assignment.label] = await _insistently(run, assignment)
         if report.status != "completed":
             return
-        async with writing:
-            kept[assignment.label] = asdict(replace(report, text=report.text[-KEPT:]))
-            try:
-                await run.save()
-            except Superseded as error:
-                lost.append(error)
-                group.cancel_scope.cancel()
+        kept[assignment.label] = asdict(replace(report, text=report.text[-KEPT:]))
+        try:
+            await run.save_soon()
+        except Superseded as error:
+            lost.append(error)
+            group.cancel_scope.cancel()
 
     async with anyio.create_task_group() as group:
         for assignment in assignments:
