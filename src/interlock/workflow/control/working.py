@@ -33,8 +33,7 @@ async def work(run: RunContext) -> Ending | None:
     if run.hooks is not None and not await run.hooks.begin():
         return None
     if run.examination is not None and state.sent is None:
-        await examining.work(run, run.examination)
-        return None
+        return await examining.work(run, run.examination)
     if run.interrupted and state.sent is not None:
         await turning.take_up(run)
     elif state.sent is None:
@@ -71,6 +70,9 @@ async def _act(run: RunContext, found: Reading) -> None:
 
 async def _over(run: RunContext, found: Reading) -> None:
     """The step says that it is done. A step with a menu that was never shown is not: its way on was never chosen."""
+    if run.examination is not None:
+        await examining.mended(run, run.examination, found)
+        return
     run.reading = found
     run.move(VALIDATING)
     await advancing.validate(run)

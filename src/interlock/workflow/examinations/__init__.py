@@ -1,1 +1,1 @@
-"""Examinations of finished work by others than whoever made it."""
+"""Examinations of finished work: each implements `control.examination.Examination`."""

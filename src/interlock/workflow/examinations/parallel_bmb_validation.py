@@ -15,7 +15,17 @@ from typing import Any
 from interlock.workflow.agents.synchronization_barrier import SynchronizationBarrier
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
-from interlock.workflow.control.examination import APPROVE, BLOCKED, CHANGES, Examined, Finding
+from interlock.workflow.control.examination import (
+    APPROVE,
+    BLOCKED,
+    CAPACITY,
+    CHANGES,
+    NOT_DONE,
+    SKIPPED,
+    STOPPED,
+    Examined,
+    Finding,
+)
 from interlock.workflow.definition.step import Step
 from interlock.workflow.examinations import bmb_artifact, bmb_validators, partial_failure, validator_answer
 from interlock.workflow.examinations.bmb_artifact import Artifact
@@ -85,6 +95,11 @@ class ParallelBmbValidation:
                 run.limits.sync_wait, self._barriers,
             )  # fmt: skip
             validated = await validation.run()
+            if run.dispatcher.stopped:
+                return Examined(STOPPED, "the run is being stopped")
+            if validated.capacity is not None:
+                why = f"the validators have no capacity: {validated.capacity.detail or 'their provider says no more'}"
+                return Examined(CAPACITY, why, details={"retry_at": validated.capacity.retry_at})
         if artifact.digest(run.root) != digest:
             run.decide(Decision("validation", "changed", f"{artifact.path} was changed while it was being validated"))
         return _judged(run, artifact, whole, validated)
@@ -121,13 +136,13 @@ def _judged(run: RunContext, artifact: Artifact, whole: Sequence[Validator], val
     details.pop("issues")  # they are the findings
     if validated.errors:
         details["error"] = validated.errors[0]
-    signals = {"validation_verdict": score}
+    signals, told = {"validation_verdict": score}, {"handling": validated.handling, "compliance_score": merged.score}
     if validated.unheard:
-        return Examined(BLOCKED, _unheard(validated), findings, details, signals)
+        return Examined(NOT_DONE, _unheard(validated), findings, details, told, signals)
     serious = result.blocking_errors or result.major_issues or score < limits.compliance_score
     counts = f"{result.blocking_errors} blocking errors, {result.major_issues} major issues"
     summary = f"compliance score {merged.score}, {counts} in {artifact.path}"
-    return Examined(CHANGES if serious else APPROVE, summary, findings, details, signals)
+    return Examined(CHANGES if serious else APPROVE, summary, findings, details, told, signals)
 
 
 def _unheard(validated: Validated) -> str:
@@ -137,11 +152,11 @@ def _unheard(validated: Validated) -> str:
 
 
 def _nothing_found(run: RunContext, round: int) -> Examined:
-    """The maker is asked once where its work lies, then a human."""
+    """The maker is asked once where its work lies, then a human; nobody is asked with `--yolo`."""
     folder = bmb_artifact.folder_of(run) or "the project"
     fix = 'Write it, or name its main file at the end of your turn: {"step": "completed", "outputs": ["PATH"]}'
     finding = Finding(BLOCKING, f"nothing that was made here is to be found in {folder}", folder, fix, (STANDARD,))
-    verdict = CHANGES if round == 1 else BLOCKED
+    verdict = CHANGES if round == 1 else SKIPPED if run.state.plan.yolo else BLOCKED
     return Examined(verdict, "there is nothing to validate", (finding,), {"artifact": None, "status": "NOT_FOUND"})
 
 
