@@ -101,7 +101,7 @@ def test_when_they_still_fail_after_that_a_human_is_asked_and_what_was_heard_is_
     assert asked.kind == "escalation" and "08a plan traceability" in asked.text and "barrier_timeout" in asked.text
     assert dict(heard(outcome))["08d"] == "issues", "what it found the first time is not lost"
     assert [label for label, status in heard(outcome) if status == "failed"] == ["08a", "08b", "08c"]
-    assert rounds(outcome)[-1]["verdict"] == "blocked"
+    assert rounds(outcome)[-1]["verdict"] == "not_done"
 
 
 def test_a_human_who_says_retry_has_them_all_asked_again(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_human_who_says_retry_has_them_all_asked_again(tmp_path: Path) -> None
     validators = Validators({label: [DIES, DIES, PASSED] for label in LABELS[:4]})
     outcome = build(root, Maker(root), validators, desk=MemoryDesk(answers=lambda asking: "retry"))
     assert outcome.state.outcome == "COMPLETED" and len(outcome.desk.asked) == 1
-    assert [one["verdict"] for one in rounds(outcome)] == ["blocked", "approve"]
+    assert [one["verdict"] for one in rounds(outcome)] == ["not_done", "approve"]
 
 
 @pytest.mark.req("BMAD-6.3.4", "BMAD-FR47c")

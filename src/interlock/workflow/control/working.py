@@ -70,10 +70,10 @@ async def _act(run: RunContext, found: Reading) -> None:
 
 async def _over(run: RunContext, found: Reading) -> None:
     """The step says that it is done. A step with a menu that was never shown is not: its way on was never chosen."""
+    run.reading = found
     if run.examination is not None:
         await examining.mended(run, run.examination, found)
         return
-    run.reading = found
     run.move(VALIDATING)
     await advancing.validate(run)
 

@@ -20,7 +20,7 @@ from interlock.workflow.definition.package import FOLDER
 from interlock.workflow.definition.step import is_step_file
 from interlock.workflow.examinations.bmb_validators import AGENT, MODULE
 from interlock.workflow.validators import artifact as artifacts
-from interlock.workflow.validators.compliance import Compliance, Issue
+from interlock.workflow.validators.compliance import BLOCKING, Compliance, Issue, text_issue
 from interlock.workflow.validators.references import leads_somewhere
 
 CREATIONS = "bmb_creations_output_folder"
@@ -78,7 +78,8 @@ def check(root: str, artifact: Artifact) -> Compliance:
             # It is not installed yet: what lies anywhere in it is there.
             return posixpath.basename(reference) in names or leads_somewhere(whole, reference, text)
 
-        found = artifacts.check(whole, text, exists)
+        module = artifact.kind == MODULE and path == artifact.path
+        found = _module(text) if module else artifacts.check(whole, text, exists)
         several = len(checked) > 1
         where = posixpath.relpath(path, posixpath.dirname(artifact.path))
         issues += [
@@ -86,6 +87,17 @@ def check(root: str, artifact: Artifact) -> Compliance:
             for one in found.issues
         ]
     return Compliance(artifact.kind, tuple(issues))
+
+
+def _module(text: str) -> Compliance:
+    """The file that says what a module is."""
+    settings = frontmatter.read(text, "module.yaml")
+    if settings.fault is not None:
+        fix = f"Correct line {settings.fault.line}."
+        return Compliance(MODULE, (Issue("file", "valid YAML", settings.fault.message, fix, BLOCKING),))
+    return Compliance(
+        MODULE, tuple(one for name in ("code", "name") for one in text_issue(name, settings.values.get(name)))
+    )
 
 
 def folder_of(run: RunContext) -> str:
