@@ -12,6 +12,7 @@ import anyio
 
 from interlock.agent import Turn
 from interlock.workflow.examinations.parallel_bmb_validation import ParallelBmbValidation
+from tests.workflow import virtual
 from tests.workflow.stage import APC, DONE, MemoryDesk, Outcome, Part, Player, play
 
 SKILL = "/bmad:bmb:workflows:agent"
@@ -141,7 +142,7 @@ class Validators:
         try:
             left = act if isinstance(act, float) else self.seconds
             while left > 0:  # audibly: what is silent is ended sooner
-                await anyio.sleep(min(left, AUDIBLE))
+                await virtual.passes(min(left, AUDIBLE))
                 left -= AUDIBLE
                 part.say("…")
         finally:

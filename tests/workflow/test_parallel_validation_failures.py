@@ -22,6 +22,7 @@ from interlock.workflow.examinations.partial_failure import (
     WITH_CONTEXT,
     handling,
 )
+from interlock.workflow.state.document import WorkflowState
 from tests.workflow.builder import (
     BABBLES,
     DIES,
@@ -233,3 +234,18 @@ def test_whatever_they_do_there_is_a_verdict_or_a_question_in_bounded_time_and_n
     # Twice, and whose program crashes begins once more by itself each time.
     assert all(4 >= number >= 1 for number in validators.attempts.values()) and not validators.at_work
     assert not [label for label, given in zip(needed, acts, strict=False) if given == [PASSED] and label in unheard]
+
+
+def test_a_provider_without_capacity_is_waited_for_and_only_the_others_are_asked_again(tmp_path: Path) -> None:
+    root = builder(tmp_path)
+    full = Turn("capacity", "", None, "the limit is reached", retry_at=1_795_003_600.0)
+    desk = MemoryDesk()
+    validators = Validators({"08b": [full], "08d": [full]})
+    outcome = build(root, Maker(root), validators, desk=desk)
+    assert (outcome.ending.kind, outcome.ending.retry_at) == ("capacity", 1_795_003_600.0)
+    assert set(validators.attempts.values()) == {1} and not desk.asked, "nobody is tried again before that"
+    assert desk.saved is not None
+    second = Validators()
+    outcome = build(root, Maker(root), second, desk=desk, state=WorkflowState.from_dict(desk.saved.as_dict()))
+    assert outcome.state.outcome == "COMPLETED" and sorted(second.attempts) == ["08b", "08d"]
+    assert heard(outcome) == [(label, "passed") for label in LABELS]

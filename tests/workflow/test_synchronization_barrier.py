@@ -66,7 +66,7 @@ def test_it_waits_for_the_last_one_whoever_it_is() -> None:
     barrier: SynchronizationBarrier[str] = SynchronizationBarrier(NAMES)
 
     async def party(name: str, after: float) -> None:
-        await anyio.sleep(after)
+        await virtual.passes(after)
         assert await barrier.hand_in(name, name.upper())
 
     async def main() -> tuple[Gathered[str], float]:
@@ -108,7 +108,7 @@ def test_a_task_waits_5_seconds_for_the_lock_twice_and_then_breaks_the_barrier_f
         ended = []
 
         async def party(name: str) -> None:
-            await anyio.sleep(1)
+            await virtual.passes(1)
             with pytest.raises(SyncTimeout, match="sync_timeout"):
                 await barrier.hand_in(name, 1)
             ended.append(anyio.current_time())
@@ -132,7 +132,7 @@ def test_a_lock_that_is_free_again_for_the_retry_is_enough() -> None:
     barrier: SynchronizationBarrier[int] = SynchronizationBarrier(("08a",), lock=lock)
 
     async def let_go() -> None:
-        await anyio.sleep(7)
+        await virtual.passes(7)
         lock.lock.release()
 
     async def main() -> Gathered[int]:
