@@ -94,7 +94,7 @@ def executor_for(
         from interlock.memories.local import LocalMemory
 
         memory = LocalMemory(home, SystemClock())
-    return WorkflowExecutor(found, workspace_of, memory)
+    return WorkflowExecutor(found, workspace_of, memory, _models(member, home))
 
 
 def _agent_executor(member: Member, home: str | None) -> AgentExecutor:
@@ -112,6 +112,11 @@ def _agent_executor(member: Member, home: str | None) -> AgentExecutor:
     from interlock.agents.hiring import agent_of
 
     return AgentExecutor(agent_of(profile, member.permissions, os.environ), profile.environment)
+
+
+def _models(member: Member, home: str | None) -> Mapping[str, str]:
+    """What the member's program calls the classes of models; of a program without a profile nothing is known."""
+    return {} if member.command else _profile(member, home).models
 
 
 def _profile(member: Member, home: str | None) -> Profile:

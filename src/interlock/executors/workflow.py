@@ -7,7 +7,7 @@ this process or another. A pause for a human ends this run; the answer begins th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Literal
 
@@ -37,11 +37,17 @@ STATUS: dict[str, Literal["ended", "failed", "cancelled", "capacity"]] = {
 
 
 class WorkflowExecutor:
-    """For members with an agent: workflows here, everything else by `others`."""
+    """For members with an agent: workflows here, everything else by `others`. `models` are what the agent's program
+    calls the classes of models."""
 
     def __init__(
-        self, others: AgentExecutor, workspace_of: Callable[[str], Workspace], memory: MemoryStore | None = None
+        self,
+        others: AgentExecutor,
+        workspace_of: Callable[[str], Workspace],
+        memory: MemoryStore | None = None,
+        models: Mapping[str, str] | None = None,
     ) -> None:
+        self._models = models or {}
         self._others = others
         self._workspace_of = workspace_of
         self._memory = memory
@@ -58,7 +64,8 @@ class WorkflowExecutor:
     def start(self, job: Job) -> Execution:
         """An execution of `job`, not yet running."""
         if job.kind == WORKFLOW:
-            return WorkflowExecution(self._others.agent, job, self._workspace_of(job.team), self._memory)
+            workspace = self._workspace_of(job.team)
+            return WorkflowExecution(self._others.agent, job, workspace, self._memory, self._models)
         return self._others.start(job)
 
 
@@ -67,13 +74,22 @@ class WorkflowExecution:
 
     lasting = False
 
-    def __init__(self, agent: Agent, job: Job, workspace: Workspace, memory: MemoryStore | None = None) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        job: Job,
+        workspace: Workspace,
+        memory: MemoryStore | None = None,
+        models: Mapping[str, str] | None = None,
+    ) -> None:
         self._agent = agent
+        self._models = models
         self._memory = memory
         self._job = job
         self._workspace = workspace
         self._controller: AutomationController | None = None
         self._pool: AgentPool | None = None
+        self._dispatcher: SubagentDispatcher | None = None
         self._stopped = False
 
     @property
@@ -103,8 +119,11 @@ class WorkflowExecution:
         resume = prepared.state.agent_session
         self._pool = AgentPool(self._agent, opened, prepared.limits, on_update, resume=resume)
         knowledge = await in_thread(partial(known.about, prepared.state, prepared.workflow, self._memory))
-        dispatcher = SubagentDispatcher(self._agent, opened, on_update)
-        context = prepared.context(self._workspace, caller, self._pool, knowledge, dispatcher)
+        self._dispatcher = SubagentDispatcher(
+            self._agent, opened, on_update, prepared.subagents, limits=prepared.limits, models=self._models,
+            max_model=prepared.max_model,
+        )  # fmt: skip
+        context = prepared.context(self._workspace, caller, self._pool, knowledge, self._dispatcher)
         self._controller = AutomationController(context)
         if self._stopped:
             return Result("cancelled", "", None, None, time.monotonic() - began)
@@ -137,6 +156,8 @@ class WorkflowExecution:
     async def close(self) -> None:
         """End the agent's sessions."""
         self._stopped = True
+        if self._dispatcher is not None:
+            await self._dispatcher.close()
         if self._pool is not None:
             await self._pool.close()
 

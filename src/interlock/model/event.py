@@ -101,6 +101,10 @@ EVENT_TYPES: dict[str, str] = {
     "workflow.step_failed": "A step's validation failed; payload: workflow_id, step, reason, attempts.",
     "workflow.decided": "The engine decided something; payload: workflow_id, seq, kind, choice, why, by, confidence, "
     "basis (what it was decided from, to decide it again).",
+    "workflow.subagent_unrouted": "Warning: nobody is specialised in a kind of work; payload: workflow_id, label, "
+    "kind, warning.",
+    "workflow.subagent_ended": "A subagent was done with what it was asked; payload: workflow_id, label, role, model, "
+    "agent_id, status, attempts.",
     "workflow.turn_failed": "An agent's turn came to nothing; payload: workflow_id, step, reason.",
     "workflow.timeout": "A time limit ended an agent's turn; payload: workflow_id, step, timeout_error.",
     "workflow.recovered": "A failure was overcome; payload: workflow_id, recovery_method, attempts_count, step.",

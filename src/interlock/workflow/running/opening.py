@@ -35,7 +35,8 @@ EXAMINATIONS: tuple[Examination, ...] = ()
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything but the agent. `ceiling` is the absolute limit of a turn in seconds, `said` a line for the log."""
+    """Everything but the agent. `ceiling` is the absolute limit of a turn in seconds, `said` a line for the log,
+    `subagents` how many there are at once, `max_model` the largest class of model they get."""
 
     package: Package
     workflow: Workflow
@@ -44,6 +45,8 @@ class Prepared:
     ceiling: float
     task_id: str
     said: str
+    subagents: int
+    max_model: str
 
     def context(
         self,
@@ -108,6 +111,7 @@ def prepare(workspace: Workspace, caller: Caller, task_id: str, workdir: str) ->
             sync_wait=float(settings.get("workflow_sync_wait")),
         )
         ceiling = float(settings.get("workflow_ceiling"))
+        subagents, max_model = int(settings.get("workflow_subagents")), str(settings.get("workflow_max_model"))
     # A rollback that was killed between state and files is finished before anything builds on them.
     Rollback(workspace, caller, store).finish(state)
     try:
@@ -118,4 +122,4 @@ def prepare(workspace: Workspace, caller: Caller, task_id: str, workdir: str) ->
         ) from error
     steps = len(state.completed_steps)
     said = f"workflow {state.workflow_id}: {'goes on' if steps else 'begins'} ({state.skill}, {steps} steps done)"
-    return Prepared(found.package, found.workflow, state, limits, ceiling, task_id, said)
+    return Prepared(found.package, found.workflow, state, limits, ceiling, task_id, said, subagents, max_model)
