@@ -33,7 +33,7 @@ BOX = re.compile(r"^\s*[-*]\s+\[[ xX]?\]\s+(.+?)\s*$", re.MULTILINE)
 _WORD = r"(PASS(?:ED)?|FAIL(?:ED)?|PARTIAL|WARN(?:ING)?|N/?A|NOT APPLICABLE)\b\W{0,4}(.*)$"
 LINES = (
     re.compile(
-        r"^[\s>*|-]*(?:\[[ xX]\]\s*)?\**(?:item\s*)?#?(\d{1,3})\**\s*[.):|-]+\s*\W{0,4}" + _WORD,
+        r"^[\s>*|-]*(?:\[[ xX]\]\s*)?\**(?:item\s*)?#?(\d{1,3})\**\s*[.):|-]+\W{0,6}" + _WORD,
         re.IGNORECASE | re.MULTILINE,
     ),
     re.compile(r"^[\s>*|-]*(?:\[[ xX]\]\s*)?(\d{1,3})[.)]\s+[^\n]{3,200}?[:|—–-]\s*\W{0,4}" + _WORD, re.MULTILINE),
