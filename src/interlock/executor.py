@@ -75,6 +75,8 @@ class Job:
     the run starts can be ended by another process, after a crash of this one. `model`, `mcp`, `permit` and `resume`
     are for agents, as in `agent.Opening`. `kind` is the task's type, `data` its metadata. `patience` is for executors
     that ask people themselves; without it nobody is waited for. Times are seconds, sizes bytes.
+    are for agents, as in `agent.Opening`. `kind` is the task's type, `data` its metadata. `runner` is the process
+    that drives the team. Times are seconds, sizes bytes.
     """
 
     team: str
@@ -98,6 +100,7 @@ class Job:
     kind: str | None = None
     data: Mapping[str, object] = field(default_factory=dict)
     patience: Patience | None = None
+    runner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

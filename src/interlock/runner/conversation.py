@@ -35,7 +35,7 @@ from interlock.runner.prompt import NOT_PROMPTED, STUCK, answer_prompt, mail_pro
 from interlock.runner.spending import Meter
 from interlock.runner.threads import in_thread
 from interlock.sessions import Act, Caller
-from interlock.tasks import answer, review
+from interlock.tasks import answer, reviewers
 from interlock.tasks.find import find
 from interlock.workspace import Workspace
 
@@ -139,7 +139,7 @@ class Conversation:
         return said is not None or (run.result is not None and run.applied is None)
 
     def _verdict(self, act: Act, task: Task, result: Result) -> Step:
-        under = review.under_review(act.rows, task)
+        under = reviewers.under_review(act.rows, task)
         if under is None or under.number != self._task.run or self._reminded or reviewing.read(result.output):
             return None
         self._reminded = True

@@ -5,7 +5,7 @@ The real ones stand in `workflow/running/`; tests give it ones that live in memo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -92,14 +92,24 @@ class NoCheckpoints:
         """Nothing."""
 
 
+async def _knows_none(failure: str) -> str | None:
+    return None
+
+
+async def _learns_none(failure: str, fix: str) -> None:
+    return None
+
+
 @dataclass(frozen=True)
 class Knowledge:
     """What earlier work knows: `context` for the agent, `relevance` of it (0–100, None without any), and fixes.
 
-    `fix` gives the remembered way out of a failure, None where there is none; `learn` keeps one that helped.
+    `fix` gives the remembered way out of a failure, None where there is none; `learn` keeps one that helped. `servers`
+    are the names of the MCP servers of memory that were reached.
     """
 
     context: str = ""
     relevance: float | None = None
-    fix: Callable[[str], str | None] = lambda failure: None
-    learn: Callable[[str, str], None] = lambda failure, fix: None
+    fix: Callable[[str], Awaitable[str | None]] = _knows_none
+    learn: Callable[[str, str], Awaitable[None]] = _learns_none
+    servers: tuple[str, ...] = ()
