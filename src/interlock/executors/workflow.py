@@ -114,14 +114,12 @@ class WorkflowExecution:
             secrets=job.secrets, on_start=on_start, permit=permit, model=job.model, mcp=job.mcp,
         )  # fmt: skip
         resume = prepared.state.agent_session
-        self._pool = AgentPool(self._agent, opened, prepared.limits, on_update, resume=resume)
-        knowledge = await in_thread(partial(self._known, prepared))
-        dispatcher = SubagentDispatcher(self._agent, opened, on_update)
-        context = prepared.context(self._workspace, caller, self._pool, knowledge, dispatcher, job.patience)
         self._pool = AgentPool(agent, opened, prepared.limits, on_update, resume=resume)
-        knowledge = await in_thread(partial(known.about, prepared.state, prepared.workflow, self._memory))
+        knowledge = await in_thread(partial(self._known, prepared))
         dispatcher = SubagentDispatcher(agent, opened, on_update)
-        context = prepared.context(self._workspace, caller, self._pool, knowledge, dispatcher, hooks)
+        context = prepared.context(
+            self._workspace, caller, self._pool, knowledge, dispatcher, patience=job.patience, hooks=hooks
+        )
         self._controller = AutomationController(context)
         if self._stopped:
             return Result("cancelled", "", None, None, time.monotonic() - began)
