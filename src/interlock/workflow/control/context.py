@@ -139,7 +139,10 @@ class RunContext:
             self.event("workflow.state", **{"from": before, "to": to, "step": self.state.current_step})
 
     async def save(self, asking: Asking | None = None) -> str | None:
-        """Write down the state with everything decided since the last save."""
+        """Write down the state with everything decided since the last save; the id of the question, which is held
+        where a session lives that can go on with the answer."""
+        if asking is not None:
+            asking = replace(asking, held=self.pool.live and self.limits.selection > 0)
         async with self._saving:  # Subagents at work at once save too.
             return await self._save(asking)
 
@@ -158,11 +161,6 @@ class RunContext:
         question = await self.desk.save(self.state, events, asking)
         self._written = wanted
         return question
-        """Write down the state with everything decided since the last save; the id of the question, which is held
-        where a session lives that can go on with the answer."""
-        if asking is not None:
-            asking = replace(asking, held=self.pool.live and self.limits.selection > 0)
-        return await self.desk.save(self.state, events, asking)
 
     def said(self, sent: str, heard: str) -> None:
         """One more turn of the step's transcript."""
