@@ -1,8 +1,8 @@
 """What people chose at menus and what they said about it, kept in memory over runs (decision 28, FR63 to FR65).
 
 Everything of a project is loaded once, when a run begins, and reduced by `personal/preferences.py`; each new choice is
-one memory more. What is to count no more is noted, too: memory only ever grows. Memory may be out of reach: then nothing
-is known, nothing is kept, and every menu goes its ordinary way.
+one memory more. What is to count no more is noted, too: memory only ever grows. Memory may be out of reach: then
+nothing is known, nothing is kept, and every menu goes its ordinary way.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DecisionMemory:
             for memory in found
             if (id := memory.tagged("forgets")) is not None
         ]
-        kept = [one for memory in choices if (one := _choice(memory)) is not None]
+        kept = [choice for memory in choices if (choice := _choice(memory)) is not None]
         return Learned(tuple(feedback), tuple(kept), tuple(gone))
 
     def chose(self, choice: Choice) -> bool:
@@ -48,8 +48,10 @@ class DecisionMemory:
         only agree with itself."""
         lines = [f"Chose: {choice.chosen}", f"Offered: {' | '.join(choice.offered)}"]
         lines += [f"Recommended: {choice.recommended}"] if choice.recommended is not None else []
-        tags = (f"type:{CHOICE}", choice.situation, _workflow(choice.skill), _tag("step", choice.step))
-        tags = (*tags, _tag("decision", choice.type), f"at:{choice.at}")
+        tags = (
+            f"type:{CHOICE}", choice.situation, _workflow(choice.skill), _tag("step", choice.step),
+            _tag("decision", choice.type), f"at:{choice.at}",
+        )  # fmt: skip
         return self._keep(CHOICE, f"At {choice.step} of {choice.skill}", "\n".join(lines), tags, choice.at)
 
     def learn(self, given: Feedback) -> bool:

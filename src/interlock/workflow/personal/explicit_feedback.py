@@ -23,13 +23,14 @@ WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     for kind, pattern in (
         (NEGATIVE, rf"(?:do\s?n[o']?t|do not|never)(?: ever)?\s+(?:do|choose|pick|select){_THAT}{_AGAIN}"),
         (NEGATIVE, rf"never\s+(?:do|choose|pick|select)\s+(?:that|this|it){_AGAIN}?"),
-        (NEGATIVE, r"(?:that was (?:a|the) )?(?:bad|wrong|poor) (?:choice|decision|call)|not a good (?:choice|decision)"),
+        (NEGATIVE, r"(?:that was (?:a |the )?)?(?:bad|wrong|poor|not a good) (?:choice|decision|call)"),
         (
             POSITIVE,
             r"(?:(?:that was|that's) (?:a |the )?)?(?:very )?(?:good|great|nice|excellent|right|perfect) "
             r"(?:choice|decision|call|pick|selection)",
         ),
-        (POSITIVE, rf"(?:always )?(?:do|choose|pick) (?:that|this|it) (?:again|next time|every time)|keep doing{_THAT}"),
+        (POSITIVE, r"(?:always )?(?:do|choose|pick) (?:that|this|it) (?:again|next time|every time)"),
+        (POSITIVE, r"keep doing (?:that|this|it)"),
     )
 )
 _REMEMBER = re.compile(
@@ -50,11 +51,11 @@ class Said:
 
 def understood(message: str) -> Said | None:
     """The feedback that a message is, null where it is something else."""
-    text = " ".join(message.replace("’", "'").split()).strip("\"“” ")
+    text = " ".join(message.replace("’", "'").split()).strip('"“” ')
     found = _REMEMBER.fullmatch(text)
     if found is not None:
         preference = next(group for group in found.groups() if group)
-        return Said(PREFERENCE, preference.strip("\"“” "))
+        return Said(PREFERENCE, preference.strip('"“” '))
     return next((Said(kind, text) for kind, pattern in WORDS if pattern.fullmatch(text)), None)
 
 

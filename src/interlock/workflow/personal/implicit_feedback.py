@@ -1,4 +1,4 @@
-"""Implicit feedback: what a person does says what they want (Story 7.9, FR65). Pure: from what was chosen to what it means.
+"""Implicit feedback: what a person does says what they want (Story 7.9, FR65). Pure: from choices to what they mean.
 
     the engine chose A, and at once the human chooses B  ──> not A here, and B
     an option was offered three times and never taken    ──> it is shown after the others, and never hidden
@@ -65,15 +65,17 @@ def automatic_before(
     return pattern
 
 
-def taken_back(
-    decisions: Sequence[Mapping[str, Any]], rollbacks: Iterable[Mapping[str, Any]], situation: str
-) -> bool:
-    """Whether a human has rolled back what the engine chose in that situation, and nobody has chosen there since."""
-    last = _last(decisions, situation)
-    if last is None or last.get("by") != "engine":
-        return False
+def taken_back(decisions: Sequence[Mapping[str, Any]], rollbacks: Iterable[Mapping[str, Any]], situation: str) -> bool:
+    """Whether a human has at once rolled back what the engine chose in that situation: it was the last that it chose
+    before the rollback, and nobody has chosen there since."""
     back = [one for one in rollbacks if one.get("kind", "rollback") == "rollback" and not one.get("undone")]
-    return any(str(one.get("at", "")) >= str(last.get("at", "")) for one in back)
+    if not back:
+        return False
+    moment = str(back[-1].get("at", ""))
+    before = [one for one in decisions if Pattern.of(one.get("pattern")) and str(one.get("at", "")) <= moment]
+    if not before or before[-1] is not _last(decisions, situation):
+        return False
+    return bool(before[-1].get("by") == "engine")
 
 
 def skips(choices: Iterable[Choice], situation: str) -> dict[str, int]:
@@ -107,8 +109,10 @@ def confidence_threshold(choices: Iterable[Choice], skill: str, type: str) -> in
 
 
 def _last(decisions: Sequence[Mapping[str, Any]], situation: str) -> Mapping[str, Any] | None:
+    """The last decision about that situation."""
     for one in reversed(decisions):
         pattern = Pattern.of(one.get("pattern"))
         if pattern is not None and pattern.situation == situation:
-            return one
+            found: Mapping[str, Any] = one
+            return found
     return None

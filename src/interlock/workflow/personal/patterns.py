@@ -1,8 +1,8 @@
 """What can be learned of a person's wishes, as values: a choice in a situation, and what was said or seen about it.
 
-A *situation* is what asked for a choice, known again by its words and never by letters or numbers, which change between
-versions: a menu by the labels of its options, a question by its text, a failure by the step it was in. A choice is known
-by its label for the same reason.
+A *situation* is what asked for a choice, known again by its words and never by letters or numbers, which change
+between versions: a menu by the labels of its options, a question by its text, a failure by the step it was in. A choice
+is known by its label for the same reason.
 """
 
 from __future__ import annotations
@@ -66,9 +66,8 @@ class Feedback:
     def as_dict(self) -> dict[str, Any]:
         """All fields."""
         pattern = self.pattern.as_dict() if self.pattern is not None else None
-        return {
-            "id": self.id, "kind": self.kind, "text": self.text, "pattern": pattern, "source": self.source, "at": self.at,
-        }  # fmt: skip
+        whole = {"id": self.id, "kind": self.kind, "text": self.text}
+        return {**whole, "pattern": pattern, "source": self.source, "at": self.at}
 
     @classmethod
     def of(cls, given: object) -> Feedback | None:

@@ -33,7 +33,7 @@ from interlock.workflow.personal.patterns import (
 LEARNED = "learned_preference"
 _AGAINST = re.compile(r"(?:please\s+)?(?:never|avoid|no|skip|do\s?n[o']?t|do not)\b", re.IGNORECASE)
 _FOR = re.compile(r"(?:please\s+)?(?:always|prefer)\b", re.IGNORECASE)
-_VERB = re.compile(r"^(?:to\s+)?(?:choose|pick|select|take|use|do|go for|call|start)?\s*(?:the\s+|option\s+)?", re.IGNORECASE)
+_VERB = re.compile(r"^(?:to\s+)?(?:choose|pick|select|take|use|do|go for|call)?\s*(?:the\s+|option\s+)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

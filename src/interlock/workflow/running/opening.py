@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from interlock.errors import WorkflowNotFound
-from interlock.executor import Patience
-from interlock.executor import Job
+from interlock.executor import Job, Patience
 from interlock.sessions import Caller
 from interlock.tasks.find import find
 from interlock.workflow.agents.pool import AgentPool
