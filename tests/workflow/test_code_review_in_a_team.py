@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -54,3 +55,14 @@ def test_a_warning_of_a_run_reaches_people_as_a_message(tmp_path: Path) -> None:
     assert team.workflow_run(task)["outcome"] == "COMPLETED"
     messages = [one for one in team.history() if one.recipient == "human"]
     assert len(messages) == 1 and "skip_review: true" in messages[0].content and task in messages[0].content
+
+
+@pytest.mark.req("BMAD-5.9.3", "BMAD-5.13.5")
+def test_the_status_of_a_run_shows_its_reviews_and_loops(tmp_path: Path) -> None:
+    root = story_project(tmp_path / "app")
+    begun(tmp_path, root)
+    home = str(tmp_path / "home")
+    words = [sys.executable, "-m", "interlock.surfaces.cli", "--home", home, "--team", "garden", "workflow", "status"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    shown = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=100, check=True).stdout
+    assert "code review: approve, round 2" in shown and "step gate-code review: iteration 1 of 10" in shown

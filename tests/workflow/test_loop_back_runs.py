@@ -30,9 +30,12 @@ def editing(root: Path, steps: int = 3, name: str = "edit-module") -> Path:
     return root
 
 
+async def as_before(failure: str) -> str | None:
+    return "As last time."
+
+
 def edit(root: Path, player: Player, desk: MemoryDesk | None = None, name: str = "edit-module") -> Outcome:
-    knowledge = Knowledge(fix=lambda failure: "As last time.")
-    return play(root, player, skill=f"/bmad:bmb:workflows:{name}", desk=desk, knowledge=knowledge)
+    return play(root, player, skill=f"/bmad:bmb:workflows:{name}", desk=desk, knowledge=Knowledge(fix=as_before))
 
 
 @pytest.mark.req("BMAD-5.9.1", "BMAD-FR24")

@@ -128,6 +128,14 @@ def _run(found: Mapping[str, Any]) -> list[str]:
         )
         lines += _examiners(found, record)
     lines.append(f"  {progress['completed_count']} of {whole} steps, {progress['progress_percent']} %")
+    for name, kept in found["examinations"].items():
+        if kept.get("rounds"):
+            times, last = len(kept["rounds"]), str(kept["rounds"][-1]["verdict"]).replace("_", " ")
+            lines.append(f"  {name.replace('_', ' ')}: {last}, round {times}")
+    for key, loop in found["loops"].items():
+        if loop["current_iteration"]:
+            counted = f"{loop['current_iteration']} of {loop['max_iterations']}"
+            lines.append(f"  {key.replace('_', ' ')}: iteration {counted}")
     if found["documents"]:
         lines.append(f"  documents: {', '.join(found['documents'])}")
     if found["error"]:

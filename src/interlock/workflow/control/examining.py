@@ -73,8 +73,12 @@ async def work(run: RunContext, examination: Examination) -> Ending | None:
 
 
 def _note(run: RunContext, examination: Examination, kept: dict[str, Any], found: Examined, number: int) -> None:
-    """The round is part of the run from now on; the reports it was made of are kept no longer."""
-    kept["rounds"].append({**found.as_dict(), "signals": dict(found.signals), "at": run.desk.now()})
+    """The round is part of the run from now on; the reports it was made of are kept no longer. One in which nobody has
+    looked at the work is none."""
+    if found.verdict != NOT_DONE:
+        for earlier in kept["rounds"]:
+            earlier.pop("reports", None)
+        kept["rounds"].append({**found.as_dict(), "signals": dict(found.signals), "at": run.desk.now()})
     kept.pop("reports", None)
     kept.pop("advice", None)
     basis = {"of": examination.name, "round": number}

@@ -9,7 +9,7 @@ above all of it: they ask a human where the order below would try something else
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,8 +70,8 @@ def limited(state: WorkflowState, judgement: Judgement) -> None:
         state.recovery |= {"error": judgement.error, "details": dict(judgement.details)}
 
 
-def remedy(state: WorkflowState, *, fix_known: bool, template: bool) -> Remedy:
-    """What the failure in `state.recovery` calls for."""
+def remedy(state: WorkflowState, *, fix_known: bool, template: bool, unwanted: Collection[str] = frozenset()) -> Remedy:
+    """What the failure in `state.recovery` calls for; strategies that a person does not want here are left out."""
     found = state.recovery
     attempts, tried = int(found.get("attempts", 1)), [one["strategy"] for one in found.get("tried", [])]
     if found.get("kind") == TRANSIENT:
@@ -91,12 +91,12 @@ def remedy(state: WorkflowState, *, fix_known: bool, template: bool) -> Remedy:
     # An error that stays while others go is no reason to stop: fewer are left each time.
     if error is not None and not (error == PERSISTENT and found.get("shrinking")):
         return Remedy(ASK, why=f"{error.replace('_', ' ')}: more of the same would not help", error=error)
-    usable = [one for one in stalls.FALLBACKS[:-1] if one not in tried]
+    usable = [one for one in stalls.FALLBACKS[:-1] if one not in tried and one not in unwanted]
     for strategy in usable:
         if (strategy == "memory_patterns" and not fix_known) or (strategy == "template_fixes" and not template):
             continue
         return Remedy(FIX, strategy, why=f"the next strategy not tried yet: {strategy.replace('_', ' ')}")
-    if found.get("shrinking"):
+    if found.get("shrinking") and "heuristic_fixes" not in unwanted:
         return Remedy(FIX, "heuristic_fixes", why="it helped: fewer findings are left")
     return Remedy(ASK, why="every strategy was tried")
 

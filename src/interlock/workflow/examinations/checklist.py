@@ -30,11 +30,15 @@ ITEMS = (
 PASS, FAIL, NONE, OPEN = "pass", "fail", "n/a", "not evaluated"
 
 BOX = re.compile(r"^\s*[-*]\s+\[[ xX]?\]\s+(.+?)\s*$", re.MULTILINE)
-LINE = re.compile(
-    r"^[\s>*|-]*(?:\[[ xX]\]\s*)?\**(?:item\s*)?#?(\d{1,3})\**\s*[.):|-]+\s*\W{0,4}"
-    r"(PASS(?:ED)?|FAIL(?:ED)?|PARTIAL|WARN(?:ING)?|N/?A|NOT APPLICABLE)\b\W{0,4}(.*)$",
-    re.IGNORECASE | re.MULTILINE,
+_WORD = r"(PASS(?:ED)?|FAIL(?:ED)?|PARTIAL|WARN(?:ING)?|N/?A|NOT APPLICABLE)\b\W{0,4}(.*)$"
+LINES = (
+    re.compile(
+        r"^[\s>*|-]*(?:\[[ xX]\]\s*)?\**(?:item\s*)?#?(\d{1,3})\**\s*[.):|-]+\W{0,6}" + _WORD,
+        re.IGNORECASE | re.MULTILINE,
+    ),
+    re.compile(r"^[\s>*|-]*(?:\[[ xX]\]\s*)?(\d{1,3})[.)]\s+[^\n]{3,200}?[:|—–-]\s*\W{0,4}" + _WORD, re.MULTILINE),
 )
+"""`3. PASS: …`, and `3. What the item says: PASS …`."""
 OURS = (
     (re.compile(r"\boutcome\b.*\bdecided\b", re.IGNORECASE), "decided"),
     (re.compile(r"\bnotes\b.*\b(?:appended|added)\b", re.IGNORECASE), "notes"),
@@ -81,33 +85,35 @@ def asked(items: Sequence[str]) -> str:
     )
 
 
-def evaluated(items: Sequence[str], answers: Mapping[str, str], done: Mapping[str, str]) -> tuple[Evaluated, ...]:
-    """Every item as the reviewers' answers (label: text) have it: one FAIL outweighs others, a verdict an N/A.
-
-    `done` is what Interlock did itself: notes, change log, status, decided (name: how it went, "" for not at all).
-    """
+def evaluated(items: Sequence[str], answers: Mapping[str, str]) -> tuple[Evaluated, ...]:
+    """Every item as the reviewers' answers (label: text) have it: one FAIL outweighs others, a verdict an N/A."""
     said: dict[int, list[tuple[str, str, str]]] = {}
     for label, text in answers.items():
-        for number, word, note in LINE.findall(text):
+        for number, word, note in (found for line in LINES for found in line.findall(text)):
             said.setdefault(int(number), []).append((_result(word), " ".join(note.split())[:300], label))
-    return tuple(_one(number, item, said.get(number, []), done) for number, item in enumerate(items, 1))
+    return tuple(_one(number, item, said.get(number, [])) for number, item in enumerate(items, 1))
 
 
-def _one(number: int, item: str, said: Sequence[tuple[str, str, str]], done: Mapping[str, str]) -> Evaluated:
-    ours = next((name for pattern, name in OURS if pattern.search(item)), None)
-    if ours is not None and ours in done:
-        return Evaluated(
-            number,
-            item,
-            PASS if done[ours] else NONE,
-            done[ours] or "not done: there is no such file, or it could not be written",
-            ("Interlock",),
-        )
+def _one(number: int, item: str, said: Sequence[tuple[str, str, str]]) -> Evaluated:
     for result in (FAIL, PASS, NONE):
         mine = [one for one in said if one[0] == result]
         if mine:
             return Evaluated(number, item, result, mine[0][1], tuple(dict.fromkeys(label for _, _, label in mine)))
     return Evaluated(number, item, OPEN)
+
+
+def settled(found: Sequence[Evaluated], done: Mapping[str, str]) -> tuple[Evaluated, ...]:
+    """The same with the items about what Interlock did itself: notes, change log, status, decided (name: how it went,
+    "" for not at all)."""
+    return tuple(_ours(one, done) for one in found)
+
+
+def _ours(one: Evaluated, done: Mapping[str, str]) -> Evaluated:
+    name = next((name for pattern, name in OURS if pattern.search(one.text)), None)
+    if name is None or name not in done:
+        return one
+    note = done[name] or "not done: there is no such file, or it could not be written"
+    return Evaluated(one.number, one.text, PASS if done[name] else NONE, note, ("Interlock",))
 
 
 def is_ours(item: str) -> bool:

@@ -44,6 +44,7 @@ ALONE = Emphasis(
     "reader will understand it.",
 )
 SEVERAL_FROM = 2  # tier
+REPORT = 3000  # characters of a report, its end, that the last round keeps
 LEVELS = {BLOCKING: "High", MAJOR: "Medium"}
 UNREADABLE = "the JSON block with your findings, in the form above, as the last thing you say"
 TOO_FEW = (
@@ -191,14 +192,12 @@ def judged(found: Reviewed, gathered: Gathered, round: int) -> Examined:
         notes.append(f"without {', '.join(found.lost)}")
     opinions = [_opinion(one) for one in found.answers.values()]
     details = {
-        "checklist_items": list(gathered.items),
-        "reports": {label: text[-4000:] for label, text in found.texts.items()},
+        "reports": {label: text[-REPORT:] for label, text in found.texts.items()},
         "lost": dict(found.lost),
         "further": [one.as_dict() for one in further],
         "reviewed": list(gathered.paths[:100]),
     }
-    done = {"decided": verdict}
-    details["checklist"] = [one.as_dict() for one in checklist.evaluated(gathered.items, found.texts, done)]
+    details["checklist"] = [one.as_dict() for one in checklist.evaluated(gathered.items, found.texts)]
     agreement = 100.0 * max(opinions.count(one) for one in set(opinions)) / len(opinions)
     told = {"high_and_medium": grave, "fewer_than_three": found.harder and len(findings) < LEAST}
     return Examined(verdict, "; ".join(notes), findings, details, told, {"reviewer_agreement": agreement})
@@ -241,9 +240,7 @@ def _wanted(texts: Mapping[str, str], items: Sequence[str], few: bool) -> dict[s
             wanted.setdefault(label, []).append(UNREADABLE)
         if few:
             wanted.setdefault(label, []).append(TOO_FEW)
-    open_ = [
-        one for one in checklist.open_items(checklist.evaluated(items, texts, {})) if not checklist.is_ours(one.text)
-    ]
+    open_ = [one for one in checklist.open_items(checklist.evaluated(items, texts)) if not checklist.is_ours(one.text)]
     if open_ and texts:
         numbers = ", ".join(str(one.number) for one in open_)
         wanted.setdefault(next(iter(texts)), []).append(f"items {numbers} of the checklist, each on a line of its own")

@@ -16,6 +16,7 @@ from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.examination import APPROVE, BLOCKED, CHANGES, MINOR, Examined
 from interlock.workflow.examinations import checklist
 from interlock.workflow.examinations import story as stories
+from interlock.workflow.examinations.checklist import Evaluated
 from interlock.workflow.examinations.story import Story
 from interlock.workflow.state import files, status_file
 
@@ -47,13 +48,11 @@ def _settled(run: RunContext, round: int, found: Examined) -> tuple[Examined, li
             _note(run, round, found, story, wanted, done, written)
         if wanted is not None:
             _sync(run, story, wanted, config, done, written)
-    details = dict(found.details)
-    items = details.pop("checklist_items", None)
-    if items is not None:
-        details["checklist"] = [one.as_dict() for one in checklist.evaluated(items, details["reports"], done)]
-    told = dict(found.told) | ({"checklist": _share(details["checklist"])} if items is not None else {})
-    summary = found.summary
-    if items is not None:
+    details, told, summary = dict(found.details), dict(found.told), found.summary
+    if "checklist" in details:
+        items = checklist.settled([Evaluated(**one) for one in details["checklist"]], done)
+        details["checklist"] = [one.as_dict() for one in items]
+        told["checklist"] = f"{len(items) - len(checklist.open_items(items))}/{len(items)}"
         summary = f"{summary}; {told['checklist']} of the checklist evaluated"
     if found.verdict == APPROVE:
         ready = stories.next_ready(run.root, config, story.key if story else "")
@@ -120,7 +119,3 @@ def _sync(
         run.warn("status_not_synced", f"{story.key} stays {now} in {path}: {error}")
         return
     done["status"] = f"{done['status']}, {story.key} is {status}".lstrip(", ")
-
-
-def _share(found: list[dict[str, Any]]) -> str:
-    return f"{sum(one['result'] != checklist.OPEN for one in found)}/{len(found)}"
