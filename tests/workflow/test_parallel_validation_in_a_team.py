@@ -14,7 +14,7 @@ from tests.workflow.builder import AGENT, LABELS, SKILL, builder
 PROGRAM = Path(__file__).parent / "programs" / "builder_agent.py"
 
 
-@pytest.mark.req("BMAD-UO.6", "BMAD-6.1.1", "BMAD-6.1.4", "BMAD-E6.1", "BMAD-components")
+@pytest.mark.req("BMAD-UO.6", "BMAD-6.1.1", "BMAD-6.1.4", "BMAD-E6.1")
 def test_six_programs_validate_at_once_and_the_history_tells_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
