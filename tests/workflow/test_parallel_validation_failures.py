@@ -102,7 +102,16 @@ def test_when_they_still_fail_after_that_a_human_is_asked_and_what_was_heard_is_
     assert asked.kind == "escalation" and "08a plan traceability" in asked.text and "barrier_timeout" in asked.text
     assert dict(heard(outcome))["08d"] == "issues", "what it found the first time is not lost"
     assert [label for label, status in heard(outcome) if status == "failed"] == ["08a", "08b", "08c"]
-    assert rounds(outcome)[-1]["verdict"] == "not_done"
+    assert rounds(outcome)[-1]["verdict"] == "blocked"
+
+
+def test_when_nobody_can_be_heard_in_the_end_a_human_is_told_so(tmp_path: Path) -> None:
+    root = builder(tmp_path)
+    validators = Validators({label: [DIES] for label in LABELS})
+    outcome = build(root, Maker(root), validators)
+    assert outcome.ending.kind == "parked" and validators.attempts == dict.fromkeys(LABELS, 2)
+    (asked,) = outcome.desk.asked.values()
+    assert "could not be done" in asked.text and not rounds(outcome)
 
 
 def test_a_human_who_says_retry_has_them_all_asked_again(tmp_path: Path) -> None:
@@ -110,7 +119,7 @@ def test_a_human_who_says_retry_has_them_all_asked_again(tmp_path: Path) -> None
     validators = Validators({label: [DIES, DIES, PASSED] for label in LABELS[:4]})
     outcome = build(root, Maker(root), validators, desk=MemoryDesk(answers=lambda asking: "retry"))
     assert outcome.state.outcome == "COMPLETED" and len(outcome.desk.asked) == 1
-    assert [one["verdict"] for one in rounds(outcome)] == ["not_done", "approve"]
+    assert [one["verdict"] for one in rounds(outcome)] == ["blocked", "approve"]
 
 
 @pytest.mark.req("BMAD-6.3.4", "BMAD-FR47c")
@@ -225,9 +234,11 @@ def test_whatever_they_do_there_is_a_verdict_or_a_question_in_bounded_time_and_n
         outcome = build(root, Maker(root, sidecar=sidecar), validators)
     assert outcome.ending.kind in ("completed", "parked"), outcome.ending
     needed = list(LABELS if sidecar else LABELS[:5])
-    assert len(rounds(outcome)) == 1 and [label for label, _ in heard(outcome)] == needed
+    # What nobody has looked at is no round.
+    results = heard(outcome) if rounds(outcome) else [(label, "failed") for label in needed]
+    assert len(rounds(outcome)) <= 1 and [label for label, _ in results] == needed
     # Nobody in this play finds what would have to be mended: it is approved, or somebody was not heard.
-    unheard = [label for label, status in heard(outcome) if status == "failed"]
+    unheard = [label for label, status in results if status == "failed"]
     assert (outcome.ending.kind == "parked") == bool(unheard)
     # At once, and at most each of them alone once more; a human is waited for at the end.
     assert outcome.seconds <= WAIT * (1 + len(needed)) + (Limits().selection if unheard else 0) + 1

@@ -138,7 +138,8 @@ def _judged(run: RunContext, artifact: Artifact, whole: Sequence[Validator], val
         details["error"] = validated.errors[0]
     signals, told = {"validation_verdict": score}, {"handling": validated.handling, "compliance_score": merged.score}
     if validated.unheard:
-        return Examined(NOT_DONE, _unheard(validated), findings, details, told, signals)
+        nobody = len(validated.unheard) == len(validated.results)
+        return Examined(NOT_DONE if nobody else BLOCKED, _unheard(validated), findings, details, told, signals)
     serious = result.blocking_errors or result.major_issues or score < limits.compliance_score
     counts = f"{result.blocking_errors} blocking errors, {result.major_issues} major issues"
     summary = f"compliance score {merged.score}, {counts} in {artifact.path}"
