@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import posixpath
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -232,9 +232,11 @@ def play(
     permit: Callable[[Permission], Awaitable[str | None]] = refuse,
     examinations: tuple[Examination, ...] = (),
     subagents: Player | None = None,
+    models: Mapping[str, str] | None = None,
+    meanwhile: Callable[[AutomationController], Awaitable[None]] | None = None,
 ) -> Outcome:
     """Run a workflow with that player until the controller lets go of it, in virtual time. `subagents` plays those that
-    are given a part of the work, by default the same player."""
+    are given a part of the work, by default the same player; `meanwhile` runs beside."""
     package = packages.load(str(root))
     asked = detect(skill, [one.key for one in package.skills])
     assert isinstance(asked, Invocation)
@@ -253,9 +255,14 @@ def play(
         pool = AgentPool(player, opening, limits, resume=state.agent_session)
         run = RunContext(
             workflow, package, state, pool, desk, limits, checkpoints or NoCheckpoints(), knowledge or Knowledge(),
-            thresholds, SubagentDispatcher(subagents or player, opening), examinations,
+            thresholds, SubagentDispatcher(subagents or player, opening, limits=limits, models=models), examinations,
         )  # fmt: skip
-        ending = await AutomationController(run).run()
+        controller = AutomationController(run)
+        async with anyio.create_task_group() as group:
+            if meanwhile is not None:
+                group.start_soon(meanwhile, controller)
+            ending = await controller.run()
+            group.cancel_scope.cancel()
         return ending, anyio.current_time()
 
     ending, seconds = virtual.run(main)

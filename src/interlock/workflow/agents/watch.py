@@ -100,6 +100,7 @@ class Watch:
         return max(0.0, min(ends)) if ends else 3600.0
 
     def reached(self, now: float) -> str | None:
+        """The limit that is reached, the earliest of several."""
         return next((name for end, name in sorted(self._ends()) if end <= now), None)
 
     def _ends(self) -> list[tuple[float, str]]:
