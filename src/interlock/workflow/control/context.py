@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
@@ -15,6 +15,7 @@ from interlock.workflow.control import machine, stepping
 from interlock.workflow.control.decision_log import EVENT, Decision
 from interlock.workflow.control.employing import RunEmployer
 from interlock.workflow.control.examination import Examination
+from interlock.workflow.control.hooking import Hooking
 from interlock.workflow.control.ports import Asking, Checkpoints, Desk, Knowledge, NoCheckpoints
 from interlock.workflow.control.reading import Heard, Reading
 from interlock.workflow.definition.package import Package
@@ -45,7 +46,8 @@ class Ending:
 class RunContext:
     """See the module. `thresholds` is read anew at every decision, so that a change counts at the next (BMAD-2a.7).
     `session` is what the workflows of its session share, as it was at the beginning of the turn. `replay` are the keys
-    of the questions that were answered in a visit that begins again after an interruption."""
+    of the questions that were answered in a visit that begins again after an interruption. `hooks` is null where there
+    are none."""
 
     workflow: Workflow
     package: Package
@@ -58,6 +60,7 @@ class RunContext:
     thresholds: Callable[[], Mapping[str, Any]] = dict
     dispatcher: SubagentDispatcher | None = None
     examinations: tuple[Examination, ...] = ()
+    hooks: Hooking | None = None
     session: dict[str, Any] = field(default_factory=dict)
     interrupted: bool = False
     reading: Reading | None = None
@@ -155,6 +158,11 @@ class RunContext:
         question = await self.desk.save(self.state, events, asking)
         self._written = wanted
         return question
+        """Write down the state with everything decided since the last save; the id of the question, which is held
+        where a session lives that can go on with the answer."""
+        if asking is not None:
+            asking = replace(asking, held=self.pool.live and self.limits.selection > 0)
+        return await self.desk.save(self.state, events, asking)
 
     def said(self, sent: str, heard: str) -> None:
         """One more turn of the step's transcript."""
