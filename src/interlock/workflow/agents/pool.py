@@ -2,8 +2,9 @@
 
 Three limits hold for a turn, in seconds. *Silence*: nothing was said, no tool ran, no permission was asked. *Nested*
 and *workflow*: no progress for that long, also where a tool runs; everything audible is progress, and waiting for a
-human is not counted. When one is reached the turn is cancelled and, after the grace, the session's processes are
-ended; the session can be resumed where its program can do that. The absolute ceiling of a turn is the session's own.
+human is not counted. A round of *Party Mode* has a limit of its own, however audible it is. When one is reached the
+turn is cancelled and, after the grace, the session's processes are ended; the session can be resumed where its program
+can do that. The absolute ceiling of a turn is the session's own.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ WRITES = frozenset({"edit", "delete", "move", "write", "create"})
 PATHS = 500  # of one turn
 
 WORKFLOW_TIMEOUT, NESTED_TIMEOUT, AGENT_TIMEOUT = "workflow_timeout", "nested_timeout", "agent_timeout"
+PARTY_TIMEOUT = "party_timeout"
 
 
 @dataclass(frozen=True)
@@ -105,12 +107,12 @@ class AgentPool:
         self._session = await self._agent.open(self._opening)
         return False
 
-    async def prompt(self, text: str, *, nested: bool = False, answered: bool = False) -> Ended:
-        """One turn of the session that `ready` has opened."""
+    async def prompt(self, text: str, *, nested: bool = False, party: bool = False, answered: bool = False) -> Ended:
+        """One turn of the session that `ready` has opened; `party`: it is a round of Party Mode."""
         session = self._session
         if session is None:
             raise AgentError("No session is open; this is a defect of the engine.")
-        watch = self._watch = _Watch(self.limits, nested, anyio.current_time(), self._quiet)
+        watch = self._watch = _Watch(self.limits, nested, anyio.current_time(), self._quiet, party)
         began = watch.began
         turn = Turn("cancelled")
         try:
@@ -180,9 +182,10 @@ class AgentPool:
 class _Watch:
     """What the limits are judged by, for one turn. `quiet` at the start is the time without progress so far."""
 
-    def __init__(self, limits: Limits, nested: bool, now: float, quiet: float) -> None:
+    def __init__(self, limits: Limits, nested: bool, now: float, quiet: float, party: bool = False) -> None:
         self.limits = limits
         self.nested = nested
+        self.round_began = now if party else None
         self.began = now
         self.sound = now
         self.progress = now - quiet
@@ -218,6 +221,8 @@ class _Watch:
         if self.held == 0:
             self.sound = now
             self.progress += now - self._held_at
+            if self.round_began is not None:
+                self.round_began += now - self._held_at
 
     def quiet(self, now: float) -> float:
         """Seconds without progress."""
@@ -240,6 +245,8 @@ class _Watch:
             ends.append((self.sound + limits.silence, AGENT_TIMEOUT))
         if limits.nested and self.nested:
             ends.append((max(self.began, self.progress) + limits.nested, NESTED_TIMEOUT))
+        if limits.party_round and self.round_began is not None:
+            ends.append((self.round_began + limits.party_round, PARTY_TIMEOUT))
         if limits.workflow:
             ends.append((self.progress + limits.workflow, WORKFLOW_TIMEOUT))
         return ends

@@ -10,7 +10,10 @@ from interlock.workflow.control import asking, documents, menus, prompts, readin
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.initializing import fresh, outputs
+from interlock.workflow.control.party_mode_driver import MENU, REOPEN
+from interlock.workflow.control.party_mode_driver import RUNNING as UNDER_WAY
 from interlock.workflow.definition.step import Step
+from interlock.workflow.menu.nesting import PARTY
 from interlock.workflow.state import step_tracking
 from interlock.workflow.state.document import Sent
 
@@ -45,6 +48,8 @@ async def take_up(run: RunContext) -> None:
         )
         return
     kept = await run.checkpoints.restore(state)
+    if state.party.get("how") == MENU and state.party.get("status") == UNDER_WAY:
+        state.party = {**state.party, REOPEN: True}
     state.transcript, state.menu_stack = [], []
     run.replay = asking.answered(state, record)
     record.attempts += 1
@@ -75,8 +80,10 @@ async def turn(run: RunContext) -> str | None:
     state.agent_session = run.pool.agent_session
     await run.save()
     run.before = documents.digest(run.root, outputs(run))
-    nested = menus.stack_of(state).within is not None
-    ended = await run.pool.prompt(text, nested=nested, answered=sent.purpose == ANSWER)
+    within = menus.stack_of(state).within
+    ended = await run.pool.prompt(
+        text, nested=within is not None, party=within == PARTY, answered=sent.purpose == ANSWER
+    )
     state.agent_session = run.pool.agent_session
     state.seconds = round(state.seconds + ended.heard.seconds, 3)
     run.heard = ended.heard
