@@ -16,9 +16,10 @@ from interlock.workflow.control.contributions import Contribution
 if TYPE_CHECKING:
     from interlock.workflow.control.party_mode_driver import Round
 
-ALIKE = 0.6  # of the words of two positions together that both have
+ALIKE = 0.7  # of the words of two positions together that both have
 UNSURE = 40.0  # a confidence below it is asked about
 UNKNOWN = 50.0  # taken where a voice does not say how sure it is
+SENTENCE = 4  # words from which a recommendation stands for itself
 EXCERPT = 700  # characters of one contribution that the others are shown
 CONTEXT = 9000  # of all of them
 MANY = 6  # questions of one round
@@ -75,7 +76,9 @@ def ranked(rounds: Sequence[Round], options: Mapping[str, str]) -> tuple[Recomme
     found = []
     for label, supporters in held.items():
         sure = sum(UNKNOWN if one.confidence is None else one.confidence for one in supporters) / len(supporters)
-        text = max(supporters, key=lambda one: (one.confidence or 0.0, len(one.recommendation))).recommendation
+        # The words of the surest; who only follows another says its letter, or "as she says".
+        own = [one for one in supporters if len(one.recommendation.split()) >= SENTENCE]
+        text = max(own, key=lambda one: one.confidence or 0.0).recommendation if own else ""
         names = tuple(one.agent for one in supporters)
         confidence = round(sure * len(supporters) / everybody, 1)
         found.append((label, Recommended(text or options.get(label, ""), names, confidence)))
@@ -103,13 +106,13 @@ def questions(
 ) -> tuple[str, ...]:
     """What the next round is asked: first of those who were unclear or spoke of something else, then what divides."""
     found = []
-    known = _words(f"{problem} {about} {' '.join(options.values())}")
+    known = _words(f"{problem} {about}")
     letters = ", ".join(options)
     for one in last.contributions:
         if not one.clear:
             wanted = f"do you recommend one of {letters}, or something else" if options else "what do you recommend"
             found.append(f"{one.agent}: it is not clear what you recommend about this problem; {wanted}, and why?")
-        elif known and not known & _words(f"{one.text} {one.recommendation} {one.position}"):
+        elif known and not (known | _others(one, last, options)) & _words(f"{one.text} {one.recommendation}"):
             found.append(f"{one.agent}: what does what you said mean for this problem? Come back to it.")
         elif one.confidence is not None and one.confidence < UNSURE:
             found.append(f"{one.agent}: what would you have to know to be sure, and where can it be found?")
@@ -122,6 +125,12 @@ def questions(
         found.append(f"Does anything speak against {held[0]}? Who has not answered yet: do you hold it too?")
     found.append("Is there a way that keeps what is right in several positions?")
     return tuple(found[:MANY])
+
+
+def _others(one: Contribution, last: Round, options: Mapping[str, str]) -> frozenset[str]:
+    """The words of the positions that it has not brought up itself."""
+    own = last.votes.get(one.agent)
+    return _words(" ".join(text for label, text in options.items() if label != own))
 
 
 def told(

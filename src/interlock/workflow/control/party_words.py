@@ -81,6 +81,12 @@ def without(party: Party) -> str:
     )
 
 
+def known_before(party: Party) -> str:
+    """What was recommended before a step was interrupted, beside what it is told when it begins again."""
+    found = summary(party)
+    return f"\n\nSeveral perspectives have discussed it before:\n\n{quoted(found.text)}" if found.recommendation else ""
+
+
 def question(party: Party, step: str, trouble: str) -> str:
     """What a human is asked when the voices cannot settle it."""
     found = summary(party)

@@ -6,11 +6,11 @@ its session is resumed where the agent can do that (decision 36).
 
 from __future__ import annotations
 
-from interlock.workflow.control import asking, documents, menus, prompts, reading, stepping
+from interlock.workflow.control import asking, documents, menus, party_words, prompts, reading, stepping
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.initializing import fresh, outputs
-from interlock.workflow.control.party_mode_driver import MENU, REOPEN
+from interlock.workflow.control.party_mode_driver import MENU, REOPEN, Party
 from interlock.workflow.control.party_mode_driver import RUNNING as UNDER_WAY
 from interlock.workflow.definition.step import Step
 from interlock.workflow.menu.nesting import PARTY
@@ -56,6 +56,9 @@ async def take_up(run: RunContext) -> None:
     left = f"; not restored: {', '.join(kept[:5])}" if kept else ""
     run.decide(Decision("resume", str(record.id), f"the step was interrupted and begins again{left}"))
     again = prompts.interrupted(restored=kept is not None and not kept)
+    party = Party.of(state.party)
+    if party is not None and not party.running and (party.step, party.visit) == (record.id, record.visit):
+        again += party_words.known_before(party)
     state.sent = Sent(1, STEP, prompts.step_prompt(run.workflow, state, run.step, again=again))
 
 
