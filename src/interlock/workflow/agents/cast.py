@@ -65,7 +65,7 @@ OWN: dict[str, tuple[Voice, ...]] = {
 def voices(installed: Sequence[Persona], topic: str, module: str = "", size: int | None = None) -> tuple[Voice, ...]:
     """The voices for a discussion of that kind, `size` of them within 3 to 5."""
     wanted = min(max(size or _SIZES[topic], FEWEST), MOST)
-    order = _BUILDERS if module == BUILDER and topic != IDEATION else _PREFERRED[topic]
+    order = (*_BUILDERS, *_PREFERRED[topic]) if module == BUILDER and topic != IDEATION else _PREFERRED[topic]
     order = (*_GAMES, *order) if module == "bmgd" else order
     by_name: dict[str, Persona] = {}
     for one in sorted(installed, key=lambda one: one.module != module):

@@ -43,7 +43,7 @@ DOMAINS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "finance": (
-        r"financ\w*|bank\w*|payment|invest\w*|insur\w*|account\w*|tax\w*|trad(?:e|ing)",
+        r"financ\w*|fintech|bank\w*|payment|invest\w*|insur\w*|account\w*|tax\w*|trad(?:e|ing)",
         (
             "Where does money or trust get lost today, and who bears it?",
             "What would make fraud or a mistake visible before it costs?",

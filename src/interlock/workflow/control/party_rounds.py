@@ -74,6 +74,8 @@ def keep(run: RunContext, party: Party) -> None:
 async def hold(run: RunContext, party: Party) -> Party:
     """Hold a discussion from the round it is in to its end.
 
+    Each round is written down but the last: that is saved by the caller, with what it makes of the discussion.
+
     Raises:
         Postponed: it cannot go on for now; it is kept in the run's state as it is.
     """
@@ -91,7 +93,8 @@ async def hold(run: RunContext, party: Party) -> Party:
         while given is not None:
             answered = await manner.round(given)
             party, given = after(run, party, answered)
-            await run.save()
+            if given is not None:
+                await run.save()
     finally:
         with anyio.CancelScope(shield=True):
             await manner.close()
