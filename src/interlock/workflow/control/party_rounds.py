@@ -18,7 +18,8 @@ from interlock.errors import AgentError
 from interlock.workflow.agents import cast
 from interlock.workflow.agents.assignment import ANALYSIS, CREATIVE, Assignment, Report
 from interlock.workflow.agents.cast import Voice
-from interlock.workflow.agents.subagent_dispatcher import Subagent, SubagentDispatcher
+from interlock.workflow.agents.subagent import Subagent
+from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.control import contributions, party_mode_driver, party_words
 from interlock.workflow.control.context import Ending, Postponed, RunContext
 from interlock.workflow.control.contributions import Contribution
@@ -146,11 +147,11 @@ class _Voices:
 
     async def round(self, given: RoundInput) -> Answered:
         limits = self._run.limits
-        kind = CREATIVE if self._party.purpose == IDEATION else ANALYSIS
+        kind, role = _work(self._party)
         assignments = [
             Assignment(
                 f"party-{one.name.split()[0].lower()}", party_words.voice(one, self._voices, given), kind,
-                time_limit=limits.party_round, data={"round": given.round_number},
+                time_limit=limits.party_round, role=role, data={"round": given.round_number},
             )
             for one in self._voices
         ]  # fmt: skip
@@ -183,8 +184,8 @@ class _Hosted:
         text = party_words.host(self._path, self._party.voices, given)
         try:
             if self._host is None:
-                kind = CREATIVE if self._party.purpose == IDEATION else ANALYSIS
-                self._host = await self._dispatcher.open(Assignment("party-host", text, kind))
+                kind, role = _work(self._party)
+                self._host = await self._dispatcher.open(Assignment("party-host", text, kind, role=role))
             report = await self._host.say(text, limit)
             said = contributions.hosted(report.text, self._names)
             if report.status == "completed" and not said and until > anyio.current_time():
@@ -241,6 +242,13 @@ def _failure(reports: Sequence[Report], limit: float) -> tuple[str, str]:
     if not reports or "timeout" in by_status:
         return TIMEOUT, f"nobody answered within {limit:g} s"
     return ERROR, next((one.detail for one in reports if one.detail), "nobody answered")
+
+
+def _work(party: Party) -> tuple[str, str]:
+    """(kind, role) of what is asked of a voice. None of the roles is put to other work afterwards: each voice begins
+    with its own view."""
+    known = {PRE_FINAL_REVIEW: (ANALYSIS, "validator"), IDEATION: (CREATIVE, "brainstormer")}
+    return known.get(party.purpose, (ANALYSIS, "creative"))
 
 
 def _topic(party: Party) -> str:
