@@ -97,7 +97,11 @@ def test_a_stall_calls_a_party_whose_recommendation_mends_it(tmp_path: Path) -> 
 @pytest.mark.req("BMAD-2b.12.6", "BMAD-5.3.2")
 def test_what_a_party_found_is_kept_for_the_next_time(tmp_path: Path) -> None:
     learned: list[tuple[str, str]] = []
-    knowledge = Knowledge(learn=lambda failure, fix: learned.append((failure, fix)))
+
+    async def learn(failure: str, fix: str) -> None:
+        learned.append((failure, fix))
+
+    knowledge = Knowledge(learn=learn)
     run(tmp_path, voices(lambda name, number: line("Add a users section")), knowledge=knowledge)
     assert learned and "party mode" in learned[0][1] and "Add a users section" in learned[0][1]
 
