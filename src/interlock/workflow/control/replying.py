@@ -17,6 +17,7 @@ from interlock.workflow.control import (
     prompts,
     stepping,
     turning,
+    wishes,
 )
 from interlock.workflow.control.asking import AGAIN, DETAILS, GO_ON, SKIP, STOP
 from interlock.workflow.control.context import Ending, RunContext
@@ -59,7 +60,8 @@ async def _take(run: RunContext, waiting: Waiting, text: str, by: str) -> None:
     state.visits = dict(Visits().answered().counts)
     run.pool.progressed()
     run.event("workflow.answered", purpose=waiting.purpose, answer=text[:500], by=by)
-    run.decide(Decision(waiting.purpose, text, f"{by} answered", by="human"))
+    pattern = await wishes.human_chose(run, waiting, text)
+    run.decide(Decision(waiting.purpose, text, f"{by} answered", by="human", pattern=pattern))
     handlers = {
         "menu": _menu, "question": _question, "preflight": _preflight, "oversight": _confirmed,
         "checkpoint": _confirmed, "escalation": _escalation, "party_mode": _party, "resume": _change,
@@ -73,11 +75,12 @@ async def _menu(run: RunContext, waiting: Waiting, text: str) -> None:
     key = option.key if option else text
     state = run.state
     if option is not None:
-        entry = Entry(run.desk.now(), str(waiting.data.get("menu_id", "")), key, 100, "a human chose", automatic=False)
+        id, at = str(waiting.data.get("menu_id", "")), run.desk.now()
+        entry = Entry(at, id, key, 100, "a human chose", automatic=False, decision_source="human")
         state.menu_history = History.of(state.menu_history).add(entry).as_list()
         menus.opened(state, run.record, option)
     why = "the user's choice" if option else "the user's words"
-    turning.send(run, *answering.chosen(run, option, key, why))
+    turning.send(run, *answering.chosen(run, option or text, why))
     state.waiting = None
     run.move(RUNNING)
 
