@@ -127,6 +127,7 @@ def _run(found: Mapping[str, Any]) -> list[str]:
             f"  {MARKS.get(record['status'], '?')} {record['id']:>4}  {words.clean(record['name'])}{took}{why}".rstrip()
         )
     lines.append(f"  {progress['completed_count']} of {whole} steps, {progress['progress_percent']} %")
+    lines += _party(found.get("party") or {})
     if found["documents"]:
         lines.append(f"  documents: {', '.join(found['documents'])}")
     if found["error"]:
@@ -135,6 +136,19 @@ def _run(found: Mapping[str, Any]) -> list[str]:
         lines += ["", click.style("It waits for you:", bold=True), words.clean(found["waiting"]["text"])]
         lines.append(words.faint(f"interlock question reply {found['task_id']} TEXT"))
     return lines
+
+
+def _party(party: Mapping[str, Any]) -> list[str]:
+    """The discussion under way, or what the last one came to."""
+    rounds = party.get("rounds") or []
+    if not party.get("purpose"):
+        return []
+    if party["status"] == "running":
+        return [f"  Party Mode at step {party['step']}: round {len(rounds) + 1} of at most {party['max_rounds']}"]
+    came_to = party.get("summary") or {}
+    advice = f": {_short(str(came_to['recommendation']), 100)}" if came_to.get("recommendation") else ""
+    ended = str(party["exit_reason"]).replace("_", " ")
+    return [f"  Party Mode at step {party['step']}, {len(rounds)} rounds, {ended}{advice}"]
 
 
 def _line(found: Mapping[str, Any]) -> str:
