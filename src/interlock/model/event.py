@@ -101,11 +101,20 @@ EVENT_TYPES: dict[str, str] = {
     "workflow.step_failed": "A step's validation failed; payload: workflow_id, step, reason, attempts.",
     "workflow.decided": "The engine decided something; payload: workflow_id, seq, kind, choice, why, by, confidence, "
     "basis (what it was decided from, to decide it again).",
+    "workflow.subagent_unrouted": "Warning: nobody is specialised in a kind of work; payload: workflow_id, label, "
+    "kind, warning.",
+    "workflow.subagent_ended": "A subagent was done with what it was asked; payload: workflow_id, label, role, model, "
+    "agent_id, status, attempts.",
     "workflow.turn_failed": "An agent's turn came to nothing; payload: workflow_id, step, reason.",
+    "workflow.hook_failed": "A hook failed, could not be run, or is none; payload: workflow_id, step, event, command, "
+    "reason, exit_code, stderr, critical.",
+    "workflow.hook_truncated": "Warning: the output of a hook was cut; payload: workflow_id, step, event, command, "
+    "message.",
     "workflow.timeout": "A time limit ended an agent's turn; payload: workflow_id, step, timeout_error.",
     "workflow.recovered": "A failure was overcome; payload: workflow_id, recovery_method, attempts_count, step.",
     "workflow.escalated": "Nothing helped, and a human was asked; payload: workflow_id, step, reason, tried.",
     "workflow.triggered": "Party Mode or elicitation was called for; payload: workflow_id, what, step, why, hash.",
+    "workflow.examined": "Finished work was examined by others; payload: workflow_id, step, of, round, verdict.",
     "workflow.answered": "A human answered a run; payload: workflow_id, purpose, answer, by.",
     "workflow.resumed": "A run went on after an interruption; payload: workflow_id, from_step, text.",
     "workflow.ended": "A run ended; payload: workflow_id, outcome, error, and what it left.",

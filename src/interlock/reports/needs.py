@@ -9,7 +9,7 @@ from interlock.model.names import HUMAN
 from interlock.model.question import Question
 from interlock.model.task import BROKEN, WAITING, Task
 from interlock.model.team import Member
-from interlock.tasks.review import reviewer_of
+from interlock.tasks.reviewers import reviewer_of
 from interlock.views import complete
 
 TYPE_CHECKING = False

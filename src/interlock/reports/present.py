@@ -11,7 +11,7 @@ from interlock.model.task import Task
 from interlock.output import plain
 from interlock.reports import copies
 from interlock.reports.needs import needs_me
-from interlock.tasks.review import under_review
+from interlock.tasks.reviewers import under_review
 from interlock.views import complete
 
 TYPE_CHECKING = False

@@ -7,7 +7,7 @@ from typing import Any
 
 from interlock.model.task import HELD, Task
 from interlock.reports.present import last_words
-from interlock.tasks.review import under_review
+from interlock.tasks.reviewers import under_review
 from interlock.teams import members
 from interlock.views import complete, show
 

@@ -9,7 +9,7 @@ from interlock.model.task import Run
 from interlock.model.team import Member
 from interlock.reports import may_take
 from interlock.runner.lifesigns import lives
-from interlock.tasks.review import reviewer_of
+from interlock.tasks.reviewers import reviewer_of
 
 READY_LOOKED_AT = 10_000
 

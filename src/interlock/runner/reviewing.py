@@ -15,7 +15,7 @@ from interlock.questions import review_answer
 from interlock.runner import capacity, outcome
 from interlock.runner.hearing import without_messages
 from interlock.sessions import Act, Caller
-from interlock.tasks import finish, review
+from interlock.tasks import finish, review, reviewers
 from interlock.tasks.find import find
 from interlock.workspace import Workspace
 
@@ -30,7 +30,7 @@ def settle(workspace: Workspace, task: Task, caller: Caller, result: Result, why
     """
     with workspace.act(caller, acknowledge=False) as act:
         current = find(act.rows, task.id)
-        run = review.under_review(act.rows, current)
+        run = reviewers.under_review(act.rows, current)
         if run is None or run.number != task.run:
             return  # It has been decided, or taken from the reviewer.
         verdict = None if why is not None else read(result.output)
@@ -45,7 +45,7 @@ def settle(workspace: Workspace, task: Task, caller: Caller, result: Result, why
 
 def give_up(act: Act, task: Task, number: int, why: str, counts: bool) -> None:
     """The run of a review cannot go on, for a reason of ours."""
-    run = review.under_review(act.rows, task)
+    run = reviewers.under_review(act.rows, task)
     if run is not None and run.number == number:
         review.no_verdict(act, task, why, counts=counts)
 

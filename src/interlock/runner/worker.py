@@ -30,7 +30,7 @@ from interlock.runner.postbox import Postbox
 from interlock.runner.stop import Stop
 from interlock.runner.threads import in_thread
 from interlock.sessions import Caller
-from interlock.tasks import claim, review
+from interlock.tasks import claim, review, reviewers
 from interlock.workspace import Workspace
 
 
@@ -93,7 +93,7 @@ class Worker:
         with workspace.look() as rows:  # Most looks find nothing; they need not wait for the team's writer.
             if not claim.may_be_given_work(rows, self.member.name, workspace.settings(rows)):
                 return None
-            reviews = bool(review.waiting_for(rows, self.member.name))
+            reviews = bool(reviewers.waiting_for(rows, self.member.name))
             if (
                 not reviews
                 and rows.tasks.next_ready(self.member.name, shell=shell, now=iso(workspace.clock.now())) is None

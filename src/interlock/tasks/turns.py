@@ -8,8 +8,11 @@ poll is needed. One that waits for a human has given its turn up, and takes a fr
 from __future__ import annotations
 
 from interlock.model.task import Task
-from interlock.model.workflow import QueueEntry
 from interlock.sessions import Act
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from interlock.model.workflow import QueueEntry
 
 WORKFLOW = "WORKFLOW"
 WAITING = ("ready", "backlog")

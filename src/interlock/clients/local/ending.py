@@ -12,7 +12,7 @@ from interlock.model.names import SYSTEM
 from interlock.runner import office, recovery, scheduler
 from interlock.runner.lifesigns import lives
 from interlock.sessions import Caller, unknown_member
-from interlock.tasks import finish, review
+from interlock.tasks import finish, review, reviewers
 from interlock.teams import pause, set_aside
 from interlock.workspace import Workspace
 
@@ -105,7 +105,7 @@ def _end_runs(workspace: Workspace, member: str | None) -> list[str]:
                 task = act.rows.tasks.get(run.task_id)
                 if task is not None and task.run == run.number and task.state == "in-progress":
                     finish.fail(act, task, "stopped by hand", counts=False)
-                elif task is not None and task.run == run.number and review.under_review(act.rows, task) is not None:
+                elif task is not None and task.run == run.number and reviewers.under_review(act.rows, task) is not None:
                     review.no_verdict(act, task, "stopped by hand", counts=False)
         except Conflict:
             pass  # It ended by itself meanwhile.

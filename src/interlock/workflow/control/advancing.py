@@ -102,6 +102,8 @@ async def done(run: RunContext, reading: Reading, outcome: str) -> None:
         turning.send(run, turning.NUDGE, prompts.which_next(step, found.ways))
         run.move(RUNNING)
         return
+    if not await stopped(run, reading.kind):
+        return
     complete(run, step, record, reading, outcome)
     if finished:
         run.decide(Decision("next_step", "end", "the agent says that the workflow has ended", by="agent"))
@@ -112,6 +114,11 @@ async def done(run: RunContext, reading: Reading, outcome: str) -> None:
     chosen = stepping.record_of(state, found.step).id if found.step else "end"
     run.decide(Decision("next_step", str(chosen), found.why, basis={"after": record.path, "said": reading.next}))
     await _pause_or(run, step, record, found.step)
+
+
+async def stopped(run: RunContext, status: str) -> bool:
+    """The hooks of the step's end, before anything follows from it (BMAD-7.3.3); whether the run may go on."""
+    return run.hooks is None or await run.hooks.stop(status)
 
 
 def _gate(run: RunContext) -> stepping.Following | None:

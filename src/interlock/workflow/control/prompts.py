@@ -190,11 +190,11 @@ def interrupted(restored: bool) -> str:
     return f"This step was interrupted and begins again. {files} Look before you write, and write nothing twice."
 
 
-def history(transcript: Sequence[Mapping[str, str]]) -> str:
-    """What was said in this step so far, for a session that does not know it."""
+def history(transcript: Sequence[Mapping[str, str]], title: str = "What was said in this step so far") -> str:
+    """What was said before, for a session that does not know it."""
     if not transcript:
         return ""
-    lines = ["## What was said in this step so far"]
+    lines = [f"## {title}"]
     for one in transcript:
         if one.get("sent"):
             lines.append(f"Interlock:\n{quoted(markdown.tail(one['sent'], SAID))}")

@@ -71,12 +71,18 @@ async def turn(run: RunContext) -> str | None:
     assert sent is not None
     knows = await run.pool.ready()
     text = sent.text if knows else _for_a_stranger(run, sent)
+    if run.hooks is not None:
+        text = run.hooks.records.with_context(state, text)
     sent.at = run.desk.now()
     state.agent_session = run.pool.agent_session
     await run.save()
     run.before = documents.digest(run.root, outputs(run))
     nested = menus.stack_of(state).within is not None
     ended = await run.pool.prompt(text, nested=nested, answered=sent.purpose == ANSWER)
+    if run.hooks is not None:
+        await run.hooks.settle()
+        if ended.heard.stop == "end":
+            run.hooks.records.told(state)
     state.agent_session = run.pool.agent_session
     state.seconds = round(state.seconds + ended.heard.seconds, 3)
     run.heard = ended.heard
