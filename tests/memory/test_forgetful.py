@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -115,6 +116,15 @@ def test_a_server_that_runs_already_is_asked_over_http(place: Place) -> None:
     with pytest.raises(MemoryUnavailable, match="Forgetful cannot be used"):
         memory.recall("PostgreSQL", project_id=PROJECT)
     memory.close()
+
+
+def test_more_is_found_than_the_server_lists_at_once(forgetful: Forgetful, place: Place) -> None:
+    forgetful.remember(decided("0", "content 0"))
+    known = json.loads(place.data.read_text())
+    known["memories"] = [{**known["memories"][0], "id": n, "title": str(n), "content": f"c {n}"} for n in range(1, 261)]
+    place.data.write_text(json.dumps(known))
+    found = forgetful.recall("", project_id=PROJECT, tags=["workflow_id:w1", "type:architecture"], limit=250).memories
+    assert [one.title for one in found] == [str(n) for n in range(260, 10, -1)]
 
 
 def test_nothing_of_the_program_is_left_once_it_is_closed(place: Place) -> None:

@@ -111,7 +111,7 @@ def test_with_forgetful_it_is_kept_there_and_its_program_ends_with_the_run(tmp_p
     place.environment["INTERLOCK_SERENA_COMMAND"] = json.dumps(SERENA)
     assert place.run()["outcome"] == "COMPLETED"
     assert {one["importance"] for one in place.server.memories} == {7, 10}
-    assert all(f"workflow:{SKILL.rpartition(':')[2]}" in one["tags"] for one in place.server.memories)  # type: ignore[operator]
+    assert all(f"workflow:{SKILL}" in one["tags"] for one in place.server.memories)  # type: ignore[operator]
     assert "Each plan has a Scope." in place.prompts.read_text()
     assert not living(str(place.server.data)) and not place.events("memory.degraded")
     found = place.cli("status")

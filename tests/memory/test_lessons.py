@@ -76,7 +76,7 @@ def test_a_memory_says_where_it_comes_from() -> None:
     assert one is not None
     kept = memory_of(one, ORIGIN)
     assert (kept.project_id, kept.tagged("workflow_id")) == ("plan-app", "bmm-make-plan-1")
-    assert kept.tagged("workflow") == "make-plan" and kept.tagged("type") == "architecture" and kept.importance == 10
+    assert kept.tagged("workflow") == SKILL and kept.tagged("type") == "architecture" and kept.importance == 10
     assert {"postgresql", "mongodb", "orders"} <= set(kept.keywords) and "because" not in kept.keywords
 
 

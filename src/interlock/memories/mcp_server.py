@@ -33,7 +33,14 @@ OURS = "INTERLOCK_"
 SAID = 5  # last lines of the program's stderr that an error shows
 LARGEST = 4_000_000
 """Characters of an answer that are read."""
-REFUSALS = ("validation error", "REJECTED", "not found", "Input validation")
+REFUSALS = (
+    "validation error",
+    "REJECTED",
+    "not found",
+    "Input validation",
+    "positional argument",
+    "unexpected keyword",
+)
 
 
 class McpServer:

@@ -70,10 +70,16 @@ class Tools:
         }  # fmt: skip
 
     def get_recent_memories(
-        self, limit: int = 10, project_ids: list[int] | None = None, tags: list[str] | None = None, **_: Any
+        self,
+        limit: int = 10,
+        offset: int = 0,
+        project_ids: list[int] | None = None,
+        tags: list[str] | None = None,
+        **_: Any,
     ) -> Any:
         some = [one for one in self.all["memories"] if not project_ids or set(project_ids) & set(one["project_ids"])]
-        some = [one for one in some if not tags or set(tags) & set(one["tags"])][::-1][:limit]
+        some = [one for one in some if not tags or set(tags) & set(one["tags"])][::-1]
+        some = some[offset : offset + limit]
         return {"memories": some, "total_count": len(some)}
 
     def link_memories(self, memory_id: int, related_ids: list[int]) -> Any:
