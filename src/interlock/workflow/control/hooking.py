@@ -1,6 +1,6 @@
 """When hooks run within a run, and what their results do to it (stories 7.3 to 7.5).
 
-    SessionStart  before the first step, once for each run in a session (`once`: for the session, see `Desk.session`)
+    SessionStart  before the first step; once for each run in a session, `once`: in the session (`Desk.change_life`)
     PreToolUse    when a tool is announced or asks for permission; in the latter case it may refuse the tool
     PostToolUse   when a tool has completed or failed
     Stop          when a step is done, before the run goes on from it
@@ -158,7 +158,7 @@ class Hooking:
         result = await self._runner.run(hook, self._document(hook, about))
         if key is not None and (result.status == "cancelled" or (result.status == "failed" and hook.critical)):
             # It is known not to have done its work: when the run is taken up again, it is its turn again.
-            await self._run.desk.change_session(lambda session: session["hooks"].pop(key, None) and None)
+            await self._run.desk.change_life(lambda life: life["hooks"].pop(key, None) and None)
         if result.status != "cancelled":
             self._note(result, about)
             if self._fatal is not None and hook.event not in (SESSION_START, STOP):
@@ -166,7 +166,7 @@ class Hooking:
         return result
 
     def _claim_of(self, hook: Hook) -> str | None:
-        """Under which name a session knows that it was run; None for one that runs each time."""
+        """Under which name it is known that it was run; None for one that runs each time."""
         if hook.once:
             return f"once {hook.key} {self._run.root}"
         return f"start {hook.key} {self._run.state.workflow_id}" if hook.event == SESSION_START else None
@@ -174,19 +174,17 @@ class Hooking:
     async def _claim(self, key: str, hook: Hook) -> bool:
         """Take a hook's turn, before it is run; false where somebody has."""
         run = self._run
-        if key in run.session.get("hooks", {}):
-            return False
         taken = [False]
 
-        def take(session: dict[str, Any]) -> None:
-            known = session.setdefault("hooks", {})
+        def take(life: dict[str, Any]) -> None:
+            known = life.setdefault("hooks", {})
             taken[0] = key not in known
             known.setdefault(key, {"hook": hook.name, "at": run.desk.now(), "workflow_id": run.state.workflow_id})
             starts = [one for one in known if one.startswith("start ")]
             for old in starts[:-STARTED]:
                 del known[old]
 
-        run.session = await run.desk.change_session(take)
+        await run.desk.change_life(take)
         return taken[0]
 
     def _document(self, hook: Hook, about: Mapping[str, Any]) -> dict[str, Any]:
