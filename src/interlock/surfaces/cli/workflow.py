@@ -134,8 +134,9 @@ def _run(found: Mapping[str, Any]) -> list[str]:
         failed = sum(one["failed"] for one in hooks)
         lines.append(f"  hooks: {sum(one['runs'] for one in hooks)} run, {failed} failed")
     if found["error"]:
-        why = found["error_details"].get("reason") if found["error"] == "critical_hook_failed" else None
-        lines.append(click.style(f"  {words.clean(': '.join(filter(None, (str(found['error']), why))))}", fg="red"))
+        detail = found["error_details"].get("reason") if found["error"] == "critical_hook_failed" else None
+        said = f"{found['error']}: {detail}" if detail else str(found["error"])
+        lines.append(click.style(f"  {words.clean(said)}", fg="red"))
     if found["waiting"]:
         lines += ["", click.style("It waits for you:", bold=True), words.clean(found["waiting"]["text"])]
         lines.append(words.faint(f"interlock question reply {found['task_id']} TEXT"))
