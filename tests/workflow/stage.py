@@ -240,10 +240,11 @@ def play(
     examinations: tuple[Examination, ...] = (),
     subagents: Player | None = None,
     hooks: Path | None = None,
+    beside: Callable[[AutomationController], Awaitable[None]] | None = None,
 ) -> Outcome:
     """Run a workflow with that player until the controller lets go of it, in virtual time. `subagents` plays those that
     are given a part of the work, by default the same player. With `hooks`, the directory where their output is kept,
-    the project's hooks are run, in real time: they are programs."""
+    the project's hooks are run, in real time: they are programs. `beside` happens at the same time."""
     package = packages.load(str(root))
     asked = detect(skill, [one.key for one in package.skills])
     assert isinstance(asked, Invocation)
@@ -273,7 +274,13 @@ def play(
             workflow, package, state, pool, desk, limits, checkpoints or NoCheckpoints(), knowledge or Knowledge(),
             thresholds, SubagentDispatcher(helpers, opening), examinations, hooking,
         )  # fmt: skip
-        ending = await AutomationController(run).run()
+        controller = AutomationController(run)
+        if beside is None:
+            return await controller.run(), anyio.current_time()
+        async with anyio.create_task_group() as group:
+            group.start_soon(beside, controller)
+            ending = await controller.run()
+            group.cancel_scope.cancel()
         return ending, anyio.current_time()
 
     ending, seconds = virtual.run(main) if hooks is None else anyio.run(main)

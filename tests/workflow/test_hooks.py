@@ -6,13 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from interlock.agent import Choice, Permission, Turn
 from interlock.workflow.control import machine
+from interlock.workflow.control.automation_controller import AutomationController
+from interlock.workflow.control.ports import Superseded
 from interlock.workflow.personal.tool_calls import QUEUE
 from interlock.workflow.state.document import Plan, WorkflowState
-from tests.workflow.stage import APC, DONE, MemoryDesk, Outcome, Part, Play, Player, play, project, writes
+from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Play, Player, play, project, writes
 
 CHOICES = (Choice("yes", "Allow", "allow_once"), Choice("no", "Reject", "reject_once"))
 
@@ -175,22 +178,21 @@ def test_stop_runs_at_a_steps_end_before_the_run_goes_on(tmp_path: Path) -> None
     assert not any("What hooks" in prompt for prompt in player.prompts if prompt.startswith("C"))
 
 
-def test_stop_runs_for_each_step_that_an_agent_went_through_by_itself(tmp_path: Path) -> None:
-    root = hooked(tmp_path, "Stop: scripts/log.sh", 3)
-    steps = root / "_bmad/bmm/workflows/make-plan/steps"
+@pytest.mark.parametrize("critical", [False, True])
+def test_stop_runs_for_each_step_that_an_agent_went_through_by_itself(tmp_path: Path, critical: bool) -> None:
+    hooks = f"Stop: [{{command: scripts/log.sh, critical: {critical}}}]"
+    root = hooked(tmp_path, hooks, 3, text="test $INTERLOCK_HOOK_STEP != 2")
 
     async def part(part: Part) -> str:
-        if "# Step 1:" in part.prompt:
-            (root / "_bmad-output").mkdir()
-            (root / "_bmad-output/plan.md").write_text("---\nstepsCompleted: [1, 2]\n---\n")
-            part.on_update_reads = None  # type: ignore[attr-defined]
-            part.tool("completed", str(steps / "step-02-part.md"), kind="read")
-            part.tool("completed", str(steps / "step-03-part.md"), id="t2", kind="read")
-            return f"Here is part 3.\n{APC}"
-        return DONE
+        out = root / "_bmad-output" / "plan.md"
+        out.parent.mkdir(exist_ok=True)
+        out.write_text("---\nstepsCompleted: [1, 2, 3]\n---\nAll parts.\n")
+        return '{"step": "finished"}'
 
     outcome = perform(root, part)
-    assert outcome.state.completed_steps == [1, 2, 3] and ran(root) == ["Stop 1 ", "Stop 2 ", "Stop 3 "]
+    assert ran(root) == ["Stop 1 ", "Stop 2 ", "Stop 3 "][: 2 if critical else 3]
+    assert outcome.state.completed_steps == ([1] if critical else [1, 2, 3])
+    assert outcome.state.error == ("critical_hook_failed" if critical else None)
 
 
 @pytest.mark.req("BMAD-7.3.4", "BMAD-FR53")
@@ -233,8 +235,6 @@ def test_a_critical_failure_ends_the_turn_that_is_under_way(tmp_path: Path) -> N
     root = hooked(tmp_path, "PreToolUse: [{command: scripts/none.sh, critical: true}]")
 
     async def part(part: Part) -> str | Turn:
-        import anyio
-
         part.tool("in_progress")
         await anyio.sleep_forever()
         return DONE
@@ -376,3 +376,46 @@ def test_a_workflow_without_hooks_runs_as_ever(tmp_path: Path) -> None:
     root = project(tmp_path / "p")
     outcome = perform(root, writes(root))
     assert outcome.ending.kind == "completed" and outcome.state.hooks == {} and not (tmp_path / "kept").exists()
+
+
+def test_a_tools_once_hook_runs_for_the_first_one_only(tmp_path: Path) -> None:
+    root = hooked(tmp_path, "PostToolUse: [{command: scripts/log.sh, once: true}]", 2)
+
+    async def part(part: Part) -> str:
+        for number in range(3):
+            part.tool("completed", id=f"{part.turn}-{number}")
+        return DONE
+
+    assert perform(root, part).ending.kind == "completed" and ran(root) == ["PostToolUse 1 "]
+
+
+def test_a_run_that_was_taken_over_in_the_middle_of_a_turn_lets_go(tmp_path: Path) -> None:
+    root = hooked(tmp_path, "PreToolUse: [{command: scripts/log.sh, once: true}]")
+
+    class Lost(MemoryDesk):
+        async def change_life(self, change: Any) -> None:
+            raise Superseded("somebody else has it")
+
+    async def part(part: Part) -> str:
+        part.tool("in_progress")
+        await anyio.sleep_forever()
+        return DONE
+
+    outcome = perform(root, part, Lost())
+    assert (outcome.ending.kind, outcome.ending.summary) == ("superseded", "somebody else has it")
+    assert ran(root) == []
+
+
+def test_stopping_a_run_ends_the_hook_that_is_at_work(tmp_path: Path) -> None:
+    root = hooked(tmp_path, "Stop: [{command: scripts/log.sh, timeout: 600}]", text="exec sleep 500")
+
+    async def part(part: Part) -> str:
+        return DONE
+
+    async def stop(controller: AutomationController) -> None:
+        while not ran(root):
+            await anyio.sleep(0.01)
+        await controller.cancel()
+
+    outcome = perform(root, part, beside=stop)
+    assert outcome.ending.kind == "stopped" and outcome.state.completed_steps == []

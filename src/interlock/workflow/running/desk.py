@@ -123,10 +123,13 @@ class LedgerDesk:
         await in_thread(partial(self._change, self._life, change))
 
     def _change(self, session: str, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-        with self._workspace.act(self._caller, acknowledge=False) as act:
-            document = act.rows.workflows.session(session)
-            change(document)
-            act.rows.workflows.keep_session(session, document, act.at)
+        try:
+            with self._workspace.act(self._caller, acknowledge=False) as act:
+                document = act.rows.workflows.session(session)
+                change(document)
+                act.rows.workflows.keep_session(session, document, act.at)
+        except (Conflict, Forbidden) as error:
+            raise Superseded(error.message) from error
         return document
 
 
