@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,12 @@ def uses(root: Path, *, id: str = "t1", title: str = "Edit plan.md", kind: str =
 
 async def allow(permission: Permission) -> str | None:
     return "yes"
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with anyio.fail_after(60):
+        while not condition():
+            await anyio.sleep(0.01)
 
 
 @pytest.mark.req("BMAD-7.3.1", "BMAD-7.3.2", "BMAD-FR51", "BMAD-E7.3")
@@ -413,8 +420,7 @@ def test_stopping_a_run_ends_the_hook_that_is_at_work(tmp_path: Path) -> None:
         return DONE
 
     async def stop(controller: AutomationController) -> None:
-        while not ran(root):
-            await anyio.sleep(0.01)
+        await until(lambda: bool(ran(root)))
         await controller.cancel()
 
     outcome = perform(root, part, beside=stop)
