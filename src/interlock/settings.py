@@ -232,6 +232,29 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "notify.interval", 30.0, "Seconds between two notifications; what comes between waits.", team=False, minimum=1
     ),
+    Setting(
+        "memory",
+        "local",
+        "Where what was learned is kept: `local`, a file of this home; `forgetful`, a Forgetful MCP server.",
+        team=False,
+        choices=("local", "forgetful"),
+    ),
+    Setting(
+        "forgetful_command",
+        "uvx forgetful-ai",
+        "The program that is the Forgetful server: words or a JSON list, never read by a shell.",
+        team=False,
+    ),
+    Setting(
+        "forgetful_url", "", "The address of a Forgetful server that runs already, instead of the program.", team=False
+    ),
+    Setting(
+        "serena_command",
+        "",
+        "A Serena MCP server, started in the project; its memories are read before a workflow begins.",
+        team=False,
+    ),
+    Setting("serena_url", "", "The address of a Serena server that runs already, instead of the program.", team=False),
     Setting("mirror", True, "Write the files that show the ledger (task files, inboxes, config.json)."),
 )
 

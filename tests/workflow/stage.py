@@ -15,8 +15,9 @@ import anyio
 
 from interlock.agent import Agent, Opening, Permission, Turn, Update, refuse
 from interlock.clock import iso
-from interlock.workflow.agents.pool import AgentPool, Limits
+from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
+from interlock.workflow.agents.watch import Limits
 from interlock.workflow.control.automation_controller import AutomationController
 from interlock.workflow.control.context import Ending, RunContext
 from interlock.workflow.control.examination import Examination
@@ -285,6 +286,21 @@ def play(
 
     ending, seconds = virtual.run(main) if hooks is None else anyio.run(main)
     return Outcome(ending, state, desk, seconds)
+
+
+def knows(
+    fix: Callable[[str], str | None] = lambda failure: None,
+    learn: Callable[[str, str], None] = lambda failure, fix: None,
+) -> Knowledge:
+    """Knowledge that answers at once."""
+
+    async def fixed(failure: str) -> str | None:
+        return fix(failure)
+
+    async def learned(failure: str, helped: str) -> None:
+        learn(failure, helped)
+
+    return Knowledge(fix=fixed, learn=learned)
 
 
 def writes(root: Path, *, menu: str = APC, path: str = "_bmad-output/plan.md") -> Play:

@@ -1,7 +1,8 @@
 """Carries out a task of type WORKFLOW: the automation controller takes the member's agent through every step.
 
 The run's state is kept in the ledger with the task, so any later run of the same task goes on where this one was, in
-this process or another. A pause for a human ends this run; the answer begins the next.
+this process or another. A pause for a human is held while the agent's session is kept open for it, `workflow_selection`
+seconds at most; then it ends this run, and the answer begins the next.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
+import anyio
+import anyio.to_thread
+
 from interlock.agent import Agent, Opening, Update, ignore
 from interlock.errors import InterlockError
 from interlock.executor import Execution, Job, Result, begun
 from interlock.executors.agent import AgentExecutor
-from interlock.memory import MemoryStore
+from interlock.memory import OpenMemory
 from interlock.processes import Identity
 from interlock.sessions import Caller
 from interlock.tasks.turns import WORKFLOW
@@ -23,11 +27,14 @@ from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.control.automation_controller import AutomationController
 from interlock.workflow.control.context import Ending
-from interlock.workflow.running import known, opening
+from interlock.workflow.control.ports import Knowledge
+from interlock.workflow.running import curation, known, opening
 from interlock.workflow.running.desk import in_thread
 from interlock.workflow.running.status_watch import watched
 from interlock.workspace import Workspace
 
+LETTING_GO = 12.0
+"""Seconds that the end of a session waits for what its run taught to be kept."""
 STATUS: dict[str, Literal["ended", "failed", "cancelled", "capacity"]] = {
     "completed": "ended",
     "parked": "ended",
@@ -40,7 +47,7 @@ class WorkflowExecutor:
     """For members with an agent: workflows here, everything else by `others`."""
 
     def __init__(
-        self, others: AgentExecutor, workspace_of: Callable[[str], Workspace], memory: MemoryStore | None = None
+        self, others: AgentExecutor, workspace_of: Callable[[str], Workspace], memory: OpenMemory | None = None
     ) -> None:
         self._others = others
         self._workspace_of = workspace_of
@@ -67,9 +74,10 @@ class WorkflowExecution:
 
     lasting = False
 
-    def __init__(self, agent: Agent, job: Job, workspace: Workspace, memory: MemoryStore | None = None) -> None:
+    def __init__(self, agent: Agent, job: Job, workspace: Workspace, memory: OpenMemory | None = None) -> None:
         self._agent = agent
-        self._memory = memory
+        self._open_memory = memory
+        self._let_go: Callable[[], None] | None = None
         self._job = job
         self._workspace = workspace
         self._controller: AutomationController | None = None
@@ -107,9 +115,9 @@ class WorkflowExecution:
         )  # fmt: skip
         resume = prepared.state.agent_session
         self._pool = AgentPool(agent, opened, prepared.limits, on_update, resume=resume)
-        knowledge = await in_thread(partial(known.about, prepared.state, prepared.workflow, self._memory))
+        knowledge = await in_thread(partial(self._known, prepared))
         dispatcher = SubagentDispatcher(agent, opened, on_update)
-        context = prepared.context(self._workspace, caller, self._pool, knowledge, dispatcher, hooks)
+        context = prepared.context(self._workspace, caller, self._pool, knowledge, dispatcher, job.patience, hooks)
         self._controller = AutomationController(context)
         if self._stopped:
             return Result("cancelled", "", None, None, time.monotonic() - began)
@@ -144,6 +152,20 @@ class WorkflowExecution:
         self._stopped = True
         if self._pool is not None:
             await self._pool.close()
+        let_go, self._let_go = self._let_go, None
+        if let_go is not None:
+            # The task is settled by now. Whatever takes longer has limits of its own, and is waited for by nobody.
+            with anyio.move_on_after(LETTING_GO):
+                await anyio.to_thread.run_sync(let_go, abandon_on_cancel=True)
+
+    def _known(self, prepared: opening.Prepared) -> Knowledge:
+        """What memory knows of this run; it is kept open until the end of it."""
+        workspace, state = self._workspace, prepared.state
+        log = known.degraded(workspace, prepared.task_id, state.workflow_id)
+        memory = known.opened(self._open_memory, workspace, state, log)
+        if memory is not None:
+            self._let_go = partial(curation.let_go, workspace, opening.store_of(workspace), memory, state, log)
+        return known.about(state, prepared.workflow, memory, log)
 
 
 def _result(ending: Ending, seconds: float) -> Result:

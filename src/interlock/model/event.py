@@ -125,7 +125,10 @@ EVENT_TYPES: dict[str, str] = {
     "workflow.status_cycling": "Warning: a status goes to and fro; payload: path, key, statuses, count.",
     "workflow.state_rebuilt": "The file of a workflow's state was written anew from the ledger; payload: workflow_id, "
     "reason.",
-    "memory.degraded": "Memory could not be reached, and the work went on without; payload: reason, operation.",
+    "workflow.curated": "What a completed run taught was taken over into memory; payload: workflow_id, kept, linked "
+    "(was known already), queued, left, kinds.",
+    "memory.degraded": "Memory could not be reached, and the work went on without; payload: workflow_id, reason, "
+    "operation (open, recall, read, remember, link, flush or curate).",
     "notice.failed": "People could not be notified; payload: via (command or webhook), error.",
     "scheduler.poll": "A poll of the scheduler did something; payload: actions (how many of each type), executed.",
     "plan.started": "A plan was begun or continued; payload: path, new, updated.",

@@ -64,11 +64,17 @@ class AutomationController:
         except Superseded as error:
             return Ending("superseded", str(error))
         finally:
-            await run.pool.close()
+            try:
+                if run.dispatcher is not None:
+                    await run.dispatcher.close()
+            finally:
+                await run.pool.close()
 
     async def cancel(self) -> None:
         """End the turn under way and let no further one begin."""
         self._stopped = True
+        if self.run_.dispatcher is not None:
+            await self.run_.dispatcher.cancel()
         if self.run_.hooks is not None:
             self.run_.hooks.cancel()
         await self.run_.pool.cancel()
@@ -132,6 +138,7 @@ class AutomationController:
             machine.end(state, FAILED, f"the final validation failed: {what}")
         else:
             machine.end(state, COMPLETED)
+            state.curated = None  # also where it was completed before, and taken back
         run.event("workflow.ended", outcome=state.outcome, error=state.error, documents=list(state.documents))
 
     async def _ended(self) -> Ending:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from interlock.workflow.agents.pool import AgentPool, Limits
+import anyio
+
+from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
+from interlock.workflow.agents.watch import Limits
 from interlock.workflow.control import machine, stepping
 from interlock.workflow.control.decision_log import EVENT, Decision
+from interlock.workflow.control.employing import RunEmployer
 from interlock.workflow.control.examination import Examination
 from interlock.workflow.control.hooking import Hooking
 from interlock.workflow.control.ports import Asking, Checkpoints, Desk, Knowledge, NoCheckpoints
@@ -65,6 +69,13 @@ class RunContext:
     tried: dict[str, int] = field(default_factory=dict)
     replay: list[str] = field(default_factory=list)
     _events: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    _saving: anyio.Lock = field(default_factory=anyio.Lock)
+    _wanted: int = 0
+    _written: int = 0
+
+    def __post_init__(self) -> None:
+        if self.dispatcher is not None:
+            self.dispatcher.employer = RunEmployer(self)
 
     @property
     def root(self) -> str:
@@ -129,8 +140,28 @@ class RunContext:
 
     async def save(self, asking: Asking | None = None) -> str | None:
         """Write down the state with everything decided since the last save."""
+        async with self._saving:  # Subagents at work at once save too.
+            return await self._save(asking)
+
+    async def save_soon(self) -> None:
+        """The same, for several at once: what one of them writes, none writes again."""
+        self._wanted += 1
+        mine = self._wanted
+        async with self._saving:
+            if self._written < mine:
+                await self._save()
+
+    async def _save(self, asking: Asking | None = None) -> str | None:
+        wanted = self._wanted
         self.state.updated_at = self.desk.now()
         events, self._events = self._events, []
+        question = await self.desk.save(self.state, events, asking)
+        self._written = wanted
+        return question
+        """Write down the state with everything decided since the last save; the id of the question, which is held
+        where a session lives that can go on with the answer."""
+        if asking is not None:
+            asking = replace(asking, held=self.pool.live and self.limits.selection > 0)
         return await self.desk.save(self.state, events, asking)
 
     def said(self, sent: str, heard: str) -> None:

@@ -36,7 +36,7 @@ async def recover(run: RunContext) -> None:
     state = run.state
     run.move(RECOVERING)
     reason = str(state.recovery.get("reason", ""))
-    known = run.knowledge.fix(reason)
+    known = await run.knowledge.fix(recovering.signature(state.recovery))
     template = run.workflow.variables.value("template") or run.step.settings.get("template")
     remedy = recovering.remedy(state, fix_known=known is not None, template=bool(template))
     run.decide(

@@ -39,7 +39,9 @@ Interlock runs this workflow and speaks for its user. It gives you one step at a
   `{"step": "waiting"}` when a menu or a question stands above it.
   `{"step": "skipped", "reason": "…"}` for an optional step or one whose condition does not hold.
   `{"step": "blocked", "reason": "…"}` where the step says HALT or you cannot go on.
-  `{"step": "finished"}` when the whole workflow has ended early, as its text demands."""
+  `{"step": "finished"}` when the whole workflow has ended early, as its text demands.
+  To any of these add `"decided": ["…"]` and `"learned": ["…"]` where this turn has settled or found out something that
+  later work must know: what and why, one sentence each."""
 
 YOLO = """\
 This is a YOLO run: nobody is there to answer. Skip confirmations and optional elicitation, decide as an experienced
@@ -188,11 +190,11 @@ def interrupted(restored: bool) -> str:
     return f"This step was interrupted and begins again. {files} Look before you write, and write nothing twice."
 
 
-def history(transcript: Sequence[Mapping[str, str]]) -> str:
-    """What was said in this step so far, for a session that does not know it."""
+def history(transcript: Sequence[Mapping[str, str]], title: str = "What was said in this step so far") -> str:
+    """What was said before, for a session that does not know it."""
     if not transcript:
         return ""
-    lines = ["## What was said in this step so far"]
+    lines = [f"## {title}"]
     for one in transcript:
         if one.get("sent"):
             lines.append(f"Interlock:\n{quoted(markdown.tail(one['sent'], SAID))}")

@@ -8,8 +8,9 @@ against is put to a human, with everything that was tried and why it failed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from interlock.workflow.control import stalls
 from interlock.workflow.state.document import WorkflowState
@@ -82,6 +83,12 @@ def remedy(state: WorkflowState, *, fix_known: bool, template: bool) -> Remedy:
     if found.get("shrinking"):
         return Remedy(FIX, "heuristic_fixes", why="it helped: fewer findings are left")
     return Remedy(ASK, why="every strategy was tried")
+
+
+def signature(recovery: Mapping[str, Any]) -> str:
+    """What a failure is known by: its reason and the issues that were found."""
+    issues = "; ".join(str(one) for one in recovery.get("issues", []))
+    return f"{recovery.get('reason', '')}{f': {issues}' if issues else ''}"[:1000]
 
 
 def trying(state: WorkflowState, strategy: str) -> None:

@@ -23,7 +23,8 @@ KEPT = ("hash", "party", "kind", "reason", "issues")
 
 
 async def wait(run: RunContext) -> Ending | None:
-    """Take the answer where there is one; otherwise the run is parked after its time (decision 30)."""
+    """Take the answer where there is one, or comes while the session is kept open for it; otherwise the run is parked
+    (decision 30)."""
     waiting = run.state.waiting
     if waiting is None:
         run.move(RUNNING)
@@ -31,7 +32,7 @@ async def wait(run: RunContext) -> Ending | None:
     if waiting.question_id is None:
         waiting.question_id = await run.save(Asking(waiting.key, _kind(waiting), waiting.text, tuple(waiting.options)))
     reply = await run.desk.reply(waiting.question_id) if waiting.question_id else None
-    if reply is None and waiting.question_id:
+    if reply is None and waiting.question_id and run.pool.live:
         reply = await run.desk.wait(waiting.question_id, run.limits.selection)
     if reply is None:
         return Ending("parked", waiting.text)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from interlock.workflow.agents.pool import NESTED_TIMEOUT, WORKFLOW_TIMEOUT
+from interlock.workflow.agents.watch import NESTED_TIMEOUT, WORKFLOW_TIMEOUT
 from interlock.workflow.control import (
     advancing,
     answering,
     examining,
+    learning,
     machine,
     mending,
     prompts,
@@ -43,6 +44,7 @@ async def work(run: RunContext) -> Ending | None:
     if timeout is not None and await _timed_out(run, timeout):
         return None
     found = turning.read(run)
+    learning.collect(state, found.closing, run.desk.now())
     if found.kind in (reading.CAPACITY, reading.CANCELLED):
         kind = "capacity" if found.kind == reading.CAPACITY else "stopped"
         return Ending(kind, found.text, run.heard.retry_at if run.heard else None)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from interlock.workflow.agents.model_selection import CLASSES
 from interlock.workflow.control import confidence_calculator
 from interlock.workflow.control.batching import UNKNOWN_TIER, batch_size
 from interlock.workflow.menu import bmb_thresholds
@@ -25,6 +26,7 @@ class AdaptiveSettings:
 
     `batch`: continues before a checkpoint, None for all. `automation`: aggressive, balanced or conservative. `gates`:
     the further validations of a regulated domain. `bmb`: the builder's thresholds, None outside that module.
+    `max_model`: the largest class of model that subagents get, None where the workflow sets none.
     """
 
     tier: int
@@ -37,6 +39,7 @@ class AdaptiveSettings:
     gates: tuple[str, ...] = ()
     domain: str | None = None
     module: str | None = None
+    max_model: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -58,6 +61,7 @@ def adapt(
         automatic_from=_number(given, "automatic", 80.0),
         domain=domain,
         module=module,
+        max_model=given["max_model"] if given.get("max_model") in CLASSES else None,
     )
     if module == "bmb":
         settings = replace(settings, bmb=bmb_thresholds.Thresholds.of(given))

@@ -10,10 +10,12 @@ import anyio.to_thread
 
 from interlock.clock import iso
 from interlock.errors import Conflict, Forbidden, LedgerBusy
+from interlock.executor import Patience
 from interlock.sessions import Act, Caller
 from interlock.tasks import answer
 from interlock.tasks.find import find
 from interlock.workflow.control.ports import Asking, Events, Superseded
+from interlock.workflow.running.holding import HeldQuestion, taken
 from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import RUNNING, StepId, WorkflowState
 from interlock.workflow.state.store import Store
@@ -29,11 +31,20 @@ Value = TypeVar("Value")
 
 class LedgerDesk:
     """See `control.ports.Desk`. `caller` is the session and run that the task belongs to while it is worked on;
-    `session` and `life` are under which names is kept what runs share."""
+    `session` and `life` are under which names is kept what runs share. `patience`: how people are waited for; without
+    it every question is parked at once."""
 
     def __init__(
-        self, workspace: Workspace, caller: Caller, task_id: str, store: Store, session: str, life: str
+        self,
+        workspace: Workspace,
+        caller: Caller,
+        task_id: str,
+        store: Store,
+        session: str,
+        life: str,
+        patience: Patience | None = None,
     ) -> None:
+        self._patience = patience
         self._life = life
         self._session = session
         self._workspace = workspace
@@ -82,9 +93,10 @@ class LedgerDesk:
 
     def _ask(self, act: Act, state: WorkflowState, asking: Asking) -> str:
         task = find(act.rows, self._task_id)
+        held = asking.held and self._patience is not None and not act.settings.get("unattended")
         asked = answer.ask(
             act, task, kind=asking.kind, text=asking.text[: answer.TEXT_LIMIT], options=asking.options,
-            default=asking.default, context=asking.context, held=False, key=asking.key, reversible=asking.reversible,
+            default=asking.default, context=asking.context, held=held, key=asking.key, reversible=asking.reversible,
             data={**asking.data, "workflow_id": state.workflow_id, "step": state.current_step},
         )  # fmt: skip
         if state.waiting is not None:
@@ -96,15 +108,16 @@ class LedgerDesk:
         return await in_thread(partial(self._reply, question))
 
     def _reply(self, question: str) -> tuple[str, str] | None:
-        with self._workspace.ledger.snapshot() as rows:
-            found = rows.questions.get(question)
-        if found is None or found.state == "withdrawn":
-            raise Superseded(f"The question {question} was withdrawn.")
-        return (found.answer or "", found.answered_by or "somebody") if found.state == "answered" else None
+        try:
+            return taken(self._workspace, self._caller, self._task_id, question)
+        except (Conflict, Forbidden) as error:
+            raise Superseded(error.message) from error
 
     async def wait(self, question: str, seconds: float) -> tuple[str, str] | None:
-        """Nobody waits here: the run is parked, and the answer begins a new one with the state as it is."""
-        return None
+        """See the port."""
+        if self._patience is None:
+            return None
+        return await HeldQuestion(self._workspace, self._caller, self._task_id, question, self._patience).wait(seconds)
 
     async def session(self) -> dict[str, Any]:
         """See the port."""

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from interlock.errors import WorkflowNotFound
-from interlock.executor import Job
+from interlock.executor import Job, Patience
 from interlock.sessions import Caller
 from interlock.tasks.find import find
-from interlock.workflow.agents.pool import AgentPool, Limits
+from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
+from interlock.workflow.agents.watch import Limits
 from interlock.workflow.control import machine
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.examination import Examination
@@ -58,6 +59,7 @@ class Prepared:
         pool: AgentPool,
         knowledge: Knowledge,
         dispatcher: SubagentDispatcher | None = None,
+        patience: Patience | None = None,
         hooks: Hooking | None = None,
     ) -> RunContext:
         """What the controller works with. The life of a run that was begun in no chat is that of the process that
@@ -67,7 +69,7 @@ class Prepared:
         life = self.state.plan.session if chat else f"life:{caller.process or caller.session}"
         return RunContext(
             self.workflow, self.package, self.state, pool,
-            LedgerDesk(workspace, caller, self.task_id, store_of(workspace), session, life), self.limits,
+            LedgerDesk(workspace, caller, self.task_id, store_of(workspace), session, life, patience), self.limits,
             checkpoints=ThreadedCheckpoints(CheckpointKeeper(), workspace.clock), knowledge=knowledge,
             thresholds=self._thresholds, dispatcher=dispatcher, examinations=EXAMINATIONS, hooks=hooks,
         )  # fmt: skip

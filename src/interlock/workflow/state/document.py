@@ -123,6 +123,8 @@ class WorkflowState:
     being down are not in it. `written` are the files as the run last left them (path: hash, empty for deleted ones):
     what differs from it was changed by somebody else. `rollbacks` are those done so far, the last one may be undone.
     `examinations` are the rounds of each examination of finished work, `subagents` the agents that were given a part of
+    it, `party` the discussion under way or the last one, `learned` what the agents say was decided and learned,
+    `curated` when that was taken over into memory.
     it, `party` the discussion under way or the last one, `learned` what the agents say was decided and learned. `hooks`
     is what `control.hooking` keeps: what became of each step's, and what the agent is yet to be told of their output.
     """
@@ -164,6 +166,7 @@ class WorkflowState:
     subagents: list[dict[str, Any]] = field(default_factory=list)
     party: dict[str, Any] = field(default_factory=dict)
     learned: list[dict[str, Any]] = field(default_factory=list)
+    curated: str | None = None
     hooks: dict[str, Any] = field(default_factory=dict)
     agent_session: str | None = None
     resumed: str | None = None
