@@ -137,7 +137,7 @@ class WorkflowExecution:
             max_model=prepared.max_model,
         )  # fmt: skip
         context = prepared.context(
-            self._workspace, caller, self._pool, knowledge, self._dispatcher, job.patience, hooks
+            self._workspace, caller, self._pool, knowledge, self._dispatcher, patience=job.patience, hooks=hooks
         )
         self._controller = AutomationController(context)
         if self._stopped:

@@ -22,6 +22,8 @@ from interlock.workflow.definition.package import Package
 from interlock.workflow.definition.step import Step
 from interlock.workflow.definition.workflow import Workflow
 from interlock.workflow.entry.adaptive_settings import AdaptiveSettings, adapt
+from interlock.workflow.personal.patterns import Feedback, Forgotten
+from interlock.workflow.personal.preferences import Preferences
 from interlock.workflow.state.document import StepRecord, WorkflowState
 
 TRANSCRIPT = 8  # turns of a step's visit that are kept
@@ -46,8 +48,8 @@ class Ending:
 class RunContext:
     """See the module. `thresholds` is read anew at every decision, so that a change counts at the next (BMAD-2a.7).
     `session` is what the workflows of its session share, as it was at the beginning of the turn. `replay` are the keys
-    of the questions that were answered in a visit that begins again after an interruption. `hooks` is null where there
-    are none."""
+    of the questions that were answered in a visit that begins again after an interruption, `told` the preferences
+    that the agent's session knows. `hooks` is null where there are none."""
 
     workflow: Workflow
     package: Package
@@ -67,6 +69,7 @@ class RunContext:
     heard: Heard | None = None
     before: str = ""
     tried: dict[str, int] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
     replay: list[str] = field(default_factory=list)
     _events: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     _saving: anyio.Lock = field(default_factory=anyio.Lock)
@@ -76,6 +79,15 @@ class RunContext:
     def __post_init__(self) -> None:
         if self.dispatcher is not None:
             self.dispatcher.employer = RunEmployer(self)
+
+    @property
+    def preferences(self) -> Preferences:
+        """What is known of people's wishes, with what was said in this session."""
+        said = (Feedback.of(one) for one in (self.session.get("feedback") or {}).get("said", ()))
+        gone = (self.session.get("feedback") or {}).get("forgotten", ())
+        learned = self.knowledge.choices.learned
+        forgotten = (*learned.forgotten, *(Forgotten(str(one["id"]), str(one["at"])) for one in gone))
+        return Preferences(replace(learned, forgotten=forgotten), [one for one in said if one is not None])
 
     @property
     def root(self) -> str:
@@ -139,7 +151,10 @@ class RunContext:
             self.event("workflow.state", **{"from": before, "to": to, "step": self.state.current_step})
 
     async def save(self, asking: Asking | None = None) -> str | None:
-        """Write down the state with everything decided since the last save."""
+        """Write down the state with everything decided since the last save; the id of the question, which is held
+        where a session lives that can go on with the answer."""
+        if asking is not None:
+            asking = replace(asking, held=self.pool.live and self.limits.selection > 0)
         async with self._saving:  # Subagents at work at once save too.
             return await self._save(asking)
 
@@ -158,11 +173,6 @@ class RunContext:
         question = await self.desk.save(self.state, events, asking)
         self._written = wanted
         return question
-        """Write down the state with everything decided since the last save; the id of the question, which is held
-        where a session lives that can go on with the answer."""
-        if asking is not None:
-            asking = replace(asking, held=self.pool.live and self.limits.selection > 0)
-        return await self.desk.save(self.state, events, asking)
 
     def said(self, sent: str, heard: str) -> None:
         """One more turn of the step's transcript."""

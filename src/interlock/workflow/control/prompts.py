@@ -129,9 +129,18 @@ def answer(text: str, why: str) -> str:
     return f"{text}\n\n({why}. Do what the step says about this answer, save it, and end with the JSON line.)"
 
 
-def from_brief(question: str) -> str:
-    """A question goes back to the agent, which knows the brief: only what the brief does not say goes to a human."""
-    return (
+def preferences(words: Sequence[str]) -> str:
+    """What the user wants remembered, as they said it."""
+    if not words:
+        return ""
+    return "\n".join(["## What the user prefers, wherever a step leaves it open", *(f"- {one}" for one in words)])
+
+
+def from_brief(question: str, unwanted: Sequence[str] = ()) -> str:
+    """A question goes back to the agent, which knows the brief: only what the brief does not say goes to a human.
+    `unwanted` are options that the user does not want."""
+    never = f"The user does not want {' or '.join(unwanted)} here.\n\n" if unwanted else ""
+    return never + (
         "Answer this yourself, from the brief, the variables and what was decided before, and go on with the step:\n\n"
         f"{quoted(question)}\n\n"
         "Only if none of them says it, repeat the question alone and end with this line:\n"

@@ -6,7 +6,17 @@ back with what the human wants changed. An escalation is retried, skipped, stopp
 
 from __future__ import annotations
 
-from interlock.workflow.control import advancing, asking, initializing, machine, menus, prompts, stepping, turning
+from interlock.workflow.control import (
+    advancing,
+    asking,
+    initializing,
+    machine,
+    menus,
+    prompts,
+    stepping,
+    turning,
+    wishes,
+)
 from interlock.workflow.control.asking import AGAIN, DETAILS, GO_ON, SKIP, STOP
 from interlock.workflow.control.context import Ending, RunContext
 from interlock.workflow.control.decision_log import Decision
@@ -48,7 +58,8 @@ async def _take(run: RunContext, waiting: Waiting, text: str, by: str) -> None:
     state.visits = dict(Visits().answered().counts)
     run.pool.progressed()
     run.event("workflow.answered", purpose=waiting.purpose, answer=text[:500], by=by)
-    run.decide(Decision(waiting.purpose, text, f"{by} answered", by="human"))
+    pattern = await wishes.human_chose(run, waiting, text)
+    run.decide(Decision(waiting.purpose, text, f"{by} answered", by="human", pattern=pattern))
     handlers = {
         "menu": _menu, "question": _question, "preflight": _preflight, "oversight": _confirmed,
         "checkpoint": _confirmed, "escalation": _escalation, "party_mode": _escalation, "resume": _change,
@@ -62,7 +73,8 @@ async def _menu(run: RunContext, waiting: Waiting, text: str) -> None:
     key = option.key if option else text
     state = run.state
     if option is not None:
-        entry = Entry(run.desk.now(), str(waiting.data.get("menu_id", "")), key, 100, "a human chose", automatic=False)
+        id, at = str(waiting.data.get("menu_id", "")), run.desk.now()
+        entry = Entry(at, id, key, 100, "a human chose", automatic=False, decision_source="human")
         state.menu_history = History.of(state.menu_history).add(entry).as_list()
         menus.opened(state, run.record, option)
     turning.send(run, turning.ANSWER, prompts.answer(key, "the user's choice" if option else "the user's words"))

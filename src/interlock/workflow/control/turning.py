@@ -70,7 +70,7 @@ async def turn(run: RunContext) -> str | None:
     sent = state.sent
     assert sent is not None
     knows = await run.pool.ready()
-    text = sent.text if knows else _for_a_stranger(run, sent)
+    text = _with_preferences(run, sent.text) if knows else _for_a_stranger(run, sent)
     if run.hooks is not None:
         text = run.hooks.records.with_context(state, text)
     sent.at = run.desk.now()
@@ -94,9 +94,18 @@ async def turn(run: RunContext) -> str | None:
     return ended.timeout
 
 
+def _with_preferences(run: RunContext, text: str) -> str:
+    """A prompt for a session that knows the run, with what the user wants remembered since."""
+    new = [one for one in run.preferences.words if one not in run.told]
+    run.told.update(new)
+    return f"{text}\n\n{prompts.preferences(new)}" if new else text
+
+
 def _for_a_stranger(run: RunContext, sent: Sent) -> str:
     """A prompt for a session that knows nothing: the frame, the step and what was said in it come first."""
-    parts = [prompts.framing(run.workflow, run.state, run.knowledge.context)]
+    words = run.preferences.words
+    run.told.update(words)
+    parts = [prompts.framing(run.workflow, run.state, run.knowledge.context), prompts.preferences(words)]
     if sent.purpose != STEP:
         parts.append(prompts.step_prompt(run.workflow, run.state, run.step))
         parts.append(prompts.history(run.state.transcript))

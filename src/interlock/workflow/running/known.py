@@ -15,11 +15,13 @@ from interlock.errors import InterlockError, InvalidRequest
 from interlock.memory import Log, MemoryStore, OpenMemory
 from interlock.model.names import SYSTEM
 from interlock.sessions import Caller
-from interlock.workflow.control.ports import Knowledge
+from interlock.workflow.control.ports import Choices, Knowledge
 from interlock.workflow.definition.variables import is_set
 from interlock.workflow.definition.workflow import Workflow
 from interlock.workflow.entry.context_pre_loader import ContextPreLoader
 from interlock.workflow.memory.memory_bridge import MemoryBridge, Origin
+from interlock.workflow.menu.decision_memory import DecisionMemory
+from interlock.workflow.personal.patterns import Choice, Feedback
 from interlock.workflow.state import files
 from interlock.workflow.state.document import WorkflowState
 from interlock.workspace import Workspace
@@ -58,7 +60,14 @@ def about(
     async def learn(failure: str, helped: str) -> None:
         await anyio.to_thread.run_sync(partial(bridge.fixed, failure, helped))
 
-    return Knowledge(loaded.context, loaded.relevance, fix, learn, loaded.servers)
+    decisions = DecisionMemory(memory, origin.project_id, log)
+
+    async def keep(one: Choice | Feedback) -> None:
+        kept = partial(decisions.chose, one) if isinstance(one, Choice) else partial(decisions.learn, one)
+        await anyio.to_thread.run_sync(kept)
+
+    choices = Choices(decisions.load(state.skill), keep)
+    return Knowledge(loaded.context, loaded.relevance, fix, learn, loaded.servers, choices)
 
 
 def origin_of(state: WorkflowState, workflow: Workflow) -> Origin:
