@@ -425,3 +425,16 @@ def test_stopping_a_run_ends_the_hook_that_is_at_work(tmp_path: Path) -> None:
 
     outcome = perform(root, part, beside=stop)
     assert outcome.ending.kind == "stopped" and outcome.state.completed_steps == []
+
+
+@pytest.mark.parametrize("word", ["start fresh", "resume"])
+def test_hooks_that_a_human_has_changed_with_the_workflow_are_taken_as_they_are(tmp_path: Path, word: str) -> None:
+    root = hooked(tmp_path, "Stop: scripts/log.sh", 3)
+    desk = MemoryDesk(answers=lambda asking: word, die_at=6)
+    perform(root, writes(root), desk)
+    path = root / "_bmad/bmm/workflows/make-plan/steps/step-03-part.md"
+    path.write_text(path.read_text().replace("hooks:\n", "hooks:\n  PostToolUse: scripts/new.sh\n"))
+    script(root, "log.sh", "echo changed >> log")
+    desk.die_at = None
+    outcome = perform(root, writes(root), desk, state=desk.saved)
+    assert outcome.ending.kind == "completed" and "changed" in ran(root) and not failures(outcome)
