@@ -117,6 +117,7 @@ async def ask_about_change(run: RunContext, text: str) -> None:
 async def _change(run: RunContext, waiting: Waiting, text: str) -> None:
     state = run.state
     state.workflow_hash = run.workflow.hash
+    state.hooks.pop("pinned", None)
     if text.strip().lower() == "resume":
         state.waiting, state.sent = None, None
         run.interrupted = False

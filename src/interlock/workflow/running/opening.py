@@ -66,12 +66,14 @@ class Prepared:
         patience: Patience | None = None,
         hooks: Hooking | None = None,
     ) -> RunContext:
-        """What the controller works with. Its session is the chat it was begun in, else the life of the runner that
-        works on it (`caller.process`): all workflows of one `interlock run`, `work` or `up` share that."""
-        session = self.state.plan.session or caller.process or caller.session or f"cli:{caller.name}"
+        """What the controller works with. The life of a run that was begun in no chat is that of the process that
+        drives the team (`caller.process`): all workflows of one `interlock run`, `work` or `up` share it."""
+        session = self.state.plan.session or caller.session or f"cli:{caller.name}"
+        chat = self.state.plan.session not in ("", self.state.workflow_id)
+        life = self.state.plan.session if chat else f"life:{caller.process or caller.session}"
         return RunContext(
             self.workflow, self.package, self.state, pool,
-            LedgerDesk(workspace, caller, self.task_id, store_of(workspace), session, patience), self.limits,
+            LedgerDesk(workspace, caller, self.task_id, store_of(workspace), session, life, patience), self.limits,
             checkpoints=ThreadedCheckpoints(CheckpointKeeper(), workspace.clock), knowledge=knowledge,
             thresholds=self._thresholds, dispatcher=dispatcher, examinations=EXAMINATIONS, hooks=hooks,
         )  # fmt: skip
