@@ -111,6 +111,8 @@ EVENT_TYPES: dict[str, str] = {
     "workflow.escalated": "Nothing helped, and a human was asked; payload: workflow_id, step, reason, tried.",
     "workflow.triggered": "Party Mode or elicitation was called for; payload: workflow_id, what, step, why, hash.",
     "workflow.examined": "Finished work was examined by others; payload: workflow_id, step, of, round, verdict.",
+    "workflow.feedback": "A person said, or showed, what they think of a choice; payload: workflow_id, id, kind, "
+    "source, text, step.",
     "workflow.answered": "A human answered a run; payload: workflow_id, purpose, answer, by.",
     "workflow.resumed": "A run went on after an interruption; payload: workflow_id, from_step, text.",
     "workflow.ended": "A run ended; payload: workflow_id, outcome, error, and what it left.",

@@ -185,6 +185,7 @@ _SAID: dict[str, Any] = {
     "workflow.timeout": _with("a time limit ended a turn in step {}", "step"),
     "workflow.recovered": _with("went on after a failure ({})", "recovery_method"),
     "workflow.escalated": _reason_of("nothing helped in step {}, so you are asked", "step"),
+    "workflow.feedback": _with("learned ({}): {}", "kind", "text"),
     "workflow.answered": _with("answered the workflow: {}", "answer"),
     "workflow.resumed": _with("goes on: {}", "text"),
     "workflow.ended": _with("the workflow ended, {}", "outcome"),
