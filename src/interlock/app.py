@@ -92,7 +92,7 @@ def executor_for(
         return found
     from interlock.executors.workflow import WorkflowExecutor
 
-    return WorkflowExecutor(found, workspace_of, memory_of(home) if home is not None else None)
+    return WorkflowExecutor(found, workspace_of, memory_of(home) if home is not None else None, _models(member, home))
 
 
 def memory_of(home: str) -> OpenMemory:
@@ -146,6 +146,11 @@ def _agent_executor(member: Member, home: str | None) -> AgentExecutor:
     from interlock.agents.hiring import agent_of
 
     return AgentExecutor(agent_of(profile, member.permissions, os.environ), profile.environment)
+
+
+def _models(member: Member, home: str | None) -> Mapping[str, str]:
+    """What the member's program calls the classes of models; of a program without a profile nothing is known."""
+    return {} if member.command else _profile(member, home).models
 
 
 def _profile(member: Member, home: str | None) -> Profile:

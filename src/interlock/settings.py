@@ -90,6 +90,7 @@ class Setting:
 
 
 PERMISSIONS = ("ask", "workspace", "read-only", "unattended")
+MODEL_CLASSES = ("haiku", "sonnet", "opus")  # from the smallest
 """What a member's agent may do without asking (see `runner.permits`)."""
 
 SETTINGS: tuple[Setting, ...] = (
@@ -213,6 +214,13 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("workflow_hooks", True, "Programs that workflows name as hooks are run; false: none is."),
     Setting("workflow_party_round", 120, "Seconds one round of Party Mode may take.", minimum=1),
     Setting("workflow_sync_wait", 120, "Seconds that validators at work at once are waited for.", minimum=1),
+    Setting("workflow_subagents", 10, "Agents of one workflow at work at once, beside its own.", minimum=1),
+    Setting(
+        "workflow_max_model",
+        "opus",
+        "The largest class of model that a workflow's subagents get: `haiku`, `sonnet` or `opus`.",
+        choices=MODEL_CLASSES,
+    ),
     Setting("workflow_selection", 300, "Seconds an agent's session is kept waiting for a human's answer.", minimum=0),
     Setting("workflow_queue_limit", 100, "Entries of the queue of workflows; one more removes the oldest.", minimum=1),
     Setting("wait_timeout", 30.0, "Seconds a long-poll waits when the caller does not say.", team=False, minimum=0),

@@ -8,7 +8,7 @@ seconds at most; then it ends this run, and the answer begins the next.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Literal
 
@@ -44,11 +44,17 @@ STATUS: dict[str, Literal["ended", "failed", "cancelled", "capacity"]] = {
 
 
 class WorkflowExecutor:
-    """For members with an agent: workflows here, everything else by `others`."""
+    """For members with an agent: workflows here, everything else by `others`. `models` are what the agent's program
+    calls the classes of models."""
 
     def __init__(
-        self, others: AgentExecutor, workspace_of: Callable[[str], Workspace], memory: OpenMemory | None = None
+        self,
+        others: AgentExecutor,
+        workspace_of: Callable[[str], Workspace],
+        memory: OpenMemory | None = None,
+        models: Mapping[str, str] | None = None,
     ) -> None:
+        self._models = models or {}
         self._others = others
         self._workspace_of = workspace_of
         self._memory = memory
@@ -65,7 +71,8 @@ class WorkflowExecutor:
     def start(self, job: Job) -> Execution:
         """An execution of `job`, not yet running."""
         if job.kind == WORKFLOW:
-            return WorkflowExecution(self._others.agent, job, self._workspace_of(job.team), self._memory)
+            workspace = self._workspace_of(job.team)
+            return WorkflowExecution(self._others.agent, job, workspace, self._memory, self._models)
         return self._others.start(job)
 
 
@@ -74,7 +81,15 @@ class WorkflowExecution:
 
     lasting = False
 
-    def __init__(self, agent: Agent, job: Job, workspace: Workspace, memory: OpenMemory | None = None) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        job: Job,
+        workspace: Workspace,
+        memory: OpenMemory | None = None,
+        models: Mapping[str, str] | None = None,
+    ) -> None:
+        self._models = models
         self._agent = agent
         self._open_memory = memory
         self._let_go: Callable[[], None] | None = None
@@ -82,6 +97,7 @@ class WorkflowExecution:
         self._workspace = workspace
         self._controller: AutomationController | None = None
         self._pool: AgentPool | None = None
+        self._dispatcher: SubagentDispatcher | None = None
         self._stopped = False
 
     @property
@@ -116,9 +132,12 @@ class WorkflowExecution:
         resume = prepared.state.agent_session
         self._pool = AgentPool(agent, opened, prepared.limits, on_update, resume=resume)
         knowledge = await in_thread(partial(self._known, prepared))
-        dispatcher = SubagentDispatcher(agent, opened, on_update)
+        self._dispatcher = SubagentDispatcher(
+            agent, opened, on_update, prepared.subagents, limits=prepared.limits, models=self._models,
+            max_model=prepared.max_model,
+        )  # fmt: skip
         context = prepared.context(
-            self._workspace, caller, self._pool, knowledge, dispatcher, patience=job.patience, hooks=hooks
+            self._workspace, caller, self._pool, knowledge, self._dispatcher, patience=job.patience, hooks=hooks
         )
         self._controller = AutomationController(context)
         if self._stopped:
@@ -152,6 +171,8 @@ class WorkflowExecution:
     async def close(self) -> None:
         """End the agent's sessions."""
         self._stopped = True
+        if self._dispatcher is not None:
+            await self._dispatcher.close()
         if self._pool is not None:
             await self._pool.close()
         let_go, self._let_go = self._let_go, None

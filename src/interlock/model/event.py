@@ -101,6 +101,10 @@ EVENT_TYPES: dict[str, str] = {
     "workflow.step_failed": "A step's validation failed; payload: workflow_id, step, reason, attempts.",
     "workflow.decided": "The engine decided something; payload: workflow_id, seq, kind, choice, why, by, confidence, "
     "basis (what it was decided from, to decide it again).",
+    "workflow.subagent_unrouted": "Warning: nobody is specialised in a kind of work; payload: workflow_id, label, "
+    "kind, warning.",
+    "workflow.subagent_ended": "A subagent was done with what it was asked; payload: workflow_id, label, role, model, "
+    "agent_id, status, attempts.",
     "workflow.turn_failed": "An agent's turn came to nothing; payload: workflow_id, step, reason.",
     "workflow.hook_failed": "A hook failed, could not be run, or is none; payload: workflow_id, step, event, command, "
     "reason, exit_code, stderr, critical.",

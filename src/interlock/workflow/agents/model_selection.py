@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from interlock.settings import MODEL_CLASSES
 from interlock.workflow.agents.assignment import IMPLEMENTATION, VALIDATION
 
-HAIKU, SONNET, OPUS = "haiku", "sonnet", "opus"
-CLASSES = (HAIKU, SONNET, OPUS)
+CLASSES = HAIKU, SONNET, OPUS = MODEL_CLASSES
 
 COMPLEXITIES = ("simple", "standard", "complex")
 UNKNOWN_TIER = 2  # decision 32

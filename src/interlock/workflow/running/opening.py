@@ -40,8 +40,9 @@ EXAMINATIONS: tuple[Examination, ...] = ()
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything but the agent. `ceiling` is the absolute limit of a turn in seconds, `said` a line for the log;
-    `hooked` says whether hooks may be run."""
+    """Everything but the agent. `ceiling` is the absolute limit of a turn in seconds, `said` a line for the log,
+    `subagents` how many there are at once, `max_model` the largest class of model they get; `hooked` says whether hooks
+    may be run."""
 
     package: Package
     workflow: Workflow
@@ -50,6 +51,8 @@ class Prepared:
     ceiling: float
     task_id: str
     said: str
+    subagents: int
+    max_model: str
     hooked: bool = True
 
     def context(
@@ -125,6 +128,7 @@ def prepare(workspace: Workspace, caller: Caller, task_id: str, workdir: str) ->
             party_round=float(settings.get("workflow_party_round")),
             sync_wait=float(settings.get("workflow_sync_wait")),
         )
+        subagents, max_model = int(settings.get("workflow_subagents")), str(settings.get("workflow_max_model"))
         ceiling, hooked = float(settings.get("workflow_ceiling")), bool(settings.get("workflow_hooks"))
     # A rollback that was killed between state and files is finished before anything builds on them.
     Rollback(workspace, caller, store).finish(state)
@@ -136,4 +140,4 @@ def prepare(workspace: Workspace, caller: Caller, task_id: str, workdir: str) ->
         ) from error
     steps = len(state.completed_steps)
     said = f"workflow {state.workflow_id}: {'goes on' if steps else 'begins'} ({state.skill}, {steps} steps done)"
-    return Prepared(found.package, found.workflow, state, limits, ceiling, task_id, said, hooked)
+    return Prepared(found.package, found.workflow, state, limits, ceiling, task_id, said, subagents, max_model, hooked)

@@ -124,9 +124,8 @@ class WorkflowState:
     what differs from it was changed by somebody else. `rollbacks` are those done so far, the last one may be undone.
     `examinations` are the rounds of each examination of finished work, `subagents` the agents that were given a part of
     it, `party` the discussion under way or the last one, `learned` what the agents say was decided and learned,
-    `curated` when that was taken over into memory.
-    it, `party` the discussion under way or the last one, `learned` what the agents say was decided and learned. `hooks`
-    is what `control.hooking` keeps: what became of each step's, and what the agent is yet to be told of their output.
+    `curated` when that was taken over into memory. `hooks` is what `control.hooking` keeps: what became of each step's,
+    and what the agent is yet to be told of their output.
     """
 
     workflow_id: str
