@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlock.workflow.control import advancing, looping, mending, menus, prompts, reading, turning
+from interlock.workflow.control import (
+    advancing,
+    escalation,
+    looping,
+    mending,
+    menus,
+    partying,
+    prompts,
+    reading,
+    turning,
+)
 from interlock.workflow.control.closing import Closing
 from interlock.workflow.control.context import Ending, RunContext
 from interlock.workflow.control.decision_log import Decision
@@ -116,10 +126,10 @@ async def _changes(run: RunContext, kept: dict[str, Any], found: Examined) -> No
     else:
         asks_for = None if menus.had_help(run.state, run.record) else found.details.get("escalation")
         if asks_for == PARTY_MODE:
-            await mending.call_party(run, f"{run.record.name} found more than its maker should mend alone")
+            await partying.call(run, partying.THRESHOLDS, found.summary, str(kept["mend"]))
             return
         if asks_for == ADVANCED_ELICITATION:
-            mending.triggered(run, ADVANCED_ELICITATION, found.summary)
+            escalation.triggered(run, ADVANCED_ELICITATION, found.summary)
         round = len(kept["rounds"])
         reason = f"before the findings of round {round} are mended"
         await run.checkpoints.create(run.state, step=run.record.id, reason=reason)
