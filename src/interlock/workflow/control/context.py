@@ -44,6 +44,14 @@ class Ending:
     retry_at: float | None = None
 
 
+class Postponed(Exception):
+    """What is under way cannot go on here and now: it is kept as it is, and this process lets go of the run."""
+
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending.summary)
+        self.ending = ending
+
+
 @dataclass
 class RunContext:
     """See the module. `thresholds` is read anew at every decision, so that a change counts at the next (BMAD-2a.7).

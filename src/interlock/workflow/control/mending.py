@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import anyio
 
-from interlock.workflow.control import asking, machine, recovering, turning, wishes
+from interlock.workflow.control import escalation, partying, recovering, turning, wishes
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
-from interlock.workflow.control.ports import Asking
 from interlock.workflow.control.prompts import fix
 from interlock.workflow.control.reading import Heard
 from interlock.workflow.personal.preferences import LEARNED
-from interlock.workflow.state.document import FAILED, RECOVERING, RUNNING, WAITING_USER, Waiting
-
-OPTIONS = ("retry", "skip", "stop")
-WHAT_NOW = "What should be done: retry, skip, stop, or something else (say it)?"
-PARTY_OPTIONS = ("continue", "retry", "stop")
+from interlock.workflow.state.document import FAILED, RECOVERING, RUNNING
 
 
 def lost(run: RunContext, why: str) -> None:
@@ -55,9 +47,9 @@ async def recover(run: RunContext) -> None:
     if remedy.action == recovering.ASK:
         await _escalate(run, remedy.error)
     elif remedy.action == recovering.END:
-        exhausted(run, str(remedy.error), state.recovery.get("details", {}))
+        escalation.exhausted(run, str(remedy.error), state.recovery.get("details", {}))
     elif remedy.action == recovering.PARTY:
-        await call_party(run, remedy.why)
+        await partying.call(run, partying.STALL, remedy.why)
     elif remedy.action == recovering.RETRY:
         recovering.trying(state, remedy.strategy)
         await run.save()
@@ -75,68 +67,9 @@ async def recover(run: RunContext) -> None:
         run.move(RUNNING)
 
 
-async def call_party(run: RunContext, why: str) -> None:
-    """Party Mode is called for: the trigger is recorded, and a human is asked, who may start it (FR19b, 2b.3)."""
-    state, record = run.state, run.record
-    triggered(run, "party_mode", why)
-    if state.recovery:
-        state.recovery["party"] = "running"
-    text = (
-        f"Step {record.id} ({record.name}) calls for several perspectives: {why}.\n\n{recovering.report(state)}\n\n"
-        "Interlock does not hold that conversation by itself yet. Say what to do differently, or choose: retry / "
-        "continue / stop?"
-    )
-    await _ask(run, "party_mode", "escalation", text, PARTY_OPTIONS)
-
-
-def triggered(run: RunContext, what: str, why: str) -> None:
-    """Record that something was called for, once for each visit of a step."""
-    state, record = run.state, run.record
-    at = run.desk.now()
-    state.triggers.append({"what": what, "step": record.id, "visit": record.visit, "why": why, "at": at})
-    run.event("workflow.triggered", what=what, step=record.id, why=why, hash=state.recovery.get("hash"))
-
-
-def exhausted(run: RunContext, error: str, details: Mapping[str, Any]) -> None:
-    """The run ends: its loop came to its limit (BMAD-5.10.1). The summary of the attempts is in `error_details`."""
-    state = run.state
-    state.error_details = {"step": state.current_step, **details}
-    machine.end(state, FAILED, error)
-    run.event("workflow.ended", outcome=FAILED, error=error, step=state.current_step, **details)
-
-
 async def _escalate(run: RunContext, error: str | None) -> None:
     state, record = run.state, run.record
     record.error = str(state.recovery.get("reason", ""))[:2000]
     text = f"Step {record.id} ({record.name}) of {state.skill} cannot go on: {recovering.report(state)}"
     tried = list(state.recovery.get("tried", []))
-    await escalate(run, text, record.error, tried, error, state.recovery.get("details", {}))
-
-
-async def escalate(
-    run: RunContext,
-    text: str,
-    reason: str,
-    tried: Sequence[Mapping[str, Any]] = (),
-    error: str | None = None,
-    details: Mapping[str, Any] | None = None,
-) -> None:
-    """Ask a human about the step at hand. `error` is the code of the limit that was reached, `details` what there is to
-    say about it."""
-    details = details or {}
-    if error is not None:
-        run.state.error, run.state.error_details = error, {"step": run.state.current_step, **details}
-        pattern = f" ({details['pattern']})" if details.get("pattern") else ""
-        attempts = f"\n\nSo far:\n{details['attempts']}" if details.get("attempts") else ""
-        text = f"{text}\n\n{error}{pattern}{attempts}"
-    run.event("workflow.escalated", step=run.record.id, reason=reason, tried=[dict(one) for one in tried], error=error)
-    await _ask(run, "escalation", "escalation", f"{text}\n\n{WHAT_NOW}", OPTIONS)
-
-
-async def _ask(run: RunContext, purpose: str, kind: str, text: str, options: tuple[str, ...]) -> None:
-    state = run.state
-    entry = asking.new_entry(state, run.record, purpose, text, run.desk.now())
-    state.waiting = Waiting(entry["key"], purpose, text, list(options))
-    run.move(WAITING_USER)
-    state.waiting.question_id = await run.save(Asking(entry["key"], kind, text, options))
-    state.waiting.asked_at = run.desk.now()
+    await escalation.escalate(run, text, record.error, tried, error, state.recovery.get("details", {}))
