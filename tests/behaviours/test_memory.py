@@ -232,15 +232,6 @@ def test_an_answer_is_remembered_by_what_it_says_and_for_its_menu_only(memory: L
     assert decisions.remembered("/bmad:x", "s", first) == "A", "the latest counts"
 
 
-def test_a_fix_is_remembered_for_the_same_failure(memory: LocalMemory) -> None:
-    decisions = DecisionMemory(memory, PROJECT)
-    decisions.learn("line 12: section 'Goals' missing in /tmp/a/prd.md", "Add the section and list three goals.", "w1")
-    assert (
-        decisions.fix("line 99: section 'Users' missing in /home/b/prd.md") == "Add the section and list three goals."
-    )
-    assert decisions.fix("something else") is None
-
-
 def test_without_memory_nothing_is_remembered_and_nothing_fails(memory: LocalMemory) -> None:
     logged: list[str] = []
     decisions = DecisionMemory(Broken(memory), PROJECT, lambda reason, operation: logged.append(operation))
