@@ -110,7 +110,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
     def team(self, name: str) -> LocalTeam:
         from interlock.clients.local.team import LocalTeam
 
-        return LocalTeam(self.workspace(name), Caller(HUMAN))
+        return LocalTeam(self.workspace(name), Caller(HUMAN), self.open_memory)
 
     def mailing(
         self, name: str, member: str, *, session: str | None = None, run: int | None = None, face: str = "python"
