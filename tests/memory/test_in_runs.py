@@ -121,7 +121,7 @@ def test_with_forgetful_it_is_kept_there_and_its_program_ends_with_the_run(tmp_p
 
 @pytest.mark.req("BMAD-E4.3", "BMAD-FR34", "BMAD-NFR10", "BMAD-4.3.2", "BMAD-4.3.5")
 def test_a_server_that_dies_in_the_middle_costs_the_run_nothing(tmp_path: Path) -> None:
-    place = Place(tmp_path).with_server(DIE_AT="create_memory")
+    place = Place(tmp_path).with_server(DIE_AT="create_memory", STAYS_DEAD="1")
     done = place.run()
     assert done["outcome"] == "COMPLETED"
     assert len(place.queued) == 3 and {one["status"] for one in place.queued} == {"pending"}

@@ -4,7 +4,7 @@ schemas (`forgetful_tools.json`): what it would refuse is refused. It keeps what
     forgetful.py DATA [PORT]      over stdio, or over HTTP on loopback
 
 `CALLS`: a file that gets the name of each tool. `DIE_AT=TOOL`: it dies in the middle of that tool. `HANG_AT=TOOL`: it
-never answers it.
+never answers it. `STAYS_DEAD=1`: once it has died it cannot be started again.
 """
 
 import json
@@ -15,12 +15,16 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-from mcp.server import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
+DATA = Path(sys.argv[1])
+DEAD = DATA.with_suffix(".dead")
+if os.environ.get("STAYS_DEAD") and DEAD.exists():
+    sys.exit("it cannot be started any more")
+
+import jsonschema  # noqa: E402
+from mcp.server import MCPServer  # noqa: E402
+from mcp.server.mcpserver.exceptions import ToolError  # noqa: E402
 
 SCHEMAS = json.loads((Path(__file__).parent / "forgetful_tools.json").read_text())
-DATA = Path(sys.argv[1])
 NOW = "2026-11-21T10:01:05.465315"
 server = MCPServer("Forgetful")
 
@@ -110,6 +114,7 @@ def execute_forgetful_tool(tool_name: str, arguments: dict[str, Any]) -> dict[st
         with open(calls, "a") as file:
             file.write(f"{tool_name}\n")
     if os.environ.get("DIE_AT") == tool_name:
+        DEAD.touch()
         print("out of memory", file=sys.stderr, flush=True)
         os._exit(9)
     if os.environ.get("HANG_AT") == tool_name:

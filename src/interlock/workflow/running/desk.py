@@ -30,8 +30,9 @@ Value = TypeVar("Value")
 
 
 class LedgerDesk:
-    """See `control.ports.Desk`. `caller` is the session and run that the task belongs to while it is worked on.
-    `patience`: how people are waited for; without it every question is parked at once."""
+    """See `control.ports.Desk`. `caller` is the session and run that the task belongs to while it is worked on;
+    `session` and `life` are under which names is kept what runs share. `patience`: how people are waited for; without
+    it every question is parked at once."""
 
     def __init__(
         self,
@@ -40,9 +41,11 @@ class LedgerDesk:
         task_id: str,
         store: Store,
         session: str,
+        life: str,
         patience: Patience | None = None,
     ) -> None:
         self._patience = patience
+        self._life = life
         self._session = session
         self._workspace = workspace
         self._caller = caller
@@ -126,13 +129,20 @@ class LedgerDesk:
 
     async def change_session(self, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         """See the port."""
-        return await in_thread(partial(self._change_session, change))
+        return await in_thread(partial(self._change, self._session, change))
 
-    def _change_session(self, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-        with self._workspace.act(self._caller, acknowledge=False) as act:
-            document = act.rows.workflows.session(self._session)
-            change(document)
-            act.rows.workflows.keep_session(self._session, document, act.at)
+    async def change_life(self, change: Callable[[dict[str, Any]], None]) -> None:
+        """See the port."""
+        await in_thread(partial(self._change, self._life, change))
+
+    def _change(self, session: str, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        try:
+            with self._workspace.act(self._caller, acknowledge=False) as act:
+                document = act.rows.workflows.session(session)
+                change(document)
+                act.rows.workflows.keep_session(session, document, act.at)
+        except (Conflict, Forbidden) as error:
+            raise Superseded(error.message) from error
         return document
 
 
