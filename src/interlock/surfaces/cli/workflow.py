@@ -127,6 +127,9 @@ def _run(found: Mapping[str, Any]) -> list[str]:
             f"  {MARKS.get(record['status'], '?')} {record['id']:>4}  {words.clean(record['name'])}{took}{why}".rstrip()
         )
     lines.append(f"  {progress['completed_count']} of {whole} steps, {progress['progress_percent']} %")
+    if at_work := [one for one in found.get("subagents", []) if one["status"] == "working"]:
+        named = [f"{words.clean(one['label'])} ({words.clean(one['role'])})" for one in at_work]
+        lines.append(f"  subagents at work: {', '.join(named)}")
     if found["documents"]:
         lines.append(f"  documents: {', '.join(found['documents'])}")
     if found["error"]:
