@@ -130,6 +130,7 @@ def _run(found: Mapping[str, Any]) -> list[str]:
     if at_work := [one for one in found.get("subagents", []) if one["status"] == "working"]:
         named = [f"{words.clean(one['label'])} ({words.clean(one['role'])})" for one in at_work]
         lines.append(f"  subagents at work: {', '.join(named)}")
+    lines += _party(found.get("party") or {})
     if found["documents"]:
         lines.append(f"  documents: {', '.join(found['documents'])}")
     if found["error"]:
@@ -138,6 +139,19 @@ def _run(found: Mapping[str, Any]) -> list[str]:
         lines += ["", click.style("It waits for you:", bold=True), words.clean(found["waiting"]["text"])]
         lines.append(words.faint(f"interlock question reply {found['task_id']} TEXT"))
     return lines
+
+
+def _party(party: Mapping[str, Any]) -> list[str]:
+    """The discussion under way, or what the last one came to."""
+    rounds = party.get("rounds") or []
+    if not party.get("purpose"):
+        return []
+    if party["status"] == "running":
+        return [f"  Party Mode at step {party['step']}: round {len(rounds) + 1} of at most {party['max_rounds']}"]
+    came_to = party.get("summary") or {}
+    advice = f": {_short(str(came_to['recommendation']), 100)}" if came_to.get("recommendation") else ""
+    ended = str(party["exit_reason"]).replace("_", " ")
+    return [f"  Party Mode at step {party['step']}, {len(rounds)} rounds, {ended}{advice}"]
 
 
 def _line(found: Mapping[str, Any]) -> str:

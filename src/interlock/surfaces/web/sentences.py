@@ -185,6 +185,8 @@ _SAID: dict[str, Any] = {
     "workflow.timeout": _with("a time limit ended a turn in step {}", "step"),
     "workflow.recovered": _with("went on after a failure ({})", "recovery_method"),
     "workflow.escalated": _reason_of("nothing helped in step {}, so you are asked", "step"),
+    "workflow.party_round": _with("round {} of a discussion: {} answered", "round_number", "agents_responded"),
+    "workflow.party_ended": _with("a discussion ended, {}: {}", "exit_reason", "recommendation"),
     "workflow.answered": _with("answered the workflow: {}", "answer"),
     "workflow.resumed": _with("goes on: {}", "text"),
     "workflow.ended": _with("the workflow ended, {}", "outcome"),

@@ -23,6 +23,7 @@ from interlock.workflow.definition import overlay
 from interlock.workflow.definition.files import Files
 from interlock.workflow.definition.package import Package
 from interlock.workflow.definition.workflow import Workflow
+from interlock.workflow.examinations.pre_final_review import PreFinalReview
 from interlock.workflow.personal import hooks
 from interlock.workflow.personal.hook_runner import HookRunner
 from interlock.workflow.running import starting
@@ -34,7 +35,7 @@ from interlock.workflow.state.store import Store
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
 from interlock.workspace import Workspace
 
-EXAMINATIONS: tuple[Examination, ...] = ()
+EXAMINATIONS: tuple[Examination, ...] = (PreFinalReview(),)
 """Those that there are, in the order in which they come after a workflow's last step."""
 
 
