@@ -171,6 +171,7 @@ class MemoryDesk:
     asked: dict[str, Asking] = field(default_factory=dict)
     replies: dict[str, str] = field(default_factory=dict)
     shared: dict[str, Any] = field(default_factory=dict)
+    life: dict[str, Any] = field(default_factory=dict)
 
     def now(self) -> str:
         return iso(START + anyio.current_time())
@@ -205,6 +206,9 @@ class MemoryDesk:
     async def change_session(self, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         change(self.shared)
         return copy.deepcopy(self.shared)
+
+    async def change_life(self, change: Callable[[dict[str, Any]], None]) -> None:
+        change(self.life)
 
     def of(self, type: str) -> list[dict[str, Any]]:
         """The payloads of the events of one type."""

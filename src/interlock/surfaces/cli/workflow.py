@@ -126,19 +126,46 @@ def _run(found: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"  {MARKS.get(record['status'], '?')} {record['id']:>4}  {words.clean(record['name'])}{took}{why}".rstrip()
         )
+        lines += _examiners(found, record)
     lines.append(f"  {progress['completed_count']} of {whole} steps, {progress['progress_percent']} %")
+    for name, kept in found["examinations"].items():
+        if kept.get("rounds"):
+            times, last = len(kept["rounds"]), str(kept["rounds"][-1]["verdict"]).replace("_", " ")
+            lines.append(f"  {name.replace('_', ' ')}: {last}, round {times}")
+    for key, loop in found["loops"].items():
+        if loop["current_iteration"]:
+            counted = f"{loop['current_iteration']} of {loop['max_iterations']}"
+            lines.append(f"  {key.replace('_', ' ')}: iteration {counted}")
     if at_work := [one for one in found.get("subagents", []) if one["status"] == "working"]:
         named = [f"{words.clean(one['label'])} ({words.clean(one['role'])})" for one in at_work]
         lines.append(f"  subagents at work: {', '.join(named)}")
     lines += _party(found.get("party") or {})
     if found["documents"]:
         lines.append(f"  documents: {', '.join(found['documents'])}")
+    hooks = (found.get("hooks") or {}).get("steps", {}).values()
+    if hooks:
+        failed = sum(one["failed"] for one in hooks)
+        lines.append(f"  hooks: {sum(one['runs'] for one in hooks)} run, {failed} failed")
     if found["error"]:
-        lines.append(click.style(f"  {words.clean(str(found['error']))}", fg="red"))
+        detail = found["error_details"].get("reason") if found["error"] == "critical_hook_failed" else None
+        said = f"{found['error']}: {detail}" if detail else str(found["error"])
+        lines.append(click.style(f"  {words.clean(said)}", fg="red"))
     if found["waiting"]:
         lines += ["", click.style("It waits for you:", bold=True), words.clean(found["waiting"]["text"])]
         lines.append(words.faint(f"interlock question reply {found['task_id']} TEXT"))
     return lines
+
+
+def _examiners(found: Mapping[str, Any], record: Mapping[str, Any]) -> list[str]:
+    """How those stand who look at the work at the same time, while they do."""
+    name = str(record["id"]).removeprefix("gate-")
+    now = found.get("examinations", {}).get(name, {}).get("now") or {}
+    if record["status"] != "in_progress":
+        return []
+    return [
+        f"        {label}  {words.clean(one['name'])}: {one['status'].replace('_', ' ')}"
+        for label, one in now.get("validators", {}).items()
+    ]
 
 
 def _party(party: Mapping[str, Any]) -> list[str]:
@@ -179,7 +206,10 @@ def _preview(found: Mapping[str, Any]) -> list[str]:
         mark = " " if one["expected"] else words.faint("(another way)")
         menu = f"  [{' '.join(one['menus'][-1])}]" if one["menus"] else ""
         lines.append(f"  {one['step']:>4}  {words.clean(str(one['name']))}{menu} {mark}".rstrip())
-    for fault in found["faults"]:
+    for one in found["hooks"]:
+        how = [word for word in (one["matcher"], "critical" * one["critical"], "once" * one["once"]) if word]
+        lines.append(words.clean(f"  {one['event']}: {one['command']}" + (f"  ({', '.join(how)})" if how else "")))
+    for fault in (*found["faults"], *found["hook_faults"]):
         lines.append(click.style(f"  {fault['path']}: {fault['message']}", fg="yellow"))
     return lines
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from interlock.workflow.entry.workflow_entry_wrapper import Invocation, Malformed, detect
+from interlock.workflow.personal import explicit_feedback
 from interlock.workflow.state import rollback_plan
 
-RUN, STATUS, CANCEL, RESUME, ROLLBACK, CHECKPOINTS, UNDO, INVALID = (
-    *("run", "status", "cancel", "resume", "rollback", "checkpoints", "undo", "invalid"),
+RUN, STATUS, CANCEL, RESUME, ROLLBACK, CHECKPOINTS, UNDO, FEEDBACK, INVALID = (
+    *("run", "status", "cancel", "resume", "rollback", "checkpoints", "undo", "feedback", "invalid"),
 )
 LONGEST = 60  # characters of a message that is a command and nothing else
 
@@ -53,10 +54,14 @@ class Runs(Protocol):
     ) -> dict[str, Any]:
         """Roll it back."""
 
+    def workflow_feedback(self, text: str, *, run: str | None = None) -> dict[str, Any]:
+        """Say what was good or bad about its last decision."""
+
 
 @dataclass(frozen=True)
 class ChatCommand:
-    """One command. `text` is the invocation for `run`, the step for `rollback`, and what is wrong for `invalid`."""
+    """One command. `text` is the invocation for `run`, the step for `rollback`, what was said for `feedback`, and
+    what is wrong for `invalid`."""
 
     kind: str
     text: str = ""
@@ -71,6 +76,8 @@ def chat_command(text: str) -> ChatCommand | None:
         return ChatCommand(RUN, invoked.text, invoked.arguments)
     if isinstance(invoked, Malformed):
         return ChatCommand(INVALID, str(invoked.as_dict()["message"]))
+    if explicit_feedback.understood(message) is not None:
+        return ChatCommand(FEEDBACK, message)
     if len(message) > LONGEST:
         return None
     wish = rollback_plan.understood(message)
@@ -99,6 +106,8 @@ def carry_out(team: Runs, command: ChatCommand, *, run: str | None = None) -> st
     if command.kind == RESUME:
         found = team.resume_workflow(run)
         return f"{found['workflow_id']}: {found['resumed']}."
+    if command.kind == FEEDBACK:
+        return str(team.workflow_feedback(command.text, run=run)["text"])
     if command.kind == CHECKPOINTS:
         return checkpoints(team.workflow_checkpoints(run))
     if command.kind == UNDO:

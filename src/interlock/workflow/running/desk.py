@@ -11,10 +11,13 @@ import anyio.to_thread
 from interlock.clock import iso
 from interlock.errors import Conflict, Forbidden, LedgerBusy
 from interlock.executor import Patience
+from interlock.mailbox import notify
+from interlock.model.names import HUMAN
+from interlock.model.task import Task
 from interlock.sessions import Act, Caller
 from interlock.tasks import answer
 from interlock.tasks.find import find
-from interlock.workflow.control.ports import Asking, Events, Superseded
+from interlock.workflow.control.ports import WARNING, Asking, Events, Superseded
 from interlock.workflow.running.holding import HeldQuestion, taken
 from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import RUNNING, StepId, WorkflowState
@@ -30,8 +33,9 @@ Value = TypeVar("Value")
 
 
 class LedgerDesk:
-    """See `control.ports.Desk`. `caller` is the session and run that the task belongs to while it is worked on.
-    `patience`: how people are waited for; without it every question is parked at once."""
+    """See `control.ports.Desk`. `caller` is the session and run that the task belongs to while it is worked on;
+    `session` and `life` are under which names is kept what runs share. `patience`: how people are waited for; without
+    it every question is parked at once."""
 
     def __init__(
         self,
@@ -40,9 +44,11 @@ class LedgerDesk:
         task_id: str,
         store: Store,
         session: str,
+        life: str,
         patience: Patience | None = None,
     ) -> None:
         self._patience = patience
+        self._life = life
         self._session = session
         self._workspace = workspace
         self._caller = caller
@@ -76,6 +82,8 @@ class LedgerDesk:
                     raise Superseded(f"{task.id} is not this run's any more; nothing was written.")
                 for type, payload in events:
                     act.event(type, task.id, **payload)
+                    if type == WARNING:
+                        self._tell(act, task, str(payload["text"]))
                 if asking is not None:
                     question = self._ask(act, state, asking)
                 self._store.save(act, state)
@@ -87,6 +95,10 @@ class LedgerDesk:
                 state.waiting.question_id = waiting
             raise
         return question
+
+    def _tell(self, act: Act, task: Task, text: str) -> None:
+        for one in dict.fromkeys((task.created_by, HUMAN)):
+            notify(act, one, f"{task.id}: {text}", summary=f"{task.id}: {text}")
 
     def _ask(self, act: Act, state: WorkflowState, asking: Asking) -> str:
         task = find(act.rows, self._task_id)
@@ -126,13 +138,20 @@ class LedgerDesk:
 
     async def change_session(self, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         """See the port."""
-        return await in_thread(partial(self._change_session, change))
+        return await in_thread(partial(self._change, self._session, change))
 
-    def _change_session(self, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-        with self._workspace.act(self._caller, acknowledge=False) as act:
-            document = act.rows.workflows.session(self._session)
-            change(document)
-            act.rows.workflows.keep_session(self._session, document, act.at)
+    async def change_life(self, change: Callable[[dict[str, Any]], None]) -> None:
+        """See the port."""
+        await in_thread(partial(self._change, self._life, change))
+
+    def _change(self, session: str, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        try:
+            with self._workspace.act(self._caller, acknowledge=False) as act:
+                document = act.rows.workflows.session(session)
+                change(document)
+                act.rows.workflows.keep_session(session, document, act.at)
+        except (Conflict, Forbidden) as error:
+            raise Superseded(error.message) from error
         return document
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import anyio.to_thread
+
 from interlock.errors import WorkflowNotFound
 from interlock.executor import Job, Patience
 from interlock.sessions import Caller
@@ -23,6 +25,8 @@ from interlock.workflow.definition import overlay
 from interlock.workflow.definition.files import Files
 from interlock.workflow.definition.package import Package
 from interlock.workflow.definition.workflow import Workflow
+from interlock.workflow.examinations.code_review import CodeReview
+from interlock.workflow.examinations.parallel_bmb_validation import ParallelBmbValidation
 from interlock.workflow.examinations.pre_final_review import PreFinalReview
 from interlock.workflow.personal import hooks
 from interlock.workflow.personal.hook_runner import HookRunner
@@ -35,7 +39,11 @@ from interlock.workflow.state.store import Store
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
 from interlock.workspace import Workspace
 
-EXAMINATIONS: tuple[Examination, ...] = (PreFinalReview(),)
+EXAMINATIONS: tuple[Examination, ...] = (
+    ParallelBmbValidation(),
+    CodeReview(anyio.to_thread.run_sync),
+    PreFinalReview(),
+)
 """Those that there are, in the order in which they come after a workflow's last step."""
 
 
@@ -66,12 +74,14 @@ class Prepared:
         patience: Patience | None = None,
         hooks: Hooking | None = None,
     ) -> RunContext:
-        """What the controller works with. Its session is the chat it was begun in, else the life of the runner that
-        works on it (`caller.process`): all workflows of one `interlock run`, `work` or `up` share that."""
-        session = self.state.plan.session or caller.process or caller.session or f"cli:{caller.name}"
+        """What the controller works with. The life of a run that was begun in no chat is that of the process that
+        drives the team (`caller.process`): all workflows of one `interlock run`, `work` or `up` share it."""
+        session = self.state.plan.session or caller.session or f"cli:{caller.name}"
+        chat = self.state.plan.session not in ("", self.state.workflow_id)
+        life = self.state.plan.session if chat else f"life:{caller.process or caller.session}"
         return RunContext(
             self.workflow, self.package, self.state, pool,
-            LedgerDesk(workspace, caller, self.task_id, store_of(workspace), session, patience), self.limits,
+            LedgerDesk(workspace, caller, self.task_id, store_of(workspace), session, life, patience), self.limits,
             checkpoints=ThreadedCheckpoints(CheckpointKeeper(), workspace.clock), knowledge=knowledge,
             thresholds=self._thresholds, dispatcher=dispatcher, examinations=EXAMINATIONS, hooks=hooks,
         )  # fmt: skip

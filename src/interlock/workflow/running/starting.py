@@ -169,7 +169,7 @@ def for_task(act: Act, store: Store, task: Task, directory: str) -> WorkflowStat
     found = locate(invoked.text if isinstance(invoked, Invocation) else text, directory)
     given = invoked.arguments if isinstance(invoked, Invocation) else ""
     state = state_for(act, Wanted(found.skill.invocation, directory, arguments=given), found)
-    state.task_id = task.id
+    state.task_id, state.plan.session = task.id, task.group_id or state.plan.session
     store.save(act, state)
     act.rows.tasks.update(task, metadata={**task.metadata, KEY: state.workflow_id, "retries": 0}, updated_at=act.at)
     act.event("workflow.started", task.id, workflow_id=state.workflow_id, skill=state.skill, by=act.name)

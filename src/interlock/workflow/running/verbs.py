@@ -13,6 +13,7 @@ from interlock.tasks.create import create
 from interlock.tasks.find import find as find_task
 from interlock.tasks.turns import WORKFLOW
 from interlock.workflow.control import machine
+from interlock.workflow.control.loop_back_handler import Loop
 from interlock.workflow.definition.package import Package
 from interlock.workflow.running.starting import KEY
 from interlock.workflow.state import queue, step_tracking
@@ -60,6 +61,7 @@ def find(rows: Rows, store: Store, reference: str | None) -> WorkflowState:
 def shown(state: WorkflowState) -> dict[str, Any]:
     """A run as every face shows it: the contract's fields, and how far it is."""
     whole = state.as_dict()
+    whole["loops"] = {key: Loop.of(one).status() for key, one in state.loops.items()}
     whole["progress"] = step_tracking.progress(state).as_dict()
     return whole
 
