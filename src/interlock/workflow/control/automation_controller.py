@@ -56,6 +56,8 @@ class AutomationController:
                     return await self._ended()
                 run.session = await run.desk.session()
                 ending = await self._turn()
+                if run.lost is not None:
+                    raise run.lost
                 if ending is not None:
                     return ending
             machine.end(run.state, FAILED, working.LOOP)

@@ -16,7 +16,7 @@ from interlock.workflow.control.decision_log import EVENT, Decision
 from interlock.workflow.control.employing import RunEmployer
 from interlock.workflow.control.examination import Examination
 from interlock.workflow.control.hooking import Hooking
-from interlock.workflow.control.ports import WARNING, Asking, Checkpoints, Desk, Knowledge, NoCheckpoints
+from interlock.workflow.control.ports import WARNING, Asking, Checkpoints, Desk, Knowledge, NoCheckpoints, Superseded
 from interlock.workflow.control.reading import Heard, Reading
 from interlock.workflow.definition.package import Package
 from interlock.workflow.definition.step import Step
@@ -57,7 +57,8 @@ class RunContext:
     """See the module. `thresholds` is read anew at every decision, so that a change counts at the next (BMAD-2a.7).
     `session` is what the workflows of its session share, as it was at the beginning of the turn. `replay` are the keys
     of the questions that were answered in a visit that begins again after an interruption, `told` the preferences
-    that the agent's session knows. `hooks` is null where there are none."""
+    that the agent's session knows. `hooks` is null where there are none; `lost`: a subagent found the run to be
+    somebody else's."""
 
     workflow: Workflow
     package: Package
@@ -73,6 +74,7 @@ class RunContext:
     hooks: Hooking | None = None
     session: dict[str, Any] = field(default_factory=dict)
     interrupted: bool = False
+    lost: Superseded | None = None
     reading: Reading | None = None
     heard: Heard | None = None
     before: str = ""
