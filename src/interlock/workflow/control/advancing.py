@@ -13,6 +13,7 @@ from interlock.workflow.control import (
     partying,
     prompts,
     recovering,
+    standing_in,
     stepping,
     turning,
 )
@@ -121,13 +122,18 @@ async def done(run: RunContext, reading: Reading, outcome: str) -> None:
         left = _gate(run, mandatory=True)
         await go_on(run, stepping.record_of(state, left.step).id) if left and left.step else await _end(run)
         return
-    if found.step is None:
-        found = _gate(run) or found
+    found = after(run, found)
     chosen = stepping.record_of(state, found.step).id if found.step else "end"
     run.decide(Decision("next_step", str(chosen), found.why, basis={"after": record.path, "said": reading.next}))
     if chosen in state.completed_steps and looping.edits(run) and _round_and_round(run, chosen):
         return
     await _pause_or(run, step, record, found.step)
+
+
+def after(run: RunContext, found: stepping.Following, skipped: str | None = None) -> stepping.Following:
+    """What follows a step that is done (or that a human skipped, for that reason), examinations in their places."""
+    found = standing_in.onward(run, found, skipped)
+    return found if found.step is not None else _gate(run) or found
 
 
 def _round_and_round(run: RunContext, to: StepId) -> bool:
@@ -149,8 +155,7 @@ async def skipped(run: RunContext, reason: str) -> None:
     state, record = run.state, run.record
     step_tracking.skip(state, record.id, record.name, reason)
     run.event("workflow.step_completed", step=record.id, name=record.name, status=record.status, verdict=None)
-    found = stepping.following(run.workflow, state, run.step, None, None)
-    step = found.step or (_gate(run) or found).step
+    step = after(run, stepping.following(run.workflow, state, run.step, None, None), reason).step
     await go_on(run, stepping.record_of(state, step).id if step else None)
 
 

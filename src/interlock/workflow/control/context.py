@@ -181,6 +181,7 @@ class RunContext:
         self.state.updated_at = self.desk.now()
         events, self._events = self._events, []
         if asking is not None:
+            # It is held where a session lives that can go on with the answer.
             asking = replace(asking, held=self.pool.live and self.limits.selection > 0)
         question = await self.desk.save(self.state, events, asking)
         self._written = wanted

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from interlock.workflow.entry.verdicts import APPROVE as APPROVE
 from interlock.workflow.entry.verdicts import BLOCKED as BLOCKED
@@ -17,6 +17,7 @@ from interlock.workflow.entry.verdicts import CHANGES as CHANGES
 
 if TYPE_CHECKING:
     from interlock.workflow.control.context import RunContext
+    from interlock.workflow.definition.step import Step
 
 NOT_DONE, SKIPPED, CAPACITY, STOPPED = "not_done", "skipped", "capacity", "stopped"
 """Of an examination that came to no verdict: nobody could look at the work, a setting leaves it out, the provider of
@@ -103,3 +104,18 @@ class Examination(Protocol):
 
     async def examine(self, run: RunContext, round: int) -> Examined:
         """Look at the work as it is now; `round` counts from 1. Never raises for what agents do."""
+
+
+@runtime_checkable
+class StandIn(Examination, Protocol):
+    """An examination that is held instead of steps in which the maker would look at its own work (`standing_in.py`).
+
+    Its `Examined.details["stands_for"]` says what became of each of them: `{path: {status, summary, confidence}}`, with
+    the status `completed` or `skipped`.
+    """
+
+    def replaces(self, run: RunContext, step: Step) -> tuple[str, ...]:
+        """The paths of the steps that are not done where `step` is one of them; empty where it is none. Cheap."""
+
+    def declined(self, run: RunContext) -> str | None:
+        """Why they are done as they are written after all, null where it is held instead."""

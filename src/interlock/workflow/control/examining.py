@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlock.workflow.control import advancing, escalation, looping, prompts, reading, turning
+from interlock.workflow.control import (
+    advancing,
+    escalation,
+    looping,
+    mending,
+    menus,
+    partying,
+    prompts,
+    reading,
+    turning,
+)
 from interlock.workflow.control.closing import Closing
 from interlock.workflow.control.context import Ending, RunContext
 from interlock.workflow.control.decision_log import Decision
@@ -27,6 +37,7 @@ from interlock.workflow.control.examination import (
 )
 from interlock.workflow.control.reading import Reading
 from interlock.workflow.control.stalls import Visits
+from interlock.workflow.menu.bmb_thresholds import ADVANCED_ELICITATION, PARTY_MODE
 from interlock.workflow.state import step_tracking
 from interlock.workflow.state.document import RUNNING
 
@@ -96,12 +107,10 @@ async def _act(run: RunContext, examination: Examination, kept: dict[str, Any], 
     elif found.details.get("left_open"):
         await _over(run, found, "PARTIAL", "partial")
     elif found.verdict == BLOCKED:
-        await escalation.escalate(
-            run, f"{name} of {skill} is blocked: {found.summary}\n\n{_listed(found)}", found.summary
-        )
+        await mending.escalate(run, f"{name} of {skill} is blocked: {found.summary}\n\n{_listed(found)}", found.summary)
     elif found.verdict == NOT_DONE:
         text = f"{name} of {skill} could not be done: {found.summary}\n\nNobody has examined the work."
-        await escalation.escalate(run, text, found.summary)
+        await mending.escalate(run, text, found.summary)
     else:
         await _changes(run, kept, found)
 
@@ -110,11 +119,17 @@ async def _changes(run: RunContext, kept: dict[str, Any], found: Examined) -> No
     judgement = looping.validated(run, _errors(found))
     kept["mend"] = prompts.findings(run.record.name, found)
     if judgement.action == "end":
-        escalation.exhausted(run, str(judgement.error), judgement.details)
+        mending.exhausted(run, str(judgement.error), judgement.details)
     elif judgement.action == "escalate":
         text = f"{run.record.name} of {run.state.skill} does not come to an end: {found.summary}\n\n{_listed(found)}"
-        await escalation.escalate(run, text, found.summary, (), judgement.error, judgement.details)
+        await mending.escalate(run, text, found.summary, (), judgement.error, judgement.details)
     else:
+        asks_for = None if menus.had_help(run.state, run.record) else found.details.get("escalation")
+        if asks_for == PARTY_MODE:
+            await partying.call(run, partying.THRESHOLDS, found.summary, str(kept["mend"]))
+            return
+        if asks_for == ADVANCED_ELICITATION:
+            escalation.triggered(run, ADVANCED_ELICITATION, found.summary)
         round = len(kept["rounds"])
         reason = f"before the findings of round {round} are mended"
         await run.checkpoints.create(run.state, step=run.record.id, reason=reason)

@@ -3,6 +3,7 @@
     workflows:
       bmm/create-prd:
         oversight: required            # a human confirms after each step
+        parallel_validation: false     # the builder's validation steps one after the other, as they are written
         validation: {type: custom, success_pattern: "…", failure_pattern: "…"}
         skip_review: true              # of dev-story: its work is not reviewed
         steps:
@@ -24,7 +25,7 @@ from interlock.workflow.definition.frontmatter import Fault
 FILE = "interlock.workflows.yaml"
 EXTENSIONS = (
     *("oversight", "hooks", "validation", "thresholds", "domain", "module"),
-    "skip_review",
+    *("parallel_validation", "skip_review"),
     *("requires", "required_config", "required_mcp", "required_documents"),
 )
 
