@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import anyio
 import pytest
 
 from interlock.agent import Turn
+from interlock.settings import SETTINGS
 from tests.workflow.reviewed import (
     ITEMS,
     REVIEW,
@@ -389,3 +391,35 @@ def test_a_review_that_says_nothing_is_no_approval(tmp_path: Path) -> None:
     outcome = develop(story_project(tmp_path), Player(script("")), developer=Player(script(DONE)), skill=REVIEW)
     assert outcome.state.examinations["code_review"]["rounds"] == []
     assert "does not say what it came to" in outcome.desk.of("workflow.warning")[0]["text"]
+
+
+@pytest.mark.parametrize("where", range(5, 12))
+def test_killed_between_a_block_and_its_question_the_question_is_asked_once(tmp_path: Path, where: int) -> None:
+    root = story_project(tmp_path)
+    desk = MemoryDesk(die_at=where)
+    reviewers = Player(script(said(issue("They contradict", "high", STORY), *SMALL, verdict="blocked")))
+    outcome = develop(root, reviewers, desk=desk)
+    if outcome.ending.kind != "parked":
+        desk.die_at = None
+        outcome = develop(root, reviewers, desk=desk, state=desk.saved)
+    assert outcome.ending.kind == "parked" and len(desk.asked) == 1
+    assert len(reviewers.prompts) <= 2
+    desk.answers = lambda asking: "stop"
+    desk.replies = dict.fromkeys(desk.asked, "stop")
+    assert develop(root, reviewers, desk=desk, state=desk.saved).state.outcome == "FAILED"
+
+
+@pytest.mark.req("BMAD-E5.7")
+def test_a_reviewer_that_falls_silent_is_ended_like_any_agent_and_nobody_waits_for_ever(tmp_path: Path) -> None:
+    defaults = {one.name: one.default for one in SETTINGS}
+    names = ("workflow_timeout", "workflow_nested", "workflow_silence", "workflow_party_round")
+    assert [defaults[name] for name in names] == [1800, 300, 60, 120]
+
+    async def part(part: Part) -> str:
+        await anyio.sleep_forever()
+        return ""
+
+    outcome = develop(story_project(tmp_path), Player(part))
+    (asked,) = outcome.desk.asked.values()
+    assert "Nobody has examined the work" in asked.text and outcome.ending.kind == "parked"
+    assert outcome.seconds < 20 * 60

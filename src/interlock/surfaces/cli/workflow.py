@@ -136,6 +136,9 @@ def _run(found: Mapping[str, Any]) -> list[str]:
         if loop["current_iteration"]:
             counted = f"{loop['current_iteration']} of {loop['max_iterations']}"
             lines.append(f"  {key.replace('_', ' ')}: iteration {counted}")
+    if at_work := [one for one in found.get("subagents", []) if one["status"] == "working"]:
+        named = [f"{words.clean(one['label'])} ({words.clean(one['role'])})" for one in at_work]
+        lines.append(f"  subagents at work: {', '.join(named)}")
     lines += _party(found.get("party") or {})
     if found["documents"]:
         lines.append(f"  documents: {', '.join(found['documents'])}")
