@@ -131,7 +131,8 @@ class Validators:
 
     async def __call__(self, part: Part) -> str | Turn:
         found = re.search(r"^# Validation ([\w-]+): ", part.prompt, re.MULTILINE)
-        assert found is not None, part.prompt[:200]
+        if found is None:  # a voice of Party Mode
+            return '{"position": "mend it", "recommendation": "mend what has a cause in common", "confidence": 90}'
         label = found[1]
         self.began.append((label, anyio.current_time()))
         self.prompts.setdefault(label, []).append(part.prompt)

@@ -9,6 +9,7 @@ import os
 import re
 import sys
 import time
+from collections.abc import Callable
 
 MADE = "_bmad-output/creations/poet/poet.agent.yaml"
 AT_WORK = os.environ["AT_WORK"]
@@ -24,16 +25,21 @@ def first_time(label: str) -> bool:
     return True
 
 
+def until(met: Callable[[], bool], seconds: float) -> bool:
+    latest = time.monotonic() + seconds
+    while not met():
+        if time.monotonic() > latest:
+            return False
+        time.sleep(0.02)
+    return True
+
+
 if found:
     label = found[1]
     again = not first_time(label)
     # The first time all six are waited for, so that it is seen whether they are there together.
-    latest = time.monotonic() + 30
-    while not again and time.monotonic() < latest:
-        if sum(name.endswith(".began") for name in os.listdir(AT_WORK)) == 6:
-            os.close(os.open(os.path.join(AT_WORK, f"{label}.met"), os.O_CREAT))
-            break
-        time.sleep(0.02)
+    if not again and until(lambda: sum(name.endswith(".began") for name in os.listdir(AT_WORK)) == 6, 30):
+        os.close(os.open(os.path.join(AT_WORK, f"{label}.met"), os.O_CREAT))
     with open(MADE, encoding="utf-8") as file:
         mended = "mended" in file.read()
     if label == "08d" and not again:

@@ -61,7 +61,8 @@ async def work(run: RunContext, examination: Examination) -> Ending | None:
     await run.save()
     found = await examination.examine(run, number)
     if run.dispatcher is not None and run.dispatcher.stopped:
-        return None  # It was not looked at to the end; the round begins again with the run.
+        await run.save()  # Where it was stopped because the run is somebody else's, this says so.
+        return Ending("stopped", "it was not looked at to the end; the round begins again with the run")
     if run.hooks is not None:
         await run.hooks.settle()
         if run.hooks.halted():
