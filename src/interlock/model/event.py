@@ -108,6 +108,11 @@ EVENT_TYPES: dict[str, str] = {
     "workflow.triggered": "Party Mode or elicitation was called for; payload: workflow_id, what, step, why, hash.",
     "workflow.examined": "Finished work was examined by others; payload: workflow_id, step, of, round, verdict.",
     "workflow.answered": "A human answered a run; payload: workflow_id, purpose, answer, by.",
+    "workflow.adjusted": "What a human said about care came into force, or was taken back; payload: workflow_id, "
+    "in_force, said.",
+    "workflow.said": "Somebody said how careful or talkative workflows are to be; payload: workflow_id, session, said.",
+    "workflow.override_blocked": "Warning: an attempt to switch off what nobody can was refused; payload: workflow_id, "
+    "what, error, message.",
     "workflow.resumed": "A run went on after an interruption; payload: workflow_id, from_step, text.",
     "workflow.ended": "A run ended; payload: workflow_id, outcome, error, and what it left.",
     "workflow.queued": "A workflow waits for its turn; payload: skill, priority, queued_by.",

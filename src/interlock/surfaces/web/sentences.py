@@ -24,7 +24,7 @@ HOPS = frozenset({"task.transitioned"})
 LOUD = frozenset(
     "question.asked task.failed task.warning session.lost agent.idle_without_report run.refused review.failed "
     "protocol.message.rejected protocol.message.failed mirror.conflict workflow.escalated workflow.step_failed "
-    "workflow.status_cycling workflow.queue_overflow notice.failed".split()
+    "workflow.status_cycling workflow.queue_overflow workflow.override_blocked notice.failed".split()
 )
 
 
@@ -186,6 +186,9 @@ _SAID: dict[str, Any] = {
     "workflow.recovered": _with("went on after a failure ({})", "recovery_method"),
     "workflow.escalated": _reason_of("nothing helped in step {}, so you are asked", "step"),
     "workflow.answered": _with("answered the workflow: {}", "answer"),
+    "workflow.adjusted": lambda payload: f"goes on with {', '.join(map(str, payload.get('said') or ['its own tier']))}",
+    "workflow.said": lambda payload: f"said: {', '.join(map(str, payload.get('said') or ()))}",
+    "workflow.override_blocked": _with("{}", "message"),
     "workflow.resumed": _with("goes on: {}", "text"),
     "workflow.ended": _with("the workflow ended, {}", "outcome"),
     "workflow.queued": _with("{} waits for its turn", "skill"),

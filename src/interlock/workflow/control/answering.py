@@ -6,7 +6,7 @@ agent, which can read, is asked to answer from it first, once for each question.
 
 from __future__ import annotations
 
-from interlock.workflow.control import asking, mending, menus, prompts, turning
+from interlock.workflow.control import asking, mending, menus, presenting, prompts, turning
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision, menu_basis
 from interlock.workflow.control.ports import Asking
@@ -102,21 +102,17 @@ async def _ask_menu(
     run: RunContext, found: Reading, shown: Menu, recommended: str | None, why: str, confidence: int
 ) -> None:
     state, record = run.state, run.record
-    entry = asking.new_entry(state, record, "menu", known_by(shown), run.desk.now())
+    run.decide(Decision("ask", recommended or "", why, confidence=confidence))
     options = [f"{one.key}: {one.label}" for one in shown.options]
     data = {"options": [one.as_dict() for one in shown.options], "menu_id": menus.menu_id(record, shown)}
-    state.waiting = Waiting(entry["key"], "menu", text_of(found), options, data=data)
-    run.decide(Decision("ask", recommended or "", why, confidence=confidence))
-    run.move(WAITING_USER)
     advice = f"\n\nRecommended: {recommended}." if recommended else ""
     keys = ", ".join(one.key for one in shown.options)
     text = f"{text_of(found)}{advice}\n\nWhich one: {keys}?"
     context = f"{why} (confidence {confidence})"
-    question_ = Asking(
-        entry["key"], "menu", text, tuple(options), recommended, context, data={"confidence": confidence}
+    pending = presenting.Pending(
+        known_by(shown), text_of(found), text, tuple(options), recommended, context, confidence, data
     )
-    state.waiting.question_id = await run.save(question_)
-    state.waiting.asked_at = run.desk.now()
+    await presenting.present(run, pending)
 
 
 async def question(run: RunContext, found: Reading) -> None:

@@ -17,6 +17,9 @@ from interlock.workflow.definition.package import Package
 from interlock.workflow.definition.step import Step
 from interlock.workflow.definition.workflow import Workflow
 from interlock.workflow.entry.adaptive_settings import AdaptiveSettings, adapt
+from interlock.workflow.personal import overrides
+from interlock.workflow.personal.profiles import Profile
+from interlock.workflow.personal.wording import PROFILE
 from interlock.workflow.state.document import StepRecord, WorkflowState
 
 TRANSCRIPT = 8  # turns of a step's visit that are kept
@@ -40,8 +43,9 @@ class Ending:
 @dataclass
 class RunContext:
     """See the module. `thresholds` is read anew at every decision, so that a change counts at the next (BMAD-2a.7).
-    `session` is what the workflows of its session share, as it was at the beginning of the turn. `replay` are the keys
-    of the questions that were answered in a visit that begins again after an interruption."""
+    `profiles` are the project's own, read in the same way. `session` is what the workflows of its session share, as it
+    was when the controller last looked: at the beginning of a turn, and when the agent's was over. `replay` are the
+    keys of the questions that were answered in a visit that begins again after an interruption."""
 
     workflow: Workflow
     package: Package
@@ -55,6 +59,7 @@ class RunContext:
     dispatcher: SubagentDispatcher | None = None
     examinations: tuple[Examination, ...] = ()
     session: dict[str, Any] = field(default_factory=dict)
+    profiles: Callable[[], Mapping[str, Profile]] = dict
     interrupted: bool = False
     reading: Reading | None = None
     heard: Heard | None = None
@@ -74,12 +79,19 @@ class RunContext:
         return bool(self._events)
 
     @property
+    def care(self) -> overrides.Care:
+        """How careful to be, as was said in the session and at the beginning of the run (BMAD-7.1, 7.2)."""
+        shared = self.session.get(overrides.KEY) or {}
+        named = any(PROFILE in one for one in (shared, self.state.plan.said))
+        return overrides.in_force(self.state, shared, self.profiles() if named else {})
+
+    @property
     def settings(self) -> AdaptiveSettings:
         """What is in force for the next decision."""
         plan = self.state.plan
         own = self.workflow.settings.get("thresholds")
         given = {**(own if isinstance(own, Mapping) else {}), **plan.thresholds, **self.thresholds()}
-        return adapt(plan.tier, module=self.workflow.module, domain=plan.domain, thresholds=given)
+        return adapt(plan.tier, module=self.workflow.module, domain=plan.domain, thresholds=given, care=self.care)
 
     @property
     def gates(self) -> tuple[str, ...]:

@@ -6,7 +6,18 @@ back with what the human wants changed. An escalation is retried, skipped, stopp
 
 from __future__ import annotations
 
-from interlock.workflow.control import advancing, asking, initializing, machine, menus, prompts, stepping, turning
+from interlock.workflow.control import (
+    adjusting,
+    advancing,
+    asking,
+    initializing,
+    machine,
+    menus,
+    presenting,
+    prompts,
+    stepping,
+    turning,
+)
 from interlock.workflow.control.asking import AGAIN, DETAILS, GO_ON, SKIP, STOP
 from interlock.workflow.control.context import Ending, RunContext
 from interlock.workflow.control.decision_log import Decision
@@ -29,7 +40,9 @@ async def wait(run: RunContext) -> Ending | None:
         run.move(RUNNING)
         return None
     if waiting.question_id is None:
-        waiting.question_id = await run.save(Asking(waiting.key, _kind(waiting), waiting.text, tuple(waiting.options)))
+        waiting.question_id = await run.save(
+            Asking(waiting.key, asking.kind_of(waiting.purpose), waiting.text, tuple(waiting.options))
+        )
     reply = await run.desk.reply(waiting.question_id) if waiting.question_id else None
     if reply is None and waiting.question_id:
         reply = await run.desk.wait(waiting.question_id, run.limits.selection)
@@ -41,6 +54,11 @@ async def wait(run: RunContext) -> Ending | None:
 
 async def _take(run: RunContext, waiting: Waiting, text: str, by: str) -> None:
     state = run.state
+    left = await adjusting.heard(run, waiting, text, by)
+    if left is None:
+        return
+    text = left
+    await presenting.answered(run, waiting, text)
     for entry in state.asked:
         if entry["key"] == waiting.key:
             entry |= {"answer": text, "by": "human", "who": by}
@@ -49,7 +67,7 @@ async def _take(run: RunContext, waiting: Waiting, text: str, by: str) -> None:
     run.event("workflow.answered", purpose=waiting.purpose, answer=text[:500], by=by)
     run.decide(Decision(waiting.purpose, text, f"{by} answered", by="human"))
     handlers = {
-        "menu": _menu, "question": _question, "preflight": _preflight, "oversight": _confirmed,
+        "menu": _menu, "menu_pause": _paused, "question": _question, "preflight": _preflight, "oversight": _confirmed,
         "checkpoint": _confirmed, "escalation": _escalation, "party_mode": _escalation, "resume": _change,
     }  # fmt: skip
     await handlers.get(waiting.purpose, _question)(run, waiting, text)
@@ -67,6 +85,14 @@ async def _menu(run: RunContext, waiting: Waiting, text: str) -> None:
     turning.send(run, turning.ANSWER, prompts.answer(key, "the user's choice" if option else "the user's words"))
     state.waiting = None
     run.move(RUNNING)
+
+
+async def _paused(run: RunContext, waiting: Waiting, text: str) -> None:
+    """The pause after many menus is acknowledged, and the menu that waited is put to the human."""
+    if asking.meaning(text, waiting.purpose) == STOP:
+        _stop(run)
+        return
+    await presenting.acknowledged(run, waiting)
 
 
 async def _question(run: RunContext, waiting: Waiting, text: str) -> None:
@@ -183,8 +209,3 @@ def _stop(run: RunContext) -> None:
     state.error_details = {"tried": list(state.recovery.get("tried", [])), "by": "human"}
     machine.end(state, FAILED, error)
     run.event("workflow.ended", outcome=FAILED, error=error, step=state.current_step)
-
-
-def _kind(waiting: Waiting) -> str:
-    kinds = {"menu": "menu", "checkpoint": "checkpoint", "oversight": "checkpoint", "escalation": "escalation"}
-    return kinds.get(waiting.purpose, "escalation" if waiting.purpose == "party_mode" else "clarification")

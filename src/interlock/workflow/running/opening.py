@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.errors import WorkflowNotFound
+from interlock.errors import InterlockError, WorkflowNotFound
 from interlock.sessions import Caller
 from interlock.tasks.find import find
 from interlock.workflow.agents.pool import AgentPool, Limits
@@ -19,7 +19,8 @@ from interlock.workflow.definition import overlay
 from interlock.workflow.definition.files import Files
 from interlock.workflow.definition.package import Package
 from interlock.workflow.definition.workflow import Workflow
-from interlock.workflow.running import starting
+from interlock.workflow.personal.profiles import Profile
+from interlock.workflow.running import saying, starting
 from interlock.workflow.running.desk import LedgerDesk, ThreadedCheckpoints
 from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import FAILED, WorkflowState
@@ -53,12 +54,12 @@ class Prepared:
         dispatcher: SubagentDispatcher | None = None,
     ) -> RunContext:
         """What the controller works with."""
-        session = self.state.plan.session or caller.session or f"cli:{caller.name}"
+        session = saying.session_of(self.state)
         return RunContext(
             self.workflow, self.package, self.state, pool,
             LedgerDesk(workspace, caller, self.task_id, store_of(workspace), session), self.limits,
             checkpoints=ThreadedCheckpoints(CheckpointKeeper(), workspace.clock), knowledge=knowledge,
-            thresholds=self._thresholds, dispatcher=dispatcher, examinations=EXAMINATIONS,
+            thresholds=self._thresholds, dispatcher=dispatcher, examinations=EXAMINATIONS, profiles=self._profiles,
         )  # fmt: skip
 
     @property
@@ -71,6 +72,13 @@ class Prepared:
         skill = self.workflow.skill
         found = overlay.read(Files(self.package.root), skill.module, skill.name).workflow.get("thresholds")
         return found if isinstance(found, Mapping) else {}
+
+    def _profiles(self) -> Mapping[str, Profile]:
+        """The project's own, as they are now. A file that cannot be used has none: what named them says so."""
+        try:
+            return saying.profiles_in(self.package.root)
+        except InterlockError:
+            return {}
 
 
 def store_of(workspace: Workspace) -> Store:
@@ -105,6 +113,8 @@ def prepare(workspace: Workspace, caller: Caller, task_id: str, workdir: str) ->
             grace=float(settings.get("stop_grace")),
             party_round=float(settings.get("workflow_party_round")),
             sync_wait=float(settings.get("workflow_sync_wait")),
+            menu_interval=float(settings.get("workflow_menu_interval")),
+            menu_pause=int(settings.get("workflow_menu_pause")),
         )
         ceiling = float(settings.get("workflow_ceiling"))
     # A rollback that was killed between state and files is finished before anything builds on them.
