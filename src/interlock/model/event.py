@@ -110,6 +110,8 @@ EVENT_TYPES: dict[str, str] = {
     "workflow.answered": "A human answered a run; payload: workflow_id, purpose, answer, by.",
     "workflow.adjusted": "What a human said about care came into force, or was taken back; payload: workflow_id, "
     "in_force, said.",
+    "workflow.rate_limited": "A menu waited before it was put to a human; payload: workflow_id, reason: interval or "
+    "pause, seconds, menus.",
     "workflow.said": "Somebody said how careful or talkative workflows are to be; payload: workflow_id, session, said.",
     "workflow.override_blocked": "Warning: an attempt to switch off what nobody can was refused; payload: workflow_id, "
     "what, error, message.",

@@ -16,7 +16,8 @@ QUIET = frozenset(
     "message.acknowledged scheduler.poll protocol.message.received task.completed task.logged verify.started "
     "dependency.met task.reclaimed delegation.requested group.created worktree.made integration.started merge.queued "
     "merge.started workflow.state workflow.context_loaded workflow.triggered workflow.dequeued workflow.status_changed "
-    "workflow.state_rebuilt message.requeued mirror.adopted ledger.migrated protocol.message.warning".split()
+    "workflow.rate_limited workflow.state_rebuilt message.requeued mirror.adopted ledger.migrated "
+    "protocol.message.warning".split()
 )
 """Types that say nothing to people which another event does not; the timeline shows them only when asked."""
 HOPS = frozenset({"task.transitioned"})

@@ -8,6 +8,7 @@ ours. What nobody can switch off is refused, wherever it stands.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from interlock.errors import InvalidRequest
 from interlock.workflow.control import asking
@@ -15,7 +16,7 @@ from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.ports import Asking
 from interlock.workflow.menu.options import Option
-from interlock.workflow.personal import overrides, safety, wording
+from interlock.workflow.personal import menu_rate, overrides, safety, wording
 from interlock.workflow.personal.wording import Blocked, Override
 from interlock.workflow.state.document import StepId, Waiting
 
@@ -81,7 +82,12 @@ async def _taken(run: RunContext, said: tuple[Override, ...] | Blocked, by: str)
         overrides.check(said, run.profiles())
     except InvalidRequest as error:
         return error.message
-    run.session = await run.desk.change_session(lambda document: overrides.apply(document, said, at=at, by=by))
+
+    def keep(document: dict[str, Any]) -> None:
+        overrides.apply(document, said, at=at, by=by)
+        menu_rate.spoke(document)
+
+    run.session = await run.desk.change_session(keep)
     left = overrides.unheard(said, run.care)
     look(run)
     return f"Noted: {run.care.text}." + (f" {left}." if left else "")

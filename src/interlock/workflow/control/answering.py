@@ -101,10 +101,9 @@ def remember(run: RunContext, shown: Menu, key: str, why: str, confidence: int, 
 async def _ask_menu(
     run: RunContext, found: Reading, shown: Menu, recommended: str | None, why: str, confidence: int
 ) -> None:
-    state, record = run.state, run.record
     run.decide(Decision("ask", recommended or "", why, confidence=confidence))
     options = [f"{one.key}: {one.label}" for one in shown.options]
-    data = {"options": [one.as_dict() for one in shown.options], "menu_id": menus.menu_id(record, shown)}
+    data = {"options": [one.as_dict() for one in shown.options], "menu_id": menus.menu_id(run.record, shown)}
     advice = f"\n\nRecommended: {recommended}." if recommended else ""
     keys = ", ".join(one.key for one in shown.options)
     text = f"{text_of(found)}{advice}\n\nWhich one: {keys}?"

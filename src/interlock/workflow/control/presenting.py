@@ -8,10 +8,9 @@ from typing import Any
 
 import anyio
 
-from interlock.clock import seconds
+from interlock.clock import iso, seconds
 from interlock.workflow.control import asking
 from interlock.workflow.control.context import RunContext
-from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.ports import Asking
 from interlock.workflow.personal import menu_rate
 from interlock.workflow.personal.menu_rate import Admission
@@ -38,12 +37,12 @@ class Pending:
 
 async def present(run: RunContext, menu: Pending) -> None:
     """Put a menu to a human: at once, after the rest of the interval, or after a pause that is acknowledged."""
-    admission = await _admitted(run)
+    admission = await _admitted(run, menu)
     if admission.pause:
         await _pause(run, menu, admission)
         return
     if admission.wait > 0:
-        run.decide(Decision("rate_limit", "wait", f"menus are put to a human {run.limits.menu_interval:g} s apart"))
+        run.event("workflow.rate_limited", reason=menu_rate.INTERVAL_REASON, seconds=round(admission.wait, 3))
         await anyio.sleep(admission.wait)
     await _ask(run, menu)
 
@@ -65,21 +64,24 @@ async def answered(run: RunContext, waiting: Waiting, text: str) -> None:
         run.session = await run.desk.change_session(menu_rate.spoke)
 
 
-async def _admitted(run: RunContext) -> Admission:
+async def _admitted(run: RunContext, menu: Pending) -> Admission:
+    """Whether it may come, and its place among the others of the session, in one transaction."""
     found: list[Admission] = []
-    limits = run.limits
+    limits, id, step = run.limits, run.state.workflow_id, run.record.id
 
     def admit(document: dict[str, Any]) -> None:
         now = seconds(run.desk.now())
         found[:] = [menu_rate.admit(document, now, interval=limits.menu_interval, most=limits.menu_pause)]
+        if not found[0].pause:
+            menu_rate.presented(document, " / ".join(menu.options), run=id, step=step, at=iso(now + found[0].wait))
 
     run.session = await run.desk.change_session(admit)
     return found[0]
 
 
 async def _ask(run: RunContext, menu: Pending) -> None:
-    state, record = run.state, run.record
-    entry = asking.new_entry(state, record, "menu", menu.known_by, run.desk.now())
+    state = run.state
+    entry = asking.new_entry(state, run.record, "menu", menu.known_by, run.desk.now())
     state.waiting = Waiting(entry["key"], "menu", menu.shown, list(menu.options), data=dict(menu.data))
     run.move(WAITING_USER)
     question = Asking(
@@ -87,11 +89,7 @@ async def _ask(run: RunContext, menu: Pending) -> None:
         data={"confidence": menu.confidence},
     )  # fmt: skip
     state.waiting.question_id = await run.save(question)
-    at = state.waiting.asked_at = run.desk.now()
-    title = " / ".join(menu.options)
-    run.session = await run.desk.change_session(
-        lambda document: menu_rate.presented(document, title, run=state.workflow_id, step=record.id, at=at)
-    )
+    state.waiting.asked_at = run.desk.now()
 
 
 async def _pause(run: RunContext, menu: Pending, admission: Admission) -> None:
@@ -100,7 +98,7 @@ async def _pause(run: RunContext, menu: Pending, admission: Admission) -> None:
     text = f"{menu_rate.summary(admission.recent)}\n\nTake your time. Go on with the next one? ({' / '.join(OPTIONS)})"
     entry = asking.new_entry(state, run.record, PURPOSE, text, run.desk.now())
     state.waiting = Waiting(entry["key"], PURPOSE, text, list(OPTIONS), data={"menu": asdict(menu)})
-    run.decide(Decision("rate_limit", "pause", f"{len(admission.recent)} menus in a row were put to a human"))
+    run.event("workflow.rate_limited", reason=menu_rate.PAUSE_REASON, menus=len(admission.recent))
     run.move(WAITING_USER)
     state.waiting.question_id = await run.save(Asking(entry["key"], "clarification", text, OPTIONS))
     state.waiting.asked_at = run.desk.now()

@@ -179,9 +179,9 @@ def operation_of(event: Event) -> Operation | None:
     return None
 
 
-def summary(run: Mapping[str, Any], now: float) -> list[str]:
+def summary(run: Mapping[str, Any], now: float | None = None) -> list[str]:
     """How far a run is, on request (BMAD-7.7.5): the steps that are done, those that are left, the one at hand, and an
-    estimate of the whole."""
+    estimate of the whole. `run` carries its `estimated_percent`, or `now` says when it is."""
     progress = _progress(run)
     done, left = progress.get("completed_steps", ()), progress.get("remaining_steps", ())
     current = run.get("current_step") if not run.get("outcome") else None
@@ -190,7 +190,8 @@ def summary(run: Mapping[str, Any], now: float) -> list[str]:
     if current is not None:
         lines.append(f"now: {current} {run.get('current_step_name') or ''}".rstrip() + _since(run, now))
     lines.append(f"left ({len(left)}): {_names(left)}")
-    estimate = f"about {percent(run, now)} %" if not run.get("outcome") else f"{progress.get('progress_percent', 0)} %"
+    much = percent(run, now) if now is not None else run.get("estimated_percent", progress.get("progress_percent", 0))
+    estimate = f"about {much} %" if not run.get("outcome") else f"{progress.get('progress_percent', 0)} %"
     eta = progress.get("eta_ms")
     return [*lines, estimate + (f", about {span(eta / 1000)} left" if eta else "")]
 
@@ -265,10 +266,10 @@ def _named(one: Mapping[str, Any]) -> str:
     return f"{one['step']} {name}".rstrip()
 
 
-def _since(run: Mapping[str, Any], now: float) -> str:
+def _since(run: Mapping[str, Any], now: float | None) -> str:
     started = _current(run).get("started_at")
     waits = ", waits for you" if run.get("waiting") else ""
-    return waits or (f", since {span(now - _moment(started, now))}" if started else "")
+    return waits or (f", since {span(now - _moment(started, now))}" if started and now is not None else "")
 
 
 def _moment(at: object, otherwise: float) -> float:

@@ -4,6 +4,7 @@ is at work (BMAD-7.1, 7.2, 7.7)."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from interlock.workflow.entry.adaptive_settings import adapt
 from interlock.workflow.personal import menu_rate, overrides, profiles, progress_display, safety, wording
 from interlock.workflow.personal.overrides import Care
 from interlock.workflow.personal.profiles import Profile
-from interlock.workflow.personal.wording import BATCH, INLINE, PROFILE, TIER, Blocked, Override
+from interlock.workflow.personal.wording import BATCH, HINT, INLINE, PROFILE, SETTING, TIER, Blocked, Override
 from interlock.workflow.state.document import WorkflowState
 
 if TYPE_CHECKING:
@@ -127,6 +128,23 @@ def say(
     return {**_answer(document, state, said or (), mode), "session": session, "said": texts}
 
 
+def now(rows: Rows, session: str, state: WorkflowState | None, mode: str) -> dict[str, Any]:
+    """What is in force, and what was said, without a change."""
+    document = rows.workflows.session(session)
+    said = overrides.layered(state.plan.said if state is not None else {}, document.get(overrides.KEY) or {})
+    texts = [str(one["text"]) for kind in (TIER, PROFILE, HINT, PROGRESS) if (one := said.get(kind))]
+    texts += [str(one["text"]) for one in (said.get(SETTING) or {}).values()]
+    care = care_of(state, document) if state is not None else None
+    return {
+        "workflow_id": state.workflow_id if state is not None else None,
+        "session": session,
+        "said": texts,
+        "in_force": care.as_dict() if care is not None else None,
+        "progress_mode": (said.get(PROGRESS) or {}).get("value") or mode,
+        "text": f"In force: {care.text}." if care is not None else f"Said: {', '.join(texts) or 'nothing'}.",
+    }
+
+
 def _inline(document: dict[str, Any], state: WorkflowState | None, one: Override, act: Act) -> None:
     if state is None:
         raise InvalidRequest(f"[{one.name}] is about one operation, and no workflow is at work here.")
@@ -157,11 +175,11 @@ def _answer(
 
 def care_of(state: WorkflowState, document: Mapping[str, Any]) -> Care:
     """What is in force for a run, as its next decision will have it."""
-    try:
-        own = profiles_in(state.plan.project)
-    except (InvalidRequest, Forbidden):
-        own = {}
-    care = overrides.in_force(state, document.get(overrides.KEY) or {}, own)
+    said, own = document.get(overrides.KEY) or {}, {}
+    if PROFILE in said or PROFILE in state.plan.said:
+        with suppress(InvalidRequest, Forbidden):
+            own = profiles_in(state.plan.project)
+    care = overrides.in_force(state, said, own)
     adapted = adapt(state.plan.tier, module=state.module, domain=state.plan.domain, care=care)
     if adapted.batch != care.values[BATCH]:
         sources = {**care.sources, BATCH: {"method": "domain", "text": f"the domain {state.plan.domain}"}}

@@ -122,13 +122,13 @@ class WorkflowState:
 
     `plan_of_steps` are the ids the run expects to go through, branches along their likeliest way, `step_names` their
     titles; `decisions` the latest ones, short (each whole one is an event). `asked` are the questions to humans with
-    their answers, `transcript` what was said in the step's visit so far: a session that cannot be resumed gets it again. `visits`
-    counts states for loops (decision 31). `seconds` is the controller's own time (decision 30): waiting for a human and
-    being down are not in it. `written` are the files as the run last left them (path: hash, empty for deleted ones):
-    what differs from it was changed by somebody else. `rollbacks` are those done so far, the last one may be undone.
-    `examinations` are the rounds of each examination of finished work, `subagents` the agents that were given a part of
-    it, `party` the discussion under way or the last one, `learned` what the agents say was decided and learned. `care`
-    is what was said about care and in force at the last decision.
+    their answers, `transcript` what was said in the step's visit so far: a session that cannot be resumed gets it
+    again. `visits` counts states for loops (decision 31). `seconds` is the controller's own time (decision 30): waiting
+    for a human and being down are not in it. `written` are the files as the run last left them (path: hash, empty for
+    deleted ones): what differs from it was changed by somebody else. `rollbacks` are those done so far, the last one
+    may be undone. `examinations` are the rounds of each examination of finished work, `subagents` the agents that
+    were given a part of it, `party` the discussion under way or the last one, `learned` what the agents say was
+    decided and learned. `care` is what was said about care and in force at the last decision.
     """
 
     workflow_id: str
