@@ -11,7 +11,6 @@ from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
 from interlock.surfaces.cli.source import FOLDER
-from interlock.workflow.running.chat_commands import in_force
 
 MARKS = {"completed": "✓", "in_progress": "▶", "failed": "✗", "skipped": "–", "rolled_back": "↩", "pending": "·"}
 
@@ -73,7 +72,7 @@ def adjust(call: Call, said: tuple[str, ...], run: str | None, clear: bool) -> N
     """Say how careful or talkative a run is from its next decision on; without WORDS, what is in force and why.
 
     The words are those of the chat: `use tier 3`, `profile: cautious`, `batch_size: 2`, `confidence: 85`, `be careful`,
-    `fewer interruptions`, `[thorough]` for the step at hand, `progress: silent`. They count for all runs of its session.
+    `fewer interruptions`, `[thorough]` for the step at hand, `progress: silent`. They count for all runs of a session.
     The final approval and the detection of stalls cannot be switched off.
     """
     found = call.team().adjust_workflow(" ".join(said), run, clear=clear)
@@ -137,6 +136,8 @@ def rollback(call: Call, run: str | None, to: str | None, include: tuple[str, ..
 
 def _run(found: Mapping[str, Any]) -> list[str]:
     """One run for people."""
+    from interlock.workflow.running.chat_commands import in_force
+
     progress = found["progress"]
     whole = progress["completed_count"] + progress["remaining_count"]
     lines = [_line(found)]
@@ -154,7 +155,7 @@ def _run(found: Mapping[str, Any]) -> list[str]:
             lines.append(words.faint(f"  · {one['step']:>4}  {words.clean(one['name'])}".rstrip()))
     estimate = f" (about {found['estimated_percent']} %)" if found["state"] != "TERMINAL" else ""
     lines.append(f"  {progress['completed_count']} of {whole} steps, {progress['progress_percent']} %{estimate}")
-    lines += [words.clean(line) for line in in_force(found)]
+    lines += [f"  {words.clean(line)}" for line in in_force(found)]
     if found["documents"]:
         lines.append(f"  documents: {', '.join(found['documents'])}")
     if found["error"]:

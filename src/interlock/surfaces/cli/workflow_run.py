@@ -86,6 +86,8 @@ def run(
     offer = None if new else team.resumable_workflow(skill, directory=directory)
     if offer is not None and _resumes(call, offer):
         begun = team.resume_workflow(offer["workflow_id"])
+        for said in _said(tier, profile, progress):
+            team.adjust_workflow(said, begun["workflow_id"])
         if not call.json:
             call.say(f"{words.strong(begun['workflow_id'])}  {begun['resumed']}")
     else:
@@ -194,6 +196,12 @@ def _resumes(call: Call, offer: dict[str, Any]) -> bool:
         return bool(offer["advice"] == "resume")
     call.say(offer["text"])
     return bool(click.confirm("Resume it?", default=offer["advice"] == "resume"))
+
+
+def _said(tier: int | None, profile: str | None, progress: str | None) -> list[str]:
+    """The options that a run which goes on takes, in the words of `workflow adjust`."""
+    found = {"use tier ": tier, "profile: ": profile, "progress: ": progress}
+    return [f"{words_}{value}" for words_, value in found.items() if value is not None]
 
 
 def _pair(text: str) -> tuple[str, str]:

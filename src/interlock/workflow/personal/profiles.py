@@ -47,8 +47,8 @@ PROFILES: Mapping[str, Profile] = {
         Profile("cautious", tier=3, confidence=90, about="a checkpoint after three steps, and more menus put to you"),
         Profile("thorough", tier=4, confidence=95, about="a checkpoint after each step, and most menus put to you"),
         Profile("balanced", tier=2, confidence=80, about="a checkpoint after five steps"),
-        Profile("aggressive", tier=1, confidence=70, about="no checkpoints; menus are answered at a lower confidence"),
-        Profile("quick", tier=0, confidence=70, about="like aggressive, in the lightest tier"),
+        Profile("aggressive", tier=1, confidence=60, about="no checkpoints; of several ways on one is taken"),
+        Profile("quick", tier=0, confidence=60, about="like aggressive, in the lightest tier"),
     )
 }
 

@@ -44,7 +44,7 @@ _SAID = wish(
     rf"(?:set\s+)?(?:the\s+)?progress(?:\s+mode|\s+display)?\s*(?:[:=]|to|is)?\s*(?P<one>{_WORDS})|"
     rf"(?P<two>{_WORDS})\s+progress(?:\s+mode)?|(?:be\s+)?(?P<three>silent|verbose|quiet)(?:\s+mode)?"
 )
-DECISIONS = frozenset({"menu", "question", "recovery", "fix", "examination", "checkpoint", "override", "timeout"})
+DECISIONS = frozenset({"menu", "question", "recovery", "fix", "examination", "checkpoint", "timeout"})
 """Kinds of decisions that are operations; the others are only told in `verbose`."""
 
 
@@ -146,7 +146,7 @@ class ProgressDisplay:
         took = f" in {span(at - self.began)}" if self.began is not None and at - self.began >= 1 else ""
         outcome = str(event.payload.get("outcome") or "").lower()
         lines = [f"{outcome.capitalize()}{took}: {counted(steps, 'step')}, {counted(others, 'other operation')}."]
-        names = [one["name"] for one in _progress(run).get("completed_steps", ())]
+        names = [_title(one) for one in _progress(run).get("completed_steps", ())]
         if self.mode == SILENT and names:
             lines.append(f"Done: {', '.join(names)}.")
         if run.get("documents"):
@@ -160,11 +160,11 @@ def operation_of(event: Event) -> Operation | None:
     match event.type:
         case "workflow.step_started":
             again = f", again ({payload.get('visit')})" if int(payload.get("visit") or 1) > 1 else ""
-            return Operation(f"step {payload.get('step')} begins: {payload.get('name')}{again}", minor=True)
+            return Operation(f"step {payload.get('step')} begins: {_title(payload)}{again}", minor=True)
         case "workflow.step_completed":
             verdict = f", {payload['verdict']}" if payload.get("verdict") else ""
-            named = f"step {payload.get('step')} {payload.get('status')}: {payload.get('name')}{verdict}"
-            return Operation(named, step_done=True)
+            said = f"step {payload.get('step')} {payload.get('status')}: {_title(payload)}{verdict}"
+            return Operation(said, step_done=True)
         case "workflow.step_failed":
             return Operation(f"step {payload.get('step')} failed its check", str(payload.get("reason") or ""))
         case "workflow.turn_failed":
@@ -223,7 +223,7 @@ def live(run: Mapping[str, Any], now: float) -> str | None:
     elapsed = now - _moment(step.get("started_at"), now)
     if elapsed < LONG:
         return None
-    return f"step {step.get('id')}: {step.get('name')}, {percent(run, now)} % ({span(elapsed)})"
+    return f"step {step.get('id')}: {_title(step)}, {percent(run, now)} % ({span(elapsed)})"
 
 
 def where(run: Mapping[str, Any]) -> str:
@@ -257,13 +257,16 @@ def _current(run: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _names(steps: Iterable[Mapping[str, Any]]) -> str:
-    # A title that begins with its own number is not numbered once more.
     return ", ".join(_named(one) for one in steps) or "none"
 
 
 def _named(one: Mapping[str, Any]) -> str:
-    name = re.sub(r"^step\s+[\w.-]+:\s*", "", str(one["name"]), flags=re.IGNORECASE)
-    return f"{one['step']} {name}".rstrip()
+    return f"{one['step']} {_title(one)}".rstrip()
+
+
+def _title(one: Mapping[str, Any]) -> str:
+    # A title that begins with its own number is not numbered once more.
+    return re.sub(r"^step\s+[\w.-]+:\s*", "", str(one.get("name") or ""), flags=re.IGNORECASE)
 
 
 def _since(run: Mapping[str, Any], now: float | None) -> str:
