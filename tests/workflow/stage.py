@@ -23,6 +23,7 @@ from interlock.workflow.control.ports import Asking, Events, Knowledge, NoCheckp
 from interlock.workflow.definition import package as packages
 from interlock.workflow.definition import workflow as workflows
 from interlock.workflow.entry.workflow_entry_wrapper import Invocation, detect
+from interlock.workflow.personal.profiles import Profile
 from interlock.workflow.state.document import Plan, WorkflowState
 from tests.workflow import virtual
 
@@ -231,6 +232,7 @@ def play(
     permit: Callable[[Permission], Awaitable[str | None]] = refuse,
     examinations: tuple[Examination, ...] = (),
     subagents: Player | None = None,
+    profiles: Callable[[], dict[str, Profile]] = dict,
 ) -> Outcome:
     """Run a workflow with that player until the controller lets go of it, in virtual time. `subagents` plays those that
     are given a part of the work, by default the same player."""
@@ -252,7 +254,7 @@ def play(
         pool = AgentPool(player, opening, limits, resume=state.agent_session)
         run = RunContext(
             workflow, package, state, pool, desk, limits, checkpoints or NoCheckpoints(), knowledge or Knowledge(),
-            thresholds, SubagentDispatcher(subagents or player, opening), examinations,
+            thresholds, SubagentDispatcher(subagents or player, opening), examinations, profiles=profiles,
         )  # fmt: skip
         ending = await AutomationController(run).run()
         return ending, anyio.current_time()

@@ -34,6 +34,7 @@ HINTS = tuple(
             FEWEST,
             (
                 rf"{_FEWEST}\s+{_STOPS}(?:\s+as\s+possible)?",
+                rf"(?:i\s+)?(?:do\s+not|don'?t)\s+want\s+(?:any\s+)?{_STOPS}",
                 rf"(?:minimi[sz]e|avoid)\s+(?:the\s+|all\s+)?{_STOPS}",
                 rf"keep\s+(?:the\s+)?{_STOPS}\s+(?:to\s+a\s+minimum|minimal|low|few)",
                 rf"{_NOT}\s+{_ASK}{_UNLESS}",
@@ -44,6 +45,7 @@ HINTS = tuple(
         (
             FEWER,
             (
+                rf"(?:i\s+)?(?:do\s+not|don'?t)\s+want\s+(?:so|that|as)\s+many\s+{_STOPS}",
                 rf"(?:fewer|less|not\s+(?:so|that|as)\s+many)\s+{_STOPS}",
                 rf"{_NOT}\s+(?:{_ASK}|(?:stop|paus|check)(?:e|p?ing)?(?:\s+in)?(?:\s+with\s+me)?)\s+"
                 r"(?:(?:so|as|that|too|all\s+the)\s+)?(?:often|much|many\s+(?:questions|times)|time)",

@@ -39,7 +39,7 @@ _AWAY = (
     r"skip(?:ping)?|disabl(?:e|ing)|bypass(?:ing)?|ignor(?:e|ing)|suppress|circumvent|omit|avoid|drop|remove|override|"
     r"deactivate|turn\s+off|switch\s+off|shut\s+off|get\s+rid\s+of|do\s+without|go\s+without|stop|no(?:\s+need\s+for)?|"
     r"without|forget(?:\s+about)?|auto[- ]?(?:approve|confirm|accept)|leave\s+out|"
-    r"(?:do\s+not|don'?t|never|stop|no\s+need\s+to)\s+(?:do(?:ing)?|need|requir(?:e|ing)|want|us(?:e|ing)|run(?:ning)?|"
+    r"(?:(?:i|we)\s+)?(?:do\s+not|don'?t|never|stop|no\s+need\s+to)\s+(?:do(?:ing)?|need|requir(?:e|ing)|want|us(?:e|ing)|run(?:ning)?|"
     r"bother\s+with|ask(?:ing)?(?:\s+me)?\s+for|wait(?:ing)?\s+for|show(?:ing)?)"
 )
 _ALL = r"(?:(?:the|any|all|every|my|your|its|this|that|those|further|more)\s+)*"
