@@ -69,7 +69,7 @@ class Choice:
 class Permission:
     """An agent asks whether it may do something. `kind` is the tool's: read, edit, delete, move, search, execute,
     fetch, think or other; `paths` are the files it names, absolute. `server` is the MCP server where it is about a tool
-    of one, null otherwise."""
+    of one, null otherwise. `tool` is the `id` that the updates of the same tool call have, empty where none has."""
 
     id: str
     title: str
@@ -78,6 +78,7 @@ class Permission:
     paths: tuple[str, ...] = ()
     data: Mapping[str, object] = field(default_factory=dict)
     server: str | None = None
+    tool: str = ""
 
 
 @dataclass(frozen=True, slots=True)

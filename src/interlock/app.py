@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from interlock.clock import Clock
     from interlock.executor import Executor
     from interlock.executors.agent import AgentExecutor
+    from interlock.memories.mcp_server import McpServer
+    from interlock.memory import Log, MemoryStore, OpenMemory
     from interlock.model.team import Member
     from interlock.notifier import Notifier
     from interlock.roster import Roster
+    from interlock.settings import Settings
     from interlock.workspace import Workspace
 
 
@@ -60,6 +63,7 @@ def connect(
         home, settings, clock, ledgers, notifier, lambda member: executor_for(member, home, opened.workspace)
     )
     opened.roster = lambda: _roster(home)
+    opened.open_memory = memory_of(home)
     return opened
 
 
@@ -88,13 +92,43 @@ def executor_for(
         return found
     from interlock.executors.workflow import WorkflowExecutor
 
-    memory = None
-    if home is not None:
-        from interlock.clock import SystemClock
-        from interlock.memories.local import LocalMemory
+    return WorkflowExecutor(found, workspace_of, memory_of(home) if home is not None else None, _models(member, home))
 
-        memory = LocalMemory(home, SystemClock())
-    return WorkflowExecutor(found, workspace_of, memory)
+
+def memory_of(home: str) -> OpenMemory:
+    """How memory is opened for work on a project: the local file, or Forgetful with the patience that a server needs,
+    and what Serena knows beside it, as the settings say."""
+
+    def opened(settings: Settings, project: str, output_folder: str, log: Log) -> MemoryStore:
+        from interlock.clock import SystemClock
+
+        store: MemoryStore
+        if settings.get("memory") == "forgetful":
+            from interlock.memories.forgetful import Forgetful
+            from interlock.memories.patient import PatientMemory
+
+            store = PatientMemory(Forgetful(_server("forgetful", settings, project)), output_folder, SystemClock(), log)
+        else:
+            from interlock.memories.local import LocalMemory
+
+            store = LocalMemory(home, SystemClock())
+        if settings.get("serena_command") or settings.get("serena_url"):
+            from interlock.memories.joined import JoinedMemory
+            from interlock.memories.serena import Serena
+
+            store = JoinedMemory(store, [Serena(_server("serena", settings, project))], log)
+        return store
+
+    return opened
+
+
+def _server(name: str, settings: Settings, project: str) -> McpServer:
+    from interlock.commands import words_of
+    from interlock.memories.mcp_server import McpServer
+
+    url, command = str(settings.get(f"{name}_url")), str(settings.get(f"{name}_command"))
+    words = [] if url else words_of(command, f"{name}_command")
+    return McpServer(name.capitalize(), command=words, url=url, directory=project)
 
 
 def _agent_executor(member: Member, home: str | None) -> AgentExecutor:
@@ -112,6 +146,11 @@ def _agent_executor(member: Member, home: str | None) -> AgentExecutor:
     from interlock.agents.hiring import agent_of
 
     return AgentExecutor(agent_of(profile, member.permissions, os.environ), profile.environment)
+
+
+def _models(member: Member, home: str | None) -> Mapping[str, str]:
+    """What the member's program calls the classes of models; of a program without a profile nothing is known."""
+    return {} if member.command else _profile(member, home).models
 
 
 def _profile(member: Member, home: str | None) -> Profile:

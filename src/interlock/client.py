@@ -283,6 +283,26 @@ class Home(Windows, Protocol):
             ConfigParseError: `agents.toml` cannot be read.
         """
 
+    def memory_status(self, directory: str | None = None) -> dict[str, Any]:
+        """How the memory of the project at that directory (the current one by default) is, when it is asked: `{"kind",
+        "where", "status", "since", "problem", "queued", "queue", "project"}`; `status` is AVAILABLE, UNAVAILABLE or
+        PERMANENTLY_UNAVAILABLE."""
+
+    def memories(
+        self, query: str = "", *, directory: str | None = None, project: str | None = None, limit: int = 20
+    ) -> dict[str, Any]:
+        """What memory knows about `query`, or without one the latest: `{"project", "source", "stale", "memories":
+        [{"id", "title", "content", "importance", "keywords", "tags", "project_id", "created_at", "relevance",
+        "linked"}], "problems"}`.
+
+        Raises:
+            MemoryUnavailable: the local memory cannot be read.
+        """
+
+    def flush_memory(self, directory: str | None = None) -> dict[str, Any]:
+        """Ask memory again, also one that was given up, and hand over what waits for it. As `memory_status`, with
+        `handed_over`."""
+
     def close(self) -> None:
         """Give files and connections back."""
 

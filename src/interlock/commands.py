@@ -50,6 +50,27 @@ def argv(command: str) -> list[str]:
     return [SHELL, "-c", command] if shell else words
 
 
+def words_of(command: str, setting: str) -> list[str]:
+    """The words of a setting that names a program: a JSON list, or as a shell would split them, without a shell.
+
+    Raises:
+        InvalidRequest: it is neither.
+    """
+    import json  # only where a setting names a program
+
+    try:
+        words = json.loads(command) if command.lstrip().startswith("[") else shlex.split(command)
+    except ValueError:
+        words = None
+    if not isinstance(words, list) or not words or not all(isinstance(one, str) and "\0" not in one for one in words):
+        raise InvalidRequest(
+            f'{setting} must be a program with its arguments, such as `notify-send Interlock` or ["sh", "-c", "…"]. No '
+            "shell reads it unless it names one.",
+            field=setting,
+        )
+    return words
+
+
 def needs_shell(command: str) -> bool:
     """Whether `command` uses shell language outside quotes (inside double quotes: `$` and backquotes)."""
     command = command.strip()

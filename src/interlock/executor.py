@@ -8,12 +8,62 @@ text as prompt), `workflow` (every step of a workflow).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+import anyio
+
 from interlock.agent import McpServer, Permission, Update, ignore, refuse
+from interlock.notifier import woken
 from interlock.processes import Identity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from interlock.notifier import Waiter
+
+
+class Patience:
+    """How a run waits for a person with its session open: it says so, and whoever runs it may end the wait.
+
+    `waits` is called with true when it begins to wait, and with false when it waits no more.
+    """
+
+    def __init__(self, waits: Callable[[bool], None] = lambda begins: None) -> None:
+        self.over: str | None = None
+        """Why nobody is waited for any longer, once that is so."""
+        self.waiting = False
+        self._waits = waits
+        self._rouse = anyio.Event()
+
+    def end(self, reason: str) -> None:
+        """Wait for a person no longer, now and for the rest of the run."""
+        self.over = self.over or reason
+        self._rouse.set()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The session lives and waits within."""
+        self.waiting = True
+        self._waits(True)
+        try:
+            yield
+        finally:
+            self.waiting = False
+            self._waits(False)
+
+    async def pause(self, waiter: Waiter, seconds: float) -> None:
+        """Until `waiter` is woken, the wait is over, or so much time has passed."""
+        async with anyio.create_task_group() as group:
+
+            async def told() -> None:
+                await self._rouse.wait()
+                group.cancel_scope.cancel()
+
+            group.start_soon(told)
+            await woken(waiter, seconds)
+            group.cancel_scope.cancel()
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +73,10 @@ class Job:
     `prompt` is the text an agent gets (subject, body, findings of an earlier round, how to report); `command` is the
     task's `run`, for `shell`. `environment` is complete; with an `INTERLOCK_RUN_TOKEN` of this run's own in it, what
     the run starts can be ended by another process, after a crash of this one. `model`, `mcp`, `permit` and `resume`
-    are for agents, as in `agent.Opening`. `kind` is the task's type, `data` its metadata. Times are seconds, sizes
-    bytes.
+    are for agents, as in `agent.Opening`. `kind` is the task's type, `data` its metadata. `patience` is for executors
+    that ask people themselves; without it nobody is waited for. Times are seconds, sizes bytes.
+    are for agents, as in `agent.Opening`. `kind` is the task's type, `data` its metadata. `runner` is the process
+    that drives the team. Times are seconds, sizes bytes.
     """
 
     team: str
@@ -47,6 +99,8 @@ class Job:
     resume: str | None = None
     kind: str | None = None
     data: Mapping[str, object] = field(default_factory=dict)
+    patience: Patience | None = None
+    runner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

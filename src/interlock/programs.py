@@ -93,7 +93,7 @@ class Program:
         self._pipe, write_end = os.pipe()
         os.set_blocking(self._pipe, False)
         try:
-            with _given(self._stdin) as stdin:
+            with standard_input(self._stdin) as stdin:
                 self._child = Child(
                     self.argv,
                     workdir=self._workdir,
@@ -201,7 +201,7 @@ class Program:
 
 
 @contextmanager
-def _given(text: str | None) -> Iterator[IO[bytes]]:
+def standard_input(text: str | None) -> Iterator[IO[bytes]]:
     """Standard input with `text`. A file, not a pipe: a program that does not read it can never make us wait."""
     if text is None:
         with open(os.devnull, "rb") as nothing:

@@ -90,6 +90,7 @@ class Setting:
 
 
 PERMISSIONS = ("ask", "workspace", "read-only", "unattended")
+MODEL_CLASSES = ("haiku", "sonnet", "opus")  # from the smallest
 """What a member's agent may do without asking (see `runner.permits`)."""
 
 SETTINGS: tuple[Setting, ...] = (
@@ -210,8 +211,16 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "workflow_ceiling", 86_400, "Seconds one turn of a workflow's agent may take, whatever it does.", minimum=1
     ),
+    Setting("workflow_hooks", True, "Programs that workflows name as hooks are run; false: none is."),
     Setting("workflow_party_round", 120, "Seconds one round of Party Mode may take.", minimum=1),
     Setting("workflow_sync_wait", 120, "Seconds that validators at work at once are waited for.", minimum=1),
+    Setting("workflow_subagents", 10, "Agents of one workflow at work at once, beside its own.", minimum=1),
+    Setting(
+        "workflow_max_model",
+        "opus",
+        "The largest class of model that a workflow's subagents get: `haiku`, `sonnet` or `opus`.",
+        choices=MODEL_CLASSES,
+    ),
     Setting("workflow_selection", 300, "Seconds an agent's session is kept waiting for a human's answer.", minimum=0),
     Setting(
         "workflow_menu_interval", 2.0, "Seconds between two menus of workflows that are put to a human.", minimum=0
@@ -243,6 +252,29 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "notify.interval", 30.0, "Seconds between two notifications; what comes between waits.", team=False, minimum=1
     ),
+    Setting(
+        "memory",
+        "local",
+        "Where what was learned is kept: `local`, a file of this home; `forgetful`, a Forgetful MCP server.",
+        team=False,
+        choices=("local", "forgetful"),
+    ),
+    Setting(
+        "forgetful_command",
+        "uvx forgetful-ai",
+        "The program that is the Forgetful server: words or a JSON list, never read by a shell.",
+        team=False,
+    ),
+    Setting(
+        "forgetful_url", "", "The address of a Forgetful server that runs already, instead of the program.", team=False
+    ),
+    Setting(
+        "serena_command",
+        "",
+        "A Serena MCP server, started in the project; its memories are read before a workflow begins.",
+        team=False,
+    ),
+    Setting("serena_url", "", "The address of a Serena server that runs already, instead of the program.", team=False),
     Setting("mirror", True, "Write the files that show the ledger (task files, inboxes, config.json)."),
 )
 

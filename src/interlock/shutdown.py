@@ -12,8 +12,10 @@ from typing import Any
 from interlock.errors import Forbidden, RequestNotFound
 from interlock.mailbox import recipient, send, sent_before
 from interlock.model.message import Message
-from interlock.model.names import LEAD, SYSTEM, check_text
+from interlock.model.names import LEAD, check_text
 from interlock.sessions import Act
+from interlock.shutdown_expiry import expire
+from interlock.teams import set_aside
 
 REASON_LIMIT = 2000
 
@@ -75,8 +77,6 @@ def answer(
     act.event("shutdown.answered", request=found["id"], by=act.name, approve=approve, reason=reason)
     if state == "granted":
         act.event("shutdown.granted", request=found["id"])
-        from interlock.teams import set_aside
-
         set_aside(act, found["subject"], "stopped", "its shutdown was granted")
     elif state == "rejected":
         act.event("shutdown.rejected", request=found["id"], reason=reason)
@@ -127,24 +127,6 @@ def _answered(act: Act, request_id: str | None, approve: bool | None, reason: st
     # Who asked reads it in this very message, unless that goes to somebody else.
     closed = answer(act, request_id, approve=approve, reason=reason or "rejected", announce=asked_by != to)
     return str(closed["id"])
-
-
-def expire(act: Act) -> list[dict[str, Any]]:
-    """Close requests whose time is up, and tell who asked that nobody answered."""
-    late = [found for found in act.rows.requests.open() if found["expires_at"] <= act.at]
-    for found in late:
-        silent = [name for name in found["asked"] if name not in found["answers"]]
-        act.rows.requests.update(found["id"], state="expired")
-        act.event("shutdown.expired", request=found["id"], waiting_for=silent)
-        if act.rows.team.address(found["asked_by"]) is not None:
-            send(
-                act, found["asked_by"],
-                f"{', '.join(silent)} did not answer the shutdown request. "
-                f"`interlock stop --now --member {found['subject']}` ends {found['subject']} without an answer.",
-                type="message", request_id=found["id"], notice=True, sender=SYSTEM,
-                summary="shutdown request unanswered",
-            )  # fmt: skip
-    return late
 
 
 def _concerned(act: Act) -> list[str]:

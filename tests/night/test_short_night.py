@@ -1,4 +1,4 @@
-"""The short night with Claude Code and Codex themselves, whose models are played by task (see `night.py`)."""
+"""The short night with Claude Code and Codex themselves, whose models are played by task (see `short_night.py`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.agents.endpoint import Endpoint, Move, Seen, call, fail, say, stall
 from tests.agents.real import INSTALLING, enter, since
-from tests.night.night import FALSE, LIE, LIMIT, QUESTION, WORK, Night
+from tests.night.short_night import FALSE, LIE, LIMIT, QUESTION, WORK, ShortNight
 
 pytestmark = [pytest.mark.npm, pytest.mark.timeout(INSTALLING)]
 
@@ -62,6 +62,6 @@ def test_a_short_night_of_claude_code_and_codex(tmp_path: Path, monkeypatch: pyt
         enter(monkeypatch, tmp_path / "user", "codex", endpoint, "bob")
         agents = {"ada": "claude", "bob": "codex"}
         members = {name: {"agent": one, "permissions": "workspace"} for name, one in agents.items()}
-        with Night(tmp_path, members) as night:
+        with ShortNight(tmp_path, members) as night:
             code = night.pass_by(killed_when="in mid-turn")
             night.check(code)

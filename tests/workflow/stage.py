@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import copy
+import os
 import posixpath
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 
-from interlock.agent import Opening, Permission, Turn, Update, refuse
+from interlock.agent import Agent, Opening, Permission, Turn, Update, refuse
 from interlock.clock import iso
-from interlock.workflow.agents.pool import AgentPool, Limits
+from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
+from interlock.workflow.agents.watch import Limits
 from interlock.workflow.control.automation_controller import AutomationController
 from interlock.workflow.control.context import Ending, RunContext
 from interlock.workflow.control.examination import Examination
+from interlock.workflow.control.hooking import Hooking
 from interlock.workflow.control.ports import Asking, Events, Knowledge, NoCheckpoints, Superseded
 from interlock.workflow.definition import package as packages
 from interlock.workflow.definition import workflow as workflows
 from interlock.workflow.entry.workflow_entry_wrapper import Invocation, detect
+from interlock.workflow.personal.hook_runner import HookRunner
+from interlock.workflow.personal.hooks import everywhere
 from interlock.workflow.personal.profiles import Profile
 from interlock.workflow.state.document import Plan, WorkflowState
 from tests.workflow import virtual
@@ -233,9 +238,11 @@ def play(
     examinations: tuple[Examination, ...] = (),
     subagents: Player | None = None,
     profiles: Callable[[], dict[str, Profile]] = dict,
+    hooks: Path | None = None,
 ) -> Outcome:
     """Run a workflow with that player until the controller lets go of it, in virtual time. `subagents` plays those that
-    are given a part of the work, by default the same player."""
+    are given a part of the work, by default the same player. With `hooks`, the directory where their output is kept,
+    the project's hooks are run, in real time: they are programs."""
     package = packages.load(str(root))
     asked = detect(skill, [one.key for one in package.skills])
     assert isinstance(asked, Invocation)
@@ -251,16 +258,40 @@ def play(
             session_id="s", member="ada", workdir=str(root), environment={}, log="", time_limit=86_400.0,
             stop_grace=1.0, output_bytes=1_000_000, permit=permit,
         )  # fmt: skip
-        pool = AgentPool(player, opening, limits, resume=state.agent_session)
+        hooking = None
+        agent: Agent = player
+        helpers: Agent = subagents or player
+        if hooks is not None and everywhere(package.files, workflow):
+            runner = HookRunner(str(root), dict(os.environ), f"{root} {state.workflow_id}")
+            hooking = Hooking(package, workflow, runner, str(hooks))
+        if hooking is not None:
+            agent, helpers = hooking.tools.watched(agent), hooking.tools.watched(helpers)
+            opening = replace(opening, permit=hooking.tools.guarded(permit))
+        pool = AgentPool(agent, opening, limits, resume=state.agent_session)
         run = RunContext(
             workflow, package, state, pool, desk, limits, checkpoints or NoCheckpoints(), knowledge or Knowledge(),
-            thresholds, SubagentDispatcher(subagents or player, opening), examinations, profiles=profiles,
+            thresholds, SubagentDispatcher(helpers, opening), examinations, hooking, profiles=profiles,
         )  # fmt: skip
         ending = await AutomationController(run).run()
         return ending, anyio.current_time()
 
-    ending, seconds = virtual.run(main)
+    ending, seconds = virtual.run(main) if hooks is None else anyio.run(main)
     return Outcome(ending, state, desk, seconds)
+
+
+def knows(
+    fix: Callable[[str], str | None] = lambda failure: None,
+    learn: Callable[[str, str], None] = lambda failure, fix: None,
+) -> Knowledge:
+    """Knowledge that answers at once."""
+
+    async def fixed(failure: str) -> str | None:
+        return fix(failure)
+
+    async def learned(failure: str, helped: str) -> None:
+        learn(failure, helped)
+
+    return Knowledge(fix=fixed, learn=learned)
 
 
 def writes(root: Path, *, menu: str = APC, path: str = "_bmad-output/plan.md") -> Play:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from interlock.agent import Turn
-from interlock.workflow.control.ports import Knowledge, NoCheckpoints
+from interlock.workflow.control.ports import NoCheckpoints
 from interlock.workflow.state.document import Plan, StepId, WorkflowState
-from tests.workflow.stage import DONE, MemoryDesk, Part, Player, play, project, script
+from tests.workflow.stage import DONE, MemoryDesk, Part, Player, knows, play, project, script
 
 FAILED = '{"step": "completed", "verdict": "FAILED", "issues": ["no scope"]}'
 OTHER = '{"step": "completed", "verdict": "FAILED", "issues": ["no goals"]}'
@@ -90,7 +90,7 @@ def test_of_the_recoverable_errors_more_than_95_of_100_are_overcome_without_a_hu
 def test_a_fix_that_memory_knows_is_applied_first(tmp_path: Path) -> None:
     root = project(tmp_path / "p")
     player = Player(script(FAILED, PASSED))
-    knowledge = Knowledge(fix=lambda failure: "Add a section called Scope.")
+    knowledge = knows(fix=lambda failure: "Add a section called Scope.")
     outcome = play(root, player, knowledge=knowledge)
     assert "Add a section called Scope." in player.prompts[1] and outcome.state.outcome == "COMPLETED"
     assert outcome.desk.of("workflow.recovered")[0]["recovery_method"] == "memory_patterns"
@@ -100,7 +100,7 @@ def test_a_fix_that_memory_knows_is_applied_first(tmp_path: Path) -> None:
 def test_the_strategies_are_tried_in_their_order_and_then_a_human_is_asked(tmp_path: Path) -> None:
     root = project(tmp_path / "p", front="template: './template.md'\n")
     turns = [FAILED, OTHER, THIRD, '{"step": "completed", "verdict": "FAILED", "issues": ["no end"]}']
-    knowledge = Knowledge(fix=lambda failure: "As last time.")
+    knowledge = knows(fix=lambda failure: "As last time.")
     outcome = play(root, Player(script(*turns)), knowledge=knowledge)
     tried = [one["strategy"] for one in outcome.state.recovery["tried"]]
     assert tried == ["memory_patterns", "heuristic_fixes", "template_fixes"]
@@ -161,7 +161,7 @@ def test_a_stall_before_the_second_attempt_is_retried_with_what_memory_knows(tmp
     """A step that is begun anew counts its attempts anew, while its last result is still known."""
     root = project(tmp_path / "p")
     player = Player(script(FAILED, FAILED, FAILED, PASSED))
-    knowledge = Knowledge(fix=lambda failure: "Remembered.")
+    knowledge = knows(fix=lambda failure: "Remembered.")
     desk = MemoryDesk(answers=lambda asking: "retry")
     outcome = play(root, player, knowledge=knowledge, desk=desk)
     assert outcome.state.outcome == "COMPLETED" and len(desk.asked) == 1
@@ -172,7 +172,7 @@ def test_a_stall_before_the_second_attempt_is_retried_with_what_memory_knows(tmp
 def test_what_resolved_a_stall_is_kept_for_the_next_time(tmp_path: Path) -> None:
     root = project(tmp_path / "p")
     learned: list[tuple[str, str]] = []
-    knowledge = Knowledge(learn=lambda failure, fix: learned.append((failure, fix)))
+    knowledge = knows(learn=lambda failure, fix: learned.append((failure, fix)))
     player = Player(script(FAILED, FAILED, PASSED))
     outcome = play(root, player, knowledge=knowledge, desk=MemoryDesk(answers=lambda one: "Add a scope section"))
     assert outcome.state.outcome == "COMPLETED"

@@ -31,6 +31,7 @@ def read_permission(number: int, call: ToolCallUpdate, options: list[PermissionO
         paths=paths(places, opening),
         data=_blanked(data, opening.secrets),
         server=_server(call),
+        tool=str(call.tool_call_id)[:TITLE_CHARS],
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from interlock.agents.capacity import Limit
 from interlock.errors import ConfigParseError
-from interlock.settings import PERMISSIONS
+from interlock.settings import MODEL_CLASSES, PERMISSIONS
 
 FILE = "agents.toml"
 ABILITIES = ("session", "prompt", "updates", "mcp", "permission", "cancel", "resume", "sandbox")
@@ -39,6 +39,8 @@ class Profile:
       the option of its session. `headless_model`: the same for `headless`.
     * `headless_mcp`: arguments for each MCP server; `{name}`, and as JSON `{command}`, `{arguments}` and `{variables}`,
       the names of those that it needs.
+    * `models`: what it calls the classes haiku, sonnet and opus, for what chooses a model by itself; a class that is
+      not named here is its own default.
     * `environment`: names of the user's variables that it may see. `variables`: what is set for it.
     * `modes`: for each of ask, workspace, read-only and unattended the ACP session mode; `headless_modes` likewise the
       arguments.
@@ -57,6 +59,7 @@ class Profile:
     variables: Mapping[str, str] = field(default_factory=dict)
     model_arguments: tuple[str, ...] = ()
     model_variable: str = ""
+    models: Mapping[str, str] = field(default_factory=dict)
     modes: Mapping[str, str] = field(default_factory=dict)
     headless_model: tuple[str, ...] = ()
     headless_mcp: tuple[str, ...] = ()
@@ -172,6 +175,12 @@ def _modes(value: object) -> dict[str, str]:
     return {_one_of(name, PERMISSIONS): _text(one) for name, one in value.items()}
 
 
+def _models(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise ValueError("must be a table")
+    return {_one_of(name, MODEL_CLASSES): _text(one) for name, one in value.items()}
+
+
 def _headless_modes(value: object) -> dict[str, tuple[str, ...]]:
     if not isinstance(value, dict):
         raise ValueError("must be a table")
@@ -207,6 +216,7 @@ _READERS: dict[str, Any] = {
     "environment": _names,
     "variables": _variables,
     "modes": _modes,
+    "models": _models,
     "headless_modes": _headless_modes,
     "limits": _limits,
     "proven": _abilities,

@@ -8,15 +8,25 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sqlite3
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from interlock.clock import iso
-from interlock.memory import RECALL_SECONDS, Memory, MemoryUnavailable, Recalled, fitted
+from interlock.memory import (
+    RECALL_SECONDS,
+    UNAVAILABLE,
+    Condition,
+    Memory,
+    MemoryUnavailable,
+    Recalled,
+    fit,
+    fitted,
+    terms,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,13 +34,7 @@ if TYPE_CHECKING:
 
 FILE = "memory.db"
 PATIENCE = 5.0
-TERMS = 40
-WORD = re.compile(r"\w{2,}")
 STEP = 1000  # instructions of SQLite between looks at the clock
-STOP = frozenset(
-    "the and for with that this from into are was were not you your our its has have will can may all any how what "
-    "when then than but use using step steps workflow".split()
-)
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS memories (
     n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, title TEXT NOT NULL, content TEXT NOT NULL,
@@ -38,8 +42,14 @@ CREATE TABLE IF NOT EXISTS memories (
 );
 CREATE INDEX IF NOT EXISTS memories_project ON memories (project_id, n);
 CREATE VIRTUAL TABLE IF NOT EXISTS memory_text USING fts5(title, content, keywords, tokenize = 'porter unicode61');
+CREATE TABLE IF NOT EXISTS memory_links (
+    id TEXT NOT NULL REFERENCES memories (id), related TEXT NOT NULL REFERENCES memories (id), PRIMARY KEY (id, related)
+) WITHOUT ROWID;
 """
-COLUMNS = "m.id, m.title, m.content, m.importance, m.keywords, m.tags, m.project_id, m.created_at"
+COLUMNS = (
+    "m.id, m.title, m.content, m.importance, m.keywords, m.tags, m.project_id, m.created_at, "
+    "(SELECT json_group_array(related) FROM memory_links l WHERE l.id = m.id)"
+)
 
 
 class LocalMemory:
@@ -61,15 +71,15 @@ class LocalMemory:
         time_limit: float = RECALL_SECONDS,
     ) -> Recalled:
         """See `memory.MemoryStore.recall`."""
-        terms = _terms(query)
+        asked = terms(query)
         where, values = ["(m.project_id IS NULL OR m.project_id = ?)"], [project_id]  # type: list[str], list[Any]
         for tag in tags:
             where.append("EXISTS (SELECT 1 FROM json_each(m.tags) WHERE value = ?)")
             values.append(tag)
-        if terms:
+        if asked:
             source = "memory_text JOIN memories m ON m.n = memory_text.rowid"
             where.insert(0, "memory_text MATCH ?")
-            values.insert(0, " OR ".join(f'"{term}"' for term in terms))
+            values.insert(0, " OR ".join(f'"{term}"' for term in asked))
             order, score = "bm25(memory_text, 4.0, 1.0, 2.0), m.n DESC", "bm25(memory_text, 4.0, 1.0, 2.0)"
         else:
             source, order, score = "memories m", "m.n DESC", "0"
@@ -78,7 +88,7 @@ class LocalMemory:
             return Recalled(())
         with self._mutex:
             rows = self._run(sql, (*values, limit), time_limit)
-        return Recalled(tuple(_memory(row, terms) for row in rows))
+        return Recalled(tuple(_memory(row, asked) for row in rows))
 
     def remember(self, memory: Memory) -> Memory:
         """See `memory.MemoryStore.remember`."""
@@ -96,6 +106,41 @@ class LocalMemory:
                 return found
             except (sqlite3.Error, OSError) as error:
                 raise self._unavailable(error) from error
+
+    def link(self, id: str, related: Sequence[str]) -> None:
+        """See `memory.MemoryStore.link`."""
+        pairs = [pair for one in related if one != id for pair in ((id, one), (one, id))]
+        with self._mutex:
+            try:
+                connection = self._open()
+                connection.execute("BEGIN IMMEDIATE")
+                for pair in pairs:
+                    connection.execute(
+                        "INSERT OR IGNORE INTO memory_links SELECT a.id, b.id FROM memories a, memories b "
+                        "WHERE a.id = ? AND b.id = ?",
+                        pair,
+                    )
+                connection.execute("COMMIT")
+            except (sqlite3.Error, OSError) as error:
+                if self._connection is not None and self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise self._unavailable(error) from error
+
+    def flush(self, seconds: float = 0.0, *, again: bool = False) -> int:
+        """Nothing ever waits for it."""
+        return 0
+
+    def described(self) -> Condition:
+        """See `memory.MemoryStore.described`."""
+        return Condition("local", self.path)
+
+    def condition(self) -> Condition:
+        """See `memory.MemoryStore.condition`."""
+        try:
+            self.recall("", limit=1)
+        except MemoryUnavailable as error:
+            return Condition("local", self.path, UNAVAILABLE, problem=error.message)
+        return self.described()
 
     def close(self) -> None:
         """Give the connection back."""
@@ -161,17 +206,10 @@ class LocalMemory:
         )
 
 
-def _terms(query: str) -> list[str]:
-    words = (word.lower() for word in WORD.findall(query))
-    return list(dict.fromkeys(word for word in words if word not in STOP))[:TERMS]
-
-
-def _memory(row: tuple[Any, ...], terms: list[str]) -> Memory:
-    id, title, content, importance, keywords, tags, project, at, _ = row
-    words = {word.lower() for word in WORD.findall(f"{title} {content} {' '.join(json.loads(keywords))}")}
-    # How many of the words that were asked for it has; of a long question nobody expects more than a handful.
-    hits = sum(any(word.startswith(term[:6]) for word in words) for term in terms)
-    relevance = min(100.0, round(100 * hits / max(1, min(5, len(terms))), 1)) if terms else 0.0
-    return Memory(
-        title, content, importance, tuple(json.loads(keywords)), tuple(json.loads(tags)), project, at, id, relevance
-    )
+def _memory(row: tuple[Any, ...], asked: list[str]) -> Memory:
+    id, title, content, importance, keywords, tags, project, at, links, _ = row
+    found = Memory(
+        title, content, importance, tuple(json.loads(keywords)), tuple(json.loads(tags)), project, at, id,
+        linked=tuple(json.loads(links)),
+    )  # fmt: skip
+    return replace(found, relevance=fit(asked, found)) if asked else found

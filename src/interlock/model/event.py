@@ -101,7 +101,15 @@ EVENT_TYPES: dict[str, str] = {
     "workflow.step_failed": "A step's validation failed; payload: workflow_id, step, reason, attempts.",
     "workflow.decided": "The engine decided something; payload: workflow_id, seq, kind, choice, why, by, confidence, "
     "basis (what it was decided from, to decide it again).",
+    "workflow.subagent_unrouted": "Warning: nobody is specialised in a kind of work; payload: workflow_id, label, "
+    "kind, warning.",
+    "workflow.subagent_ended": "A subagent was done with what it was asked; payload: workflow_id, label, role, model, "
+    "agent_id, status, attempts.",
     "workflow.turn_failed": "An agent's turn came to nothing; payload: workflow_id, step, reason.",
+    "workflow.hook_failed": "A hook failed, could not be run, or is none; payload: workflow_id, step, event, command, "
+    "reason, exit_code, stderr, critical.",
+    "workflow.hook_truncated": "Warning: the output of a hook was cut; payload: workflow_id, step, event, command, "
+    "message.",
     "workflow.timeout": "A time limit ended an agent's turn; payload: workflow_id, step, timeout_error.",
     "workflow.recovered": "A failure was overcome; payload: workflow_id, recovery_method, attempts_count, step.",
     "workflow.escalated": "Nothing helped, and a human was asked; payload: workflow_id, step, reason, tried.",
@@ -128,7 +136,10 @@ EVENT_TYPES: dict[str, str] = {
     "workflow.status_cycling": "Warning: a status goes to and fro; payload: path, key, statuses, count.",
     "workflow.state_rebuilt": "The file of a workflow's state was written anew from the ledger; payload: workflow_id, "
     "reason.",
-    "memory.degraded": "Memory could not be reached, and the work went on without; payload: reason, operation.",
+    "workflow.curated": "What a completed run taught was taken over into memory; payload: workflow_id, kept, linked "
+    "(was known already), queued, left, kinds.",
+    "memory.degraded": "Memory could not be reached, and the work went on without; payload: workflow_id, reason, "
+    "operation (open, recall, read, remember, link, flush or curate).",
     "notice.failed": "People could not be notified; payload: via (command or webhook), error.",
     "scheduler.poll": "A poll of the scheduler did something; payload: actions (how many of each type), executed.",
     "plan.started": "A plan was begun or continued; payload: path, new, updated.",

@@ -22,13 +22,14 @@ CAUSES = ("timeout", "interactive")
 
 YES_NO = ("YES", "NO")
 
-_FENCE = re.compile(r"^(```|~~~).*?(^\1|\Z)", re.MULTILINE | re.DOTALL)
+# Patterns as text: `re` compiles each when it is first used, which most commands never do.
+_FENCE = r"(?ms)^(```|~~~).*?(^\1|\Z)"
 _MARKER = r"(?:[-*•>]|\(?[0-9A-Za-z]{1,2}[.)]|\[[0-9A-Za-z]{1,2}\])[ \t]+"
 # A sentence ends with its mark before a space, unless a small letter goes on ("e.g. this"), or with a full-width mark.
-_SENTENCE_END = re.compile(r"\?+[\"'”’»)*_`]*(?=\s)|[.!]+[\"'”’»)*_`]*(?=[ \t]+[^a-z\s])|[。！？]+[」』）\"']*")
-_ASKS = re.compile(r"[?？][\"'”’»*_`)」』）]*\Z")
-_ASIDE = re.compile(r"\A[ \t]*[(（][^()（）\n]*[)）][ \t]*\Z")
-_LIST = re.compile(rf"\n(?:[ \t]*\n)?(?:[ \t]*{_MARKER}[^\n]*(?:\n|\Z))+")
+_SENTENCE_END = r"\?+[\"'”’»)*_`]*(?=\s)|[.!]+[\"'”’»)*_`]*(?=[ \t]+[^a-z\s])|[。！？]+[」』）\"']*"
+_ASKS = r"[?？][\"'”’»*_`)」』）]*\Z"
+_ASIDE = r"\A[ \t]*[(（][^()（）\n]*[)）][ \t]*\Z"
+_LIST = rf"\n(?:[ \t]*\n)?(?:[ \t]*{_MARKER}[^\n]*(?:\n|\Z))+"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def options_of(question: str) -> list[str]:
 
 def _questions(text: str) -> list[tuple[int, int]]:
     """(start, end) of every question in the text; what stands in code asks nobody."""
-    hidden = _FENCE.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
+    hidden = re.sub(_FENCE, lambda match: re.sub(r"[^\n]", " ", match.group()), text)
     found: list[tuple[int, int]] = []
     for line in re.finditer(r"[^\n]+", hidden):
         at = line.start()
@@ -98,23 +99,23 @@ def _questions(text: str) -> list[tuple[int, int]]:
         for sentence in [line.group()] if whole else _sentences(line.group()):
             start, end = at, at + len(sentence)
             at = end
-            aside = _ASIDE.match(sentence) and found and not hidden[found[-1][1] : start].strip()
+            aside = re.match(_ASIDE, sentence) and found and not hidden[found[-1][1] : start].strip()
             if aside:  # The same question again, in another language or as its choices.
                 found[-1] = (found[-1][0], end)
-            elif whole or _ASKS.search(sentence.rstrip()):
+            elif whole or re.search(_ASKS, sentence.rstrip()):
                 found.append((start + len(sentence) - len(sentence.lstrip()), start + len(sentence.rstrip())))
     return [(start, _with_list(text, hidden, start, end)) for start, end in found]
 
 
 def _sentences(line: str) -> list[str]:
-    ends = [match.end() for match in _SENTENCE_END.finditer(line)]
+    ends = [match.end() for match in re.finditer(_SENTENCE_END, line)]
     return [line[start:end] for start, end in zip([0, *ends], [*ends, len(line)], strict=True) if line[start:end]]
 
 
 def _with_list(text: str, hidden: str, start: int, end: int) -> int:
     """The end of the question with the list of choices that follows at once, where none of them asks again."""
-    listed = _LIST.match(hidden, end)
-    if listed is None or any(_ASKS.search(line.rstrip()) for line in listed.group().splitlines()):
+    listed = re.compile(_LIST).match(hidden, end)
+    if listed is None or any(re.search(_ASKS, line.rstrip()) for line in listed.group().splitlines()):
         return end
     return len(text[: listed.end()].rstrip())
 

@@ -120,6 +120,7 @@ def prepare(
         resume=resume,
         kind=task.type,
         data=task.metadata,
+        runner=terms.runner,
     )
     return Assignment(job, token, [message.n for message in mail], {question.id for question in asked})
 

@@ -25,7 +25,7 @@ from anyio.abc import TaskGroup
 from interlock.agent import Update
 from interlock.clock import iso
 from interlock.errors import Conflict, InterlockError
-from interlock.executor import Job, Result
+from interlock.executor import Job, Patience, Result
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
 from interlock.model.team import Member
@@ -79,6 +79,7 @@ class Attempt:
         self._permit = permit
         self._on_update = on_update
         self._waits = waits
+        self._patience = Patience(waits)
         self._hearing: Hearing | None = None
         self._talk: Conversation | None = None
         self._meter = Meter()
@@ -108,16 +109,14 @@ class Attempt:
     async def cancel(self) -> None:
         """End what runs now, at once, and let nothing further begin for this task."""
         self._halted = True
-        if self._talk is not None:
-            self._talk.park("was stopped")
+        self._patience.end("was stopped")
         await self._life.cancel()
         if self._checking is not None:
             self._checking.cancel()
 
     async def park(self, reason: str) -> None:
         """Wait for a person no longer: the session ends, and the answer begins a new run."""
-        if self._talk is not None:
-            self._talk.park(reason)
+        self._patience.end(reason)
         if self.asking is not None and self.asking.waiting:
             self.asking.parking = True
             await self._life.cancel()
@@ -167,9 +166,10 @@ class Attempt:
             self.asking = Asking(workspace, self._task, caller, terms.workdir, say=note, waits=waits)
         if talks:
             self._talk = Conversation(
-                workspace, self._task, caller, terms, self._meter, assignment.told, say=note, waits=waits
+                workspace, self._task, caller, terms, self._meter, assignment.told, say=note, patience=self._patience
             )
             await in_thread(self._talk.progress.begin)
+        assignment.job = replace(assignment.job, patience=self._patience)
         job, mail = assignment.job, assignment.mail
         while True:
             result = await self._while_alive(partial(self._turns, assignment, job, mail))

@@ -20,11 +20,10 @@ from typing import Any, Literal
 import anyio
 
 from interlock import mailbox
-from interlock.executor import Result
+from interlock.executor import Patience, Result
 from interlock.model.message import Message
 from interlock.model.names import HUMAN
 from interlock.model.task import WAITING, Run, Task
-from interlock.notifier import woken
 from interlock.output import plain
 from interlock.protocol.dropped import adopt
 from interlock.runner import outcome, reviewing, spending
@@ -68,12 +67,11 @@ class Conversation:
         told: set[str],
         *,
         say: Callable[[str], None],
-        waits: Callable[[bool], None],
+        patience: Patience,
     ) -> None:
         self.progress = Progress(terms.workdir)
         self.failure: str | None = None
         """Why the attempt is over, where the conversation says so."""
-        self.waiting = False
         self._workspace = workspace
         self._task = task
         self._caller = caller
@@ -81,17 +79,15 @@ class Conversation:
         self._meter = meter
         self._told = told
         self._say = say
-        self._waits = waits
+        self._patience = patience
         self._mails = 0
         self._reminded = False
         self._warned = False
-        self._parking: str | None = None
-        self._rouse = anyio.Event()
 
-    def park(self, reason: str) -> None:
-        """Wait for a person no longer."""
-        self._parking = self._parking or reason
-        self._rouse.set()
+    @property
+    def waiting(self) -> bool:
+        """Whether its session lives and waits for an answer."""
+        return self._patience.waiting
 
     def new_round(self) -> None:
         """Its check failed, and it goes on with the findings."""
@@ -204,39 +200,22 @@ class Conversation:
         hold = float(await in_thread(self._hold_time))
         began = anyio.current_time()
         topics = ["tasks", "questions", f"inbox:{self._caller.name}"]
-        self.waiting = True
-        self._waits(True)
-        try:
-            with workspace.notifier.waiter(workspace.name, topics, workspace.ledger.watch()) as waiter:
-                while True:
-                    step: Step = await in_thread(self._look)
-                    if step != "wait":
-                        return step
-                    left = began + hold - anyio.current_time()
-                    if self._parking is None and left > 0:
-                        await self._either(waiter, min(left, LOOK_AGAIN))
-                        continue
-                    why = self._parking or f"nobody answered within {hold:.0f} s"
-                    step = await in_thread(partial(self._park, why))
-                    if step != "wait":
-                        return step
-                    self._say(f"its session is closed: {why}")
-                    return None
-        finally:
-            self.waiting = False
-            self._waits(False)
-
-    async def _either(self, waiter: Any, patience: float) -> None:
-        """Until something happened, or we are told to wait no longer."""
-        async with anyio.create_task_group() as group:
-
-            async def told() -> None:
-                await self._rouse.wait()
-                group.cancel_scope.cancel()
-
-            group.start_soon(told)
-            await woken(waiter, patience)
-            group.cancel_scope.cancel()
+        patience = self._patience
+        with patience.held(), workspace.notifier.waiter(workspace.name, topics, workspace.ledger.watch()) as waiter:
+            while True:
+                step: Step = await in_thread(self._look)
+                if step != "wait":
+                    return step
+                left = began + hold - anyio.current_time()
+                if patience.over is None and left > 0:
+                    await patience.pause(waiter, min(left, LOOK_AGAIN))
+                    continue
+                why = patience.over or f"nobody answered within {hold:.0f} s"
+                step = await in_thread(partial(self._park, why))
+                if step != "wait":
+                    return step
+                self._say(f"its session is closed: {why}")
+                return None
 
     def _hold_time(self) -> float:
         with self._workspace.ledger.snapshot() as rows:

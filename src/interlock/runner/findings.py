@@ -5,6 +5,7 @@
                  heartbeats, then none past the lease ──> stale_heartbeat                              (AOF-61)
                  claimed by hand, past `claim_ttl` ──> expire_lease
     blocked, awaiting-response, its runner gone ──> close_run: whoever answers finds a task that begins a new run
+    ready, kept for the session that asked, its runner gone ──> close_run
     review, the runner of the reviewer gone ──> close_run; or silent ──> stale_heartbeat: the review is done again
     review, the process that verified it gone ──> verify
             its branch waits for its merge, or the process that merged it is gone ──> merge
@@ -270,7 +271,9 @@ class Look:
                 yield finding
 
     def _by_runner(self, run: Run, task: Task) -> Finding | None:
-        waiting = _at_review(run, task) or task.state in ("blocked", "awaiting-response")
+        # `ready`: its question was answered while its runner was held for the answer, and is kept for it.
+        kept = task.state in ("ready", "backlog") and task.reserved == run.member
+        waiting = kept or _at_review(run, task) or task.state in ("blocked", "awaiting-response")
         if not (waiting or task.state == "in-progress") or not self._eyes.gone(run):
             return None
         if task.state == "in-progress":

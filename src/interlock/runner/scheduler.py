@@ -19,7 +19,7 @@ from typing import Any
 
 import anyio
 
-from interlock import shutdown
+from interlock import shutdown_expiry
 from interlock.errors import Conflict
 from interlock.mailbox import notify
 from interlock.model.names import LEAD, SYSTEM
@@ -202,7 +202,7 @@ class Scheduler:
             with self._workspace.act(Caller(SYSTEM, run=number)) as act:
                 look = Look(*self._seen(act.rows))
                 if finding.type == "expire_request":
-                    return finding if shutdown.expire(act) else None
+                    return finding if shutdown_expiry.expire(act) else None
                 if finding.type == "close_session":
                     return _close_session(act, look, finding)
                 if finding.type in ("take_default", "remind"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
 import subprocess
 import threading
@@ -16,6 +15,7 @@ from http.client import HTTPException, HTTPMessage
 from typing import IO, Any
 from urllib.parse import urlsplit
 
+from interlock.commands import words_of
 from interlock.errors import InvalidRequest
 
 SECONDS = 10.0
@@ -40,7 +40,7 @@ def ways(command: str, webhook: str) -> list[Way]:
     """
     found = []
     if command.strip():
-        found.append(Way("command", tuple(words_of(command))))
+        found.append(Way("command", tuple(words_of(command, "notify.command"))))
     if webhook.strip():
         parts = urlsplit(webhook.strip())
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -49,25 +49,6 @@ def ways(command: str, webhook: str) -> list[Way]:
             )
         found.append(Way("webhook", url=webhook.strip()))
     return found
-
-
-def words_of(command: str) -> list[str]:
-    """The words of `notify.command`: a JSON list, or as a shell would split them, without a shell.
-
-    Raises:
-        InvalidRequest: it is neither.
-    """
-    try:
-        words = json.loads(command) if command.lstrip().startswith("[") else shlex.split(command)
-    except ValueError:
-        words = None
-    if not isinstance(words, list) or not words or not all(isinstance(one, str) and "\0" not in one for one in words):
-        raise InvalidRequest(
-            'notify.command must be a program with its arguments, such as `notify-send Interlock` or ["sh", "-c", '
-            '"…"]. No shell reads it unless it names one.',
-            field="notify.command",
-        )
-    return words
 
 
 class Sender:

@@ -130,6 +130,10 @@ def park(act: Act, task: Task, reason: str) -> None:
         if question.held:
             act.rows.questions.update(question, held=False)
     end_run(act, task, task.state, reason)
+    if task.state in ("ready", "backlog"):
+        # Answered already, and kept for that session.
+        act.rows.tasks.update(task, not_before=None, reserved=None, updated_at=act.at)
+        act.topics.add("tasks")
     act.topics.add("questions")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from interlock import questions
 from interlock.errors import Forbidden, InvalidRequest, InvalidTransition
 from interlock.mailbox import notify
+from interlock.model.guard import one_question
 from interlock.model.names import check_text
 from interlock.model.task import FINAL, HELD, STATES, WAITING, Task, states_named
 from interlock.sessions import Act
@@ -94,8 +95,6 @@ def block(act: Act, task: Task, reason: str) -> Task:
     Raises:
         InvalidTransition: the task is finished, in deadletter, or in review, where its work is done.
     """
-    from interlock.model.guard import one_question
-
     check_reason(reason, "block")
     if task.state in WAITING and task.output == one_question(reason, type=task.type).output:
         return task

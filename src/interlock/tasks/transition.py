@@ -14,6 +14,7 @@ from typing import Any
 
 from interlock import questions
 from interlock.errors import InvalidTransition
+from interlock.model.guard import explicit, one_question, options_of
 from interlock.model.task import BROKEN, FINAL, HELD, MOVES, WAITING, Task
 from interlock.sessions import Act
 from interlock.tasks import turns
@@ -152,8 +153,6 @@ def ask_anew(act: Act, task: Task, text: str) -> None:
 
 def _guarded(task: Task, changes: dict[str, Any], cause: str | None, question: dict[str, Any] | None) -> dict[str, Any]:
     """What is asked, with `changes` set to the output and context that go with it (INV-1, INV-6)."""
-    from interlock.model.guard import explicit, one_question, options_of
-
     if question is None:
         asked = one_question(changes.get("output"), type=task.type, cause=cause)
         question = {"kind": "clarification", "text": asked.question, "options": options_of(asked.question)}

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from interlock import settings as settings_module
 from interlock.clients.local.agents import LocalAgents
 from interlock.clients.local.base import calling
+from interlock.clients.local.memories import LocalMemories
 from interlock.clients.local.project_verbs import LocalProjects
 from interlock.clients.local.windows import LocalWindows
 from interlock.errors import MembersRunning, StorageError, TeamExists, TeamLimit, TeamNotFound
@@ -39,7 +40,7 @@ CREATING = ".creating-"
 DELETING = ".deleting-"
 
 
-class LocalHome(LocalProjects, LocalWindows, LocalAgents):
+class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
     """See `client.Home`."""
 
     def __init__(
@@ -268,6 +269,11 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents):
             from interlock.runner.sending import ways
 
             ways(str(parsed.get("notify.command") or ""), str(parsed.get("notify.webhook") or ""))
+        for name in ("forgetful_command", "serena_command"):
+            if parsed.get(name):
+                from interlock.commands import words_of
+
+                words_of(str(parsed[name]), name)
         try:
             os.makedirs(self.path, mode=0o700, exist_ok=True)
             lock = os.open(os.path.join(self.path, ".settings.lock"), os.O_WRONLY | os.O_CREAT, 0o600)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 
-from interlock import mailbox, processes
+from interlock import mailbox, processes, shutdown_expiry
 from interlock.clients.local.base import LocalBase, plain
 from interlock.clock import iso
 from interlock.errors import InterlockError, InvalidRequest
@@ -172,9 +172,7 @@ class LocalMailing(LocalBase):
         with self._act(by) as act:
             if not inject:
                 # Who asked for a shutdown reads here that nobody answered. A hook does without: it must be quick.
-                from interlock import shutdown
-
-                shutdown.expire(act)
+                shutdown_expiry.expire(act)
             messages = mailbox.offer(
                 act, processes.current().as_text(), _lives, urgent_only=urgent_only,
                 count=mailbox.INJECT_COUNT if inject else mailbox.READ_COUNT,

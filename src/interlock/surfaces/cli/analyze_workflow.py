@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -53,7 +51,7 @@ def preflight(call: Call, skill: str, directory: str, servers: tuple[str, ...]) 
     """
     from interlock.workflow.definition import package as packages
     from interlock.workflow.definition import workflow
-    from interlock.workflow.entry.preflight_validation import validate
+    from interlock.workflow.entry.preflight_validation import project_servers, validate
 
     package = packages.find(directory)
     found = _asked_for(skill, package)
@@ -66,7 +64,7 @@ def preflight(call: Call, skill: str, directory: str, servers: tuple[str, ...]) 
     fault = next((fault for path, fault in definition.faults if path == known.path), None)
     if fault:
         return call.document({**fault.as_error(), "path": known.path})
-    return call.document(validate(package, definition, {*servers, *_configured(package)}).as_dict())
+    return call.document(validate(package, definition, {*servers, *project_servers(package)}).as_dict())
 
 
 @verb("validation", example="interlock analyze validation workflow.yaml --output result.txt")
@@ -126,16 +124,6 @@ def _not_found(text: str, package: Package | None, directory: str, name: str) ->
     hint = f"Did you mean {nearest[0]}?" if nearest else "`--dir` names the project it is installed in."
     message = f"{text} is not installed here. {hint}"
     return {"detected": True, "error": "workflow_not_found", "message": message, "nearest": list(nearest)}
-
-
-def _configured(package: Package) -> Sequence[str]:
-    """The MCP servers of the project."""
-    try:
-        known = json.loads(package.files.text(".mcp.json") or "{}")
-    except (ValueError, RecursionError):
-        return ()
-    servers = known.get("mcpServers") if isinstance(known, dict) else None
-    return tuple(servers) if isinstance(servers, dict) else ()
 
 
 def _checklist(path: str, values: Any) -> str | None:

@@ -38,6 +38,10 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("workflow rollback", "workflow:rollback", "take a run back to before a step"),
         ("workflow cancel", "workflow:cancel", "call a run off"),
         ("workflow queue", "workflow_queue:queue", "workflows that wait for their turn"),
+        ("memory status", "memory:status", "where memory is, whether it answers, what waits for it"),
+        ("memory search", "memory:search", "what memory knows about something"),
+        ("memory list", "memory:list_", "what memory knows of a project"),
+        ("memory flush", "memory:flush", "ask memory again, and hand over what waits"),
         ("doctor", "doctor:doctor", "check ledger, files and mirror; mend what can be mended"),
         ("config list", "config:list_", "every setting, its value and where it comes from"),
         ("config get", "config:get", "one setting"),
@@ -116,6 +120,10 @@ BRANCHES: dict[str, tuple[str, str]] = {
     "workflow": (
         "list, show, run, status, adjust, resume, rollback, cancel, queue",
         "Workflows of many steps, run by agents that are watched and answered. What cannot be decided is asked.",
+    ),
+    "memory": (
+        "status, search, list, flush: what was learned",
+        "What earlier work has learned: kept when a workflow has ended, told to the agent before the next one begins.",
     ),
     "config": (
         "list, get, set: the settings",

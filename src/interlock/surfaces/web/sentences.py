@@ -192,6 +192,8 @@ _SAID: dict[str, Any] = {
     "workflow.override_blocked": _with("{}", "message"),
     "workflow.resumed": _with("goes on: {}", "text"),
     "workflow.ended": _with("the workflow ended, {}", "outcome"),
+    "workflow.curated": _with("what it taught was kept, {} new", "kept"),
+    "memory.degraded": _reason("memory is out of reach"),
     "workflow.queued": _with("{} waits for its turn", "skill"),
     "workflow.reprioritised": _with("moved in the queue, to {}", "priority"),
     "workflow.rolled_back": _with("the workflow went back"),

@@ -22,7 +22,8 @@ class Assignment:
     `label` names it among the others of its run ("08a", "reviewer-security", "winston"); `kind` is what it is routed
     and its model chosen by; `complexity` is simple, standard or complex. `writes`: whether it may change files.
     `time_limit` is for its whole work, in seconds; 0 for none but the session's own. `agent_id` resumes a subagent that
-    was tracked before.
+    was tracked before. `role` names who is to do it, where its kind and label do not say (see `routing`). A
+    prompt that begins with "You are" says itself who is asked; before any other one the dispatcher puts who it is.
     """
 
     label: str
@@ -34,6 +35,7 @@ class Assignment:
     time_limit: float = 0.0
     model: str | None = None
     agent_id: str | None = None
+    role: str | None = None
     data: dict[str, Any] = field(default_factory=dict)
 
 

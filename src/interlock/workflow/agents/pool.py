@@ -1,9 +1,7 @@
-"""The agent sessions of one run, and the watch over each turn (decision 30, FR17, NFR1).
+"""The agent sessions of one run: one agent, one turn at a time, each under watch (`watch.py`).
 
-Three limits hold for a turn, in seconds. *Silence*: nothing was said, no tool ran, no permission was asked. *Nested*
-and *workflow*: no progress for that long, also where a tool runs; everything audible is progress, and waiting for a
-human is not counted. When one is reached the turn is cancelled and, after the grace, the session's processes are
-ended; the session can be resumed where its program can do that. The absolute ceiling of a turn is the session's own.
+A session whose turn reached a limit is ended; it can be resumed where its program can do that. The absolute ceiling of
+a turn is the session's own.
 """
 
 from __future__ import annotations
@@ -13,33 +11,10 @@ from dataclasses import dataclass, replace
 
 import anyio
 
-from interlock.agent import Agent, Opening, Permission, Session, Turn, Update
+from interlock.agent import Agent, Opening, Permission, Session, Update
 from interlock.errors import AgentError
+from interlock.workflow.agents.watch import Limits, Watch, prompted
 from interlock.workflow.control.reading import SILENT, Heard
-
-AUDIBLE = frozenset({"text", "thought", "tool"})
-RUNNING = frozenset({"pending", "in_progress"})
-WRITES = frozenset({"edit", "delete", "move", "write", "create"})
-PATHS = 500  # of one turn
-
-WORKFLOW_TIMEOUT, NESTED_TIMEOUT, AGENT_TIMEOUT = "workflow_timeout", "nested_timeout", "agent_timeout"
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Seconds (decision 30); 0 switches one off. `grace` is what a cancelled turn gets to end by itself. Menus are
-    put to a human `menu_interval` apart, and after `menu_pause` in a row (0: never) there is a pause."""
-
-    silence: float = 60.0
-    nested: float = 300.0
-    workflow: float = 1800.0
-    selection: float = 300.0
-    grace: float = 5.0
-    party_round: float = 120.0
-    sync_wait: float = 120.0
-    exit_grace: float = 0.5
-    menu_interval: float = 2.0
-    menu_pause: int = 10
 
 
 @dataclass(frozen=True)
@@ -73,7 +48,7 @@ class AgentPool:
         self._on_update = on_update
         self._session: Session | None = None
         self._resume = resume
-        self._watch: _Watch | None = None
+        self._watch: Watch | None = None
         self._quiet = 0.0
         self._stopped = False
 
@@ -113,14 +88,10 @@ class AgentPool:
         session = self._session
         if session is None:
             raise AgentError("No session is open; this is a defect of the engine.")
-        watch = self._watch = _Watch(self.limits, nested, anyio.current_time(), self._quiet)
+        watch = self._watch = Watch(self.limits, nested, anyio.current_time(), self._quiet)
         began = watch.began
-        turn = Turn("cancelled")
         try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._guard, session, watch)
-                turn = await session.prompt(text, self._heard)
-                group.cancel_scope.cancel()
+            turn = await prompted(session, text, watch, self._heard)
         finally:
             self._watch = None
         self._quiet = watch.quiet(anyio.current_time())
@@ -153,17 +124,6 @@ class AgentPool:
         if session is not None:
             await session.close()
 
-    async def _guard(self, session: Session, watch: _Watch) -> None:
-        while True:
-            wait = watch.left(anyio.current_time())
-            if wait <= 0:
-                break
-            await anyio.sleep(wait)
-        watch.timeout = watch.reached(anyio.current_time())
-        await session.cancel()
-        await anyio.sleep(self.limits.grace)
-        await session.close()
-
     def _heard(self, update: Update) -> None:
         if self._watch is not None:
             self._watch.hear(update, anyio.current_time())
@@ -178,71 +138,3 @@ class AgentPool:
         finally:
             if watch is not None:
                 watch.release(anyio.current_time())
-
-
-class _Watch:
-    """What the limits are judged by, for one turn. `quiet` at the start is the time without progress so far."""
-
-    def __init__(self, limits: Limits, nested: bool, now: float, quiet: float) -> None:
-        self.limits = limits
-        self.nested = nested
-        self.began = now
-        self.sound = now
-        self.progress = now - quiet
-        self.tools: set[str] = set()
-        self.held = 0
-        self.paths: list[str] = []
-        self.written: list[str] = []
-        self.timeout: str | None = None
-        self._held_at = now
-
-    def hear(self, update: Update, now: float) -> None:
-        if update.kind not in AUDIBLE:
-            return
-        self.sound = self.progress = now
-        if update.kind != "tool":
-            return
-        name, status = str(update.data.get("id") or update.text), update.data.get("status")
-        (self.tools.add if status in RUNNING else self.tools.discard)(name)
-        listed = update.data.get("paths")
-        paths = [str(one) for one in listed] if isinstance(listed, (list, tuple)) else []
-        if len(self.paths) < PATHS:
-            self.paths += paths
-            self.written += paths if str(update.data.get("kind")) in WRITES else []
-
-    def hold(self, now: float) -> None:
-        """A human is asked: no clock runs."""
-        if self.held == 0:
-            self._held_at = now
-        self.held += 1
-
-    def release(self, now: float) -> None:
-        self.held -= 1
-        if self.held == 0:
-            self.sound = now
-            self.progress += now - self._held_at
-
-    def quiet(self, now: float) -> float:
-        """Seconds without progress."""
-        return now - self.progress
-
-    def left(self, now: float) -> float:
-        """Seconds until a limit can be reached at the earliest; 0 when one is."""
-        if self.held:
-            return 1.0
-        ends = [end - now for end, _ in self._ends()]
-        return max(0.0, min(ends)) if ends else 3600.0
-
-    def reached(self, now: float) -> str | None:
-        return next((name for end, name in sorted(self._ends()) if end <= now), None)
-
-    def _ends(self) -> list[tuple[float, str]]:
-        limits = self.limits
-        ends = []
-        if limits.silence and not self.tools:
-            ends.append((self.sound + limits.silence, AGENT_TIMEOUT))
-        if limits.nested and self.nested:
-            ends.append((max(self.began, self.progress) + limits.nested, NESTED_TIMEOUT))
-        if limits.workflow:
-            ends.append((self.progress + limits.workflow, WORKFLOW_TIMEOUT))
-        return ends

@@ -1,49 +1,40 @@
-"""Subagent Dispatcher: gives pieces of a run's work to agents of their own, each with its own context (FR22, FR23)."""
+"""Subagent Dispatcher: gives pieces of a run's work to agents of their own, each with its own context (FR22, FR23).
+
+It decides who does a piece of work (`routing`) and with which model (`model_selection`), has the pool find a seat for
+it (`subagent_pool`), and lets the subagent work (`subagent`). Whatever its agents do, each assignment comes to exactly
+one report.
+
+What an assignment of a role that judges is told is its prompt alone, in a session of its own. An agent that analyses,
+writes code or does whatever there is goes back to the pool afterwards, and may be given more work of the same kind,
+role, model and rights.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import anyio
 
-from interlock.agent import Agent, Opening, Session, Update
-from interlock.errors import AgentError
+from interlock.agent import Agent, Opening, Update
+from interlock.errors import InterlockError
+from interlock.workflow.agents import model_selection
 from interlock.workflow.agents.assignment import Assignment, Report
+from interlock.workflow.agents.employer import Employer, Engagement, Nobody, input_of
+from interlock.workflow.agents.firm import Firm
+from interlock.workflow.agents.model_selection import CLASSES, Model, class_of
+from interlock.workflow.agents.routing import route
+from interlock.workflow.agents.subagent import Subagent
+from interlock.workflow.agents.subagent_pool import SubagentPool
+from interlock.workflow.agents.watch import Limits
 
 POOL = 10
-
-
-class Subagent:
-    """One subagent with an open session: several prompts, one context."""
-
-    def __init__(self, assignment: Assignment, session: Session, on_update: Callable[[Update], None]) -> None:
-        self.assignment = assignment
-        self._session = session
-        self._on_update = on_update
-
-    async def say(self, text: str, time_limit: float = 0.0) -> Report:
-        """One prompt and what comes back, within so many seconds (0: the session's own limit)."""
-        began = anyio.current_time()
-        turn = None
-        with anyio.move_on_after(time_limit or None):
-            turn = await self._session.prompt(text, self._on_update)
-        seconds = anyio.current_time() - began
-        label, id, model = self.assignment.label, self._session.agent_session, self.assignment.model
-        if turn is None or turn.stop == "timeout":
-            await self._session.cancel()
-            return Report(label, "timeout", "", id, model, f"no answer within {time_limit:g} s", seconds)
-        statuses = {"end": "completed", "capacity": "capacity", "cancelled": "cancelled"}
-        status = statuses.get(turn.stop, "failed")
-        return Report(label, status, turn.output, id, model, turn.detail, seconds, turn.retry_at)  # type: ignore[arg-type]
-
-    async def close(self) -> None:
-        """End the session."""
-        await self._session.close()
+SAYS_WHO = "You are "
+"""How a prompt begins that says itself who is asked."""
 
 
 class SubagentDispatcher:
-    """The subagents of one run. `opening` is what each is opened with."""
+    """The subagents of one run. `opening` is what each is opened with, `size` how many there are at once. `models` are
+    the program's names of the classes of models, `max_model` the largest class that may be chosen."""
 
     def __init__(
         self,
@@ -51,42 +42,113 @@ class SubagentDispatcher:
         opening: Opening,
         on_update: Callable[[Update], None] = lambda update: None,
         size: int = POOL,
+        *,
+        limits: Limits | None = None,
+        models: Mapping[str, str] | None = None,
+        max_model: str | None = None,
     ) -> None:
-        self._agent = agent
+        self.employer: Employer = Nobody()
+        """Whose work it is; the run puts itself here."""
+        self.max_model = max_model
+        self._models = dict(models or {})
+        self._pool = SubagentPool(size)
         self._opening = opening
-        self._on_update = on_update
-        self._room = anyio.CapacityLimiter(size)
+        self._firm = Firm(agent, opening, on_update, limits or Limits(), self._pool, lambda: self.employer)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was told to stop: what is reported since says nothing about the work."""
+        return self._pool.stopped
+
+    @property
+    def agents(self) -> int:
+        """How many there are now, at work or idle."""
+        return len(self._pool.seats)
 
     async def open(self, assignment: Assignment) -> Subagent:
-        """A subagent for several prompts; whoever opens it closes it.
+        """A subagent for several prompts; whoever opens it closes it. Nothing is put before what it is told.
 
         Raises:
             AgentError: its program did not start.
         """
-        opening = replace(self._opening, model=assignment.model or self._opening.model, resume=assignment.agent_id)
-        return Subagent(assignment, await self._agent.open(opening), self._on_update)
+        subagent = self._engage(assignment, alone=True)
+        try:
+            await subagent.ready()
+        except BaseException:
+            await subagent.close()
+            raise
+        return subagent
 
     async def run(self, assignment: Assignment) -> Report:
         """Carry out one assignment. Never raises for what the agent does."""
-        async with self._room:
-            try:
-                subagent = await self.open(assignment)
-            except AgentError as error:
-                return Report(assignment.label, "failed", detail=error.message)
-            try:
-                return await subagent.say(assignment.prompt, assignment.time_limit)
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await subagent.close()
+        earlier = self.employer.left_open(input_of(assignment), assignment.label)
+        subagent = self._engage(assignment, earlier)
+        try:
+            interrupted = earlier is not None
+            report = await subagent.say(assignment.prompt, assignment.time_limit, interrupted=interrupted)
+        finally:
+            await subagent.close()
+        await self.employer.keep(subagent.engagement)
+        return report
 
     async def run_all(self, assignments: Sequence[Assignment]) -> list[Report]:
         """Carry them all out at once, as far as there is room; the reports in the order of the assignments."""
         reports: dict[int, Report] = {}
+        failed: list[InterlockError] = []
 
         async def one(place: int, assignment: Assignment) -> None:
-            reports[place] = await self.run(assignment)
+            try:
+                reports[place] = await self.run(assignment)
+            except InterlockError as error:  # not the agent's: it is raised as it is, outside of the group
+                failed.append(error)
+                group.cancel_scope.cancel()
 
         async with anyio.create_task_group() as group:
             for place, assignment in enumerate(assignments):
                 group.start_soon(one, place, assignment)
+        if failed:
+            raise failed[0]
         return [reports[place] for place in range(len(assignments))]
+
+    def select(self, assignment: Assignment) -> Model:
+        """The model for an assignment that names none.
+
+        A model that the member itself was given is the largest it uses where its class is known, and used for
+        everything where it is not: somebody chose it.
+        """
+        terms, own = self.employer.terms(), self._opening.model
+        own_class = class_of(own, self._models)
+        caps = [one for one in (self.max_model, terms.max_model, own_class) if one in CLASSES]
+        cap = min(caps, key=CLASSES.index, default=None)
+        found = model_selection.select(assignment.kind, assignment.complexity, terms.tier, cap, self._models)
+        named = own if own is not None and own_class in (None, found.cls) else found.name or own
+        return Model(found.cls, found.why, found.wanted, named)
+
+    async def cancel(self) -> None:
+        """Stop all of them, and begin nothing more; what was under way can be taken up when the run is."""
+        self._pool.stop()
+
+    async def close(self) -> None:
+        """End every agent and everything they started."""
+        await self._pool.close()
+
+    def _engage(self, assignment: Assignment, earlier: Engagement | None = None, *, alone: bool = False) -> Subagent:
+        terms = self.employer.terms()
+        found = route(assignment, terms.installed, terms.module)
+        model = None if assignment.model else self.select(assignment)
+        name = assignment.model if model is None else model.name
+        why = f"for {assignment.label}: " + (model.why if model is not None else "the model was asked for")
+        engagement = earlier or Engagement(assignment.label, assignment.kind, found.role.name, name)
+        engagement.input = input_of(assignment)
+        engagement.agent_id = assignment.agent_id or engagement.agent_id
+        self.employer.engaged(engagement, why, found.warning)
+        fits: Hashable = (assignment.kind, found.role.name, name, assignment.writes)
+        told = alone or assignment.prompt.lstrip().startswith(SAYS_WHO)
+        return Subagent(
+            self._firm,
+            assignment,
+            engagement,
+            preamble="" if told else found.preamble,
+            fits=fits if found.role.reuse and not alone and engagement.agent_id is None else None,
+            chosen=model is not None,
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from interlock.workflow.control import asking, documents, prompts, recovering, stepping, turning
+from interlock.workflow.control import asking, documents, learning, prompts, recovering, stepping, turning
 from interlock.workflow.control.batching import Batch, summary
 from interlock.workflow.control.checkpoint_format import Operation, present
 from interlock.workflow.control.confidence_calculator import calculate
@@ -37,7 +37,7 @@ async def validate(run: RunContext) -> None:
         run.event("workflow.step_failed", step=record.id, reason=why, attempts=record.attempts)
         run.move(FAILED)
         return
-    _settle_recovery(run)
+    await _settle_recovery(run)
     if run.examination is not None:
         # Whoever mended its own work does not approve it: it is examined again.
         run.state.sent = None
@@ -73,7 +73,7 @@ def judge(run: RunContext, reading: Reading, step: Step) -> tuple[str, str]:
     return "unknown", "nothing says how it went"
 
 
-def _settle_recovery(run: RunContext) -> None:
+async def _settle_recovery(run: RunContext) -> None:
     """A failure that is over: what helped is logged, and kept where it was more than trying again."""
     found = run.state.recovery
     tried, advice = found.get("tried") or [], found.get("advice")
@@ -84,9 +84,11 @@ def _settle_recovery(run: RunContext) -> None:
     run.record.recovery_method, run.record.attempts_count = method, attempts
     run.event("workflow.recovered", recovery_method=method, attempts_count=attempts, step=run.record.id)
     if found.get("kind") == recovering.VALIDATION:
-        issues = "; ".join(str(one) for one in found.get("issues", []))
-        helped = f"{method.replace('_', ' ')}: {advice}" if advice else f"{method.replace('_', ' ')} of {issues}"
-        run.knowledge.learn(str(found.get("reason", "")), helped)
+        said = _first_line(run.reading.closing.text) if run.reading else ""
+        helped = f"{method.replace('_', ' ')}: {advice or said or 'each finding, where it stood'}"
+        failure = recovering.signature(found)
+        learning.fixed(run.state, failure, helped, run.desk.now())
+        await run.knowledge.learn(failure, helped)
     run.state.timeout_error = None
     run.state.recovery = {}
 
@@ -100,6 +102,8 @@ async def done(run: RunContext, reading: Reading, outcome: str) -> None:
         turning.send(run, turning.NUDGE, prompts.which_next(step, found.ways))
         run.move(RUNNING)
         return
+    if not await stopped(run, reading.kind):
+        return
     complete(run, step, record, reading, outcome)
     if finished:
         run.decide(Decision("next_step", "end", "the agent says that the workflow has ended", by="agent"))
@@ -110,6 +114,11 @@ async def done(run: RunContext, reading: Reading, outcome: str) -> None:
     chosen = stepping.record_of(state, found.step).id if found.step else "end"
     run.decide(Decision("next_step", str(chosen), found.why, basis={"after": record.path, "said": reading.next}))
     await _pause_or(run, step, record, found.step)
+
+
+async def stopped(run: RunContext, status: str) -> bool:
+    """The hooks of the step's end, before anything follows from it (BMAD-7.3.3); whether the run may go on."""
+    return run.hooks is None or await run.hooks.stop(status)
 
 
 def _gate(run: RunContext) -> stepping.Following | None:

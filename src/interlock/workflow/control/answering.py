@@ -6,7 +6,9 @@ agent, which can read, is asked to answer from it first, once for each question.
 
 from __future__ import annotations
 
-from interlock.workflow.control import asking, mending, menus, presenting, prompts, turning
+from dataclasses import replace
+
+from interlock.workflow.control import asking, mending, menus, presenting, prompts, turning, wishes
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision, menu_basis
 from interlock.workflow.control.ports import Asking
@@ -15,7 +17,8 @@ from interlock.workflow.menu import bmb_thresholds, forms
 from interlock.workflow.menu.history import Entry, History
 from interlock.workflow.menu.menu_participation_engine import participate
 from interlock.workflow.menu.recognition import Menu
-from interlock.workflow.menu.selection import Situation
+from interlock.workflow.menu.selection import SEVERAL, Situation
+from interlock.workflow.personal.preferences import LEARNED
 from interlock.workflow.state.document import WAITING_USER, Waiting
 
 DELEGATED = 2  # times that one menu or question goes back to the agent
@@ -32,6 +35,7 @@ async def menu(run: RunContext, found: Reading) -> None:
     own = participation.detection.step_menu is not None
     menus.arrived(state, record, shown, participation.within, own=own)
     where = menus.situation(state, record, run.settings, output=run.heard.output, exists=turning.exists(run))
+    where = wishes.known(run, shown, where)
     before = asking.answered_before(state, run.replay, known_by(shown))
     if where.escalation != bmb_thresholds.CONTINUE and await _called_for(run, found, shown, where):
         return
@@ -60,52 +64,79 @@ async def _decide(run: RunContext, found: Reading, shown: Menu, where: Situation
     output = found.closing.text
     selection = participate(output, run.step.text, where).selection
     assert selection is not None
+    if selection.option is not None and selection.choice == SEVERAL:
+        where = replace(where, threshold=wishes.threshold(run, selection.option))
+        selection = participate(output, run.step.text, where).selection or selection
     silent = found.closing.brief_silent or not known(run)
     decided = menus.decide(
         selection, shown, where, automatic_from=settings.automatic_from, yolo=state.plan.yolo,
         may_delegate=not silent and run.once(f"menu/{known_by(shown)}"),
     )  # fmt: skip
+    if decided.action != menus.ASK and wishes.taken_back(run, shown, decided.option):
+        decided = replace(decided, action=menus.ASK, why="you took back what was chosen here")
     if decided.action == menus.ANSWERED and decided.option is not None:
         basis = menu_basis(output, run.step.path, run.step.line, where, state.plan.yolo)
         by_rule = selection.option == decided.option and where.within is None
+        source = LEARNED if selection.learned and selection.option == decided.option else None
         run.decide(
             Decision(
-                "menu", decided.option.key, decided.why, confidence=decided.confidence, basis=basis if by_rule else {}
+                "menu", decided.option.key, decided.why, confidence=decided.confidence, basis=basis if by_rule else {},
+                source=source, pattern=wishes.menu(run, shown, decided.option),
             )
-        )
+        )  # fmt: skip
         menus.chosen(state, record, shown, decided.option)
-        _answer(run, shown, decided.option.key, decided.why, decided.confidence, automatic=True)
+        _answer(run, shown, decided.option.key, decided.why, decided.confidence, automatic=True, source=source)
     elif decided.action == menus.DELEGATE:
         run.decide(Decision("menu", "by the brief", f"{decided.why}; the brief may say", by="brief"))
-        turning.send(run, turning.NUDGE, prompts.from_brief(text_of(found)))
+        unwanted = [f"[{one.key}] {one.label}" for one in shown.options if one.key in where.avoided]
+        turning.send(run, turning.NUDGE, prompts.from_brief(text_of(found), unwanted))
     else:
         recommended = decided.option.key if decided.option else None
-        await _ask_menu(run, found, shown, recommended, decided.why, decided.confidence)
+        source = LEARNED if selection.learned else None
+        await _ask_menu(run, found, shown, recommended, decided.why, decided.confidence, source)
 
 
-def _answer(run: RunContext, shown: Menu, key: str, why: str, confidence: int, *, automatic: bool) -> None:
+def _answer(
+    run: RunContext, shown: Menu, key: str, why: str, confidence: int, *, automatic: bool, source: str | None = None
+) -> None:
     """Send the choice, and keep it in the history: continues in a row take one entry."""
-    remember(run, shown, key, why, confidence, automatic=automatic)
+    remember(run, shown, key, why, confidence, automatic=automatic, source=source)
     turning.send(run, turning.ANSWER, prompts.answer(key, why))
 
 
-def remember(run: RunContext, shown: Menu, key: str, why: str, confidence: int, *, automatic: bool) -> None:
+def remember(
+    run: RunContext, shown: Menu, key: str, why: str, confidence: int, *, automatic: bool, source: str | None = None
+) -> None:
     """One selection more in the menu history."""
     state = run.state
-    entry = Entry(run.desk.now(), menus.menu_id(run.record, shown), key, confidence, why, automatic)
+    came = source or ("engine" if automatic else "human")
+    entry = Entry(
+        run.desk.now(), menus.menu_id(run.record, shown), key, confidence, why, automatic, decision_source=came
+    )
     history = History.of(state.menu_history)
     batched = automatic and forms.form_of(shown) in (forms.APC, forms.LONE)
     state.menu_history = (history.batch(entry) if batched else history.add(entry)).as_list()
 
 
 async def _ask_menu(
-    run: RunContext, found: Reading, shown: Menu, recommended: str | None, why: str, confidence: int
+    run: RunContext,
+    found: Reading,
+    shown: Menu,
+    recommended: str | None,
+    why: str,
+    confidence: int,
+    source: str | None = None,
 ) -> None:
-    run.decide(Decision("ask", recommended or "", why, confidence=confidence))
-    options = [f"{one.key}: {one.label}" for one in shown.options]
-    data = {"options": [one.as_dict() for one in shown.options], "menu_id": menus.menu_id(run.record, shown)}
+    ordered = wishes.last_first(run, shown)
+    options = [f"{one.key}: {one.label}" for one in ordered]
+    data = {
+        "options": [one.as_dict() for one in ordered],
+        "menu_id": menus.menu_id(run.record, shown),
+        "recommended": recommended,
+    }
+    run.decide(Decision("ask", recommended or "", why, confidence=confidence, source=source))
     advice = f"\n\nRecommended: {recommended}." if recommended else ""
-    keys = ", ".join(one.key for one in shown.options)
+    keys = ", ".join(one.key for one in ordered)
     text = f"{text_of(found)}{advice}\n\nWhich one: {keys}?"
     context = f"{why} (confidence {confidence})"
     pending = presenting.Pending(
@@ -122,28 +153,32 @@ async def question(run: RunContext, found: Reading) -> None:
     # Asked again in the same visit, also by an agent that has forgotten, it has the same answer.
     before = asking.answered_before(state, asking.answered(state, run.record), text)
     given = before or asking.from_facts(text, state.plan.brief, state.plan.values)
-    if given is not None and run.once(f"given/{mark}", DELEGATED):
-        run.decide(Decision("question", given.answer, given.why, by=given.by, basis={"question": text[-1000:]}))
+    pattern = wishes.question(run, text)
+    if before is None and wishes.is_asked(run, text):
+        await _ask(run, text, blocked=found.kind == BLOCKED, why="you want to be asked this", source=LEARNED)
+    elif given is not None and run.once(f"given/{mark}", DELEGATED):
+        basis = {"question": text[-1000:]}
+        run.decide(Decision("question", given.answer, given.why, by=given.by, basis=basis, pattern=pattern))
         turning.send(run, turning.ANSWER, prompts.answer(given.answer, given.why))
     elif state.plan.yolo and run.once(f"yolo/{mark}", DELEGATED):
-        run.decide(Decision("question", "decide yourself", "--yolo: nobody is asked", by="agent"))
+        why = "--yolo: nobody is asked"
+        run.decide(Decision("question", "decide yourself", why, by="agent", pattern=pattern))
         turning.send(run, turning.NUDGE, prompts.decide_yourself(text))
     elif known(run) and not found.closing.brief_silent and run.once(f"brief/{mark}"):
-        run.decide(
-            Decision("question", "by the brief", "the agent reads the brief before anybody is asked", by="brief")
-        )
+        why = "the agent reads the brief before anybody is asked"
+        run.decide(Decision("question", "by the brief", why, by="brief", pattern=pattern))
         turning.send(run, turning.NUDGE, prompts.from_brief(text))
     else:
         await _ask(run, text, blocked=found.kind == BLOCKED)
 
 
-async def _ask(run: RunContext, text: str, *, blocked: bool) -> None:
+async def _ask(run: RunContext, text: str, *, blocked: bool, why: str | None = None, source: str | None = None) -> None:
     """A free question to a human."""
     state = run.state
     entry = asking.new_entry(state, run.record, "question", text, run.desk.now())
     state.waiting = Waiting(entry["key"], "question", text, data={"blocked": blocked})
-    why = "the agent has halted" if blocked else "neither the brief nor a decision answers it"
-    run.decide(Decision("ask", "", why))
+    why = why or ("the agent has halted" if blocked else "neither the brief nor a decision answers it")
+    run.decide(Decision("ask", "", why, source=source))
     run.move(WAITING_USER)
     state.waiting.question_id = await run.save(Asking(entry["key"], "clarification", text))
     state.waiting.asked_at = run.desk.now()

@@ -40,6 +40,12 @@ class AutomationController:
 
     async def run(self) -> Ending:
         """Work until the run has ended, waits for a human or capacity, was stopped, or belongs to somebody else."""
+        if self.run_.hooks is None:
+            return await self._run()
+        async with self.run_.hooks.at_work(self.run_):
+            return await self._run()
+
+    async def _run(self) -> Ending:
         run = self.run_
         try:
             await self._take_up()
@@ -59,11 +65,19 @@ class AutomationController:
         except Superseded as error:
             return Ending("superseded", str(error))
         finally:
-            await run.pool.close()
+            try:
+                if run.dispatcher is not None:
+                    await run.dispatcher.close()
+            finally:
+                await run.pool.close()
 
     async def cancel(self) -> None:
         """End the turn under way and let no further one begin."""
         self._stopped = True
+        if self.run_.dispatcher is not None:
+            await self.run_.dispatcher.cancel()
+        if self.run_.hooks is not None:
+            self.run_.hooks.cancel()
         await self.run_.pool.cancel()
 
     async def _take_up(self) -> None:
@@ -125,6 +139,7 @@ class AutomationController:
             machine.end(state, FAILED, f"the final validation failed: {what}")
         else:
             machine.end(state, COMPLETED)
+            state.curated = None  # also where it was completed before, and taken back
         run.event("workflow.ended", outcome=state.outcome, error=state.error, documents=list(state.documents))
 
     async def _ended(self) -> Ending:

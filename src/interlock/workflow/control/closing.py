@@ -36,6 +36,8 @@ class Closing:
     issues: tuple[str, ...] = ()
     brief_silent: bool = False
     outputs: tuple[str, ...] = ()
+    decided: tuple[str, ...] = ()
+    learned: tuple[str, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -93,5 +95,7 @@ def _closing(text: str, found: dict[str, Any]) -> Closing:
         issues=words("issues"),
         brief_silent=str(found.get("brief", "")).lower() == "silent",
         outputs=words("outputs"),
+        decided=words("decided"),
+        learned=words("learned"),
         extra={name: value for name, value in found.items() if name in ("values",) and isinstance(value, dict)},
     )

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from interlock.workflow.agents.pool import AgentPool, Limits
+import anyio
+
+from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
+from interlock.workflow.agents.watch import Limits
 from interlock.workflow.control import machine, stepping
 from interlock.workflow.control.decision_log import EVENT, Decision
+from interlock.workflow.control.employing import RunEmployer
 from interlock.workflow.control.examination import Examination
+from interlock.workflow.control.hooking import Hooking
 from interlock.workflow.control.ports import Asking, Checkpoints, Desk, Knowledge, NoCheckpoints
 from interlock.workflow.control.reading import Heard, Reading
 from interlock.workflow.definition.package import Package
@@ -18,6 +23,8 @@ from interlock.workflow.definition.step import Step
 from interlock.workflow.definition.workflow import Workflow
 from interlock.workflow.entry.adaptive_settings import AdaptiveSettings, adapt
 from interlock.workflow.personal import overrides
+from interlock.workflow.personal.patterns import Feedback, Forgotten
+from interlock.workflow.personal.preferences import Preferences
 from interlock.workflow.personal.profiles import Profile
 from interlock.workflow.personal.wording import PROFILE
 from interlock.workflow.state.document import StepRecord, WorkflowState
@@ -45,7 +52,8 @@ class RunContext:
     """See the module. `thresholds` is read anew at every decision, so that a change counts at the next (BMAD-2a.7).
     `profiles` are the project's own, read in the same way. `session` is what the workflows of its session share, as it
     was when the controller last looked: at the beginning of a turn, and when the agent's was over. `replay` are the
-    keys of the questions that were answered in a visit that begins again after an interruption."""
+    keys of the questions that were answered in a visit that begins again after an interruption, `told` the preferences
+    that the agent's session knows. `hooks` is null where there are none."""
 
     workflow: Workflow
     package: Package
@@ -58,6 +66,7 @@ class RunContext:
     thresholds: Callable[[], Mapping[str, Any]] = dict
     dispatcher: SubagentDispatcher | None = None
     examinations: tuple[Examination, ...] = ()
+    hooks: Hooking | None = None
     session: dict[str, Any] = field(default_factory=dict)
     profiles: Callable[[], Mapping[str, Profile]] = dict
     interrupted: bool = False
@@ -65,8 +74,25 @@ class RunContext:
     heard: Heard | None = None
     before: str = ""
     tried: dict[str, int] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
     replay: list[str] = field(default_factory=list)
     _events: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    _saving: anyio.Lock = field(default_factory=anyio.Lock)
+    _wanted: int = 0
+    _written: int = 0
+
+    def __post_init__(self) -> None:
+        if self.dispatcher is not None:
+            self.dispatcher.employer = RunEmployer(self)
+
+    @property
+    def preferences(self) -> Preferences:
+        """What is known of people's wishes, with what was said in this session."""
+        said = (Feedback.of(one) for one in (self.session.get("feedback") or {}).get("said", ()))
+        gone = (self.session.get("feedback") or {}).get("forgotten", ())
+        learned = self.knowledge.choices.learned
+        forgotten = (*learned.forgotten, *(Forgotten(str(one["id"]), str(one["at"])) for one in gone))
+        return Preferences(replace(learned, forgotten=forgotten), [one for one in said if one is not None])
 
     @property
     def root(self) -> str:
@@ -137,10 +163,28 @@ class RunContext:
             self.event("workflow.state", **{"from": before, "to": to, "step": self.state.current_step})
 
     async def save(self, asking: Asking | None = None) -> str | None:
-        """Write down the state with everything decided since the last save."""
+        """Write down the state with everything decided since the last save; the id of the question, which is held
+        where a session lives that can go on with the answer."""
+        if asking is not None:
+            asking = replace(asking, held=self.pool.live and self.limits.selection > 0)
+        async with self._saving:  # Subagents at work at once save too.
+            return await self._save(asking)
+
+    async def save_soon(self) -> None:
+        """The same, for several at once: what one of them writes, none writes again."""
+        self._wanted += 1
+        mine = self._wanted
+        async with self._saving:
+            if self._written < mine:
+                await self._save()
+
+    async def _save(self, asking: Asking | None = None) -> str | None:
+        wanted = self._wanted
         self.state.updated_at = self.desk.now()
         events, self._events = self._events, []
-        return await self.desk.save(self.state, events, asking)
+        question = await self.desk.save(self.state, events, asking)
+        self._written = wanted
+        return question
 
     def said(self, sent: str, heard: str) -> None:
         """One more turn of the step's transcript."""

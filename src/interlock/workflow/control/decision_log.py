@@ -15,6 +15,7 @@ from interlock.workflow.definition.workflow import Workflow
 from interlock.workflow.entry import tier_suggester
 from interlock.workflow.menu.menu_participation_engine import participate
 from interlock.workflow.menu.selection import Situation
+from interlock.workflow.personal.patterns import Pattern
 from interlock.workflow.state.document import WorkflowState
 
 KEPT = 200  # short ones, in the state
@@ -26,7 +27,8 @@ EVENT = "workflow.decided"
 class Decision:
     """One decision. `kind` is menu, question, next_step, checkpoint, tier, fix …; `by` engine, brief, agent or human.
 
-    `confidence` is 0 to 100 where the decision has one; `basis` is what it was made from.
+    `confidence` is 0 to 100 where the decision has one; `basis` is what it was made from. `source` is what it came
+    from, where that is not `by`: `learned_preference`. `pattern` is the choice as feedback knows it.
     """
 
     kind: str
@@ -35,12 +37,14 @@ class Decision:
     by: str = "engine"
     confidence: float | None = None
     basis: Mapping[str, Any] = field(default_factory=dict)
+    source: str | None = None
+    pattern: Pattern | None = None
 
     def event(self, state: WorkflowState, at: str) -> dict[str, Any]:
         """The payload of its event; counts it and keeps it short in the state."""
         state.decisions_made += 1
         record = state.step(state.current_step) if state.current_step is not None else None
-        short = {
+        short: dict[str, Any] = {
             "seq": state.decisions_made,
             "at": at,
             "step": state.current_step,
@@ -50,7 +54,10 @@ class Decision:
             "why": self.why[:500],
             "by": self.by,
             "confidence": self.confidence,
+            "decision_source": self.source or self.by,
         }
+        if self.pattern is not None:
+            short["pattern"] = self.pattern.as_dict()
         state.decisions = [*state.decisions, short][-KEPT:]
         return {**short, "workflow_id": state.workflow_id, "basis": dict(self.basis)}
 

@@ -25,6 +25,12 @@ async def work(run: RunContext, examination: Examination) -> None:
         run.event("workflow.step_started", step=record.id, name=record.name, visit=record.visit)
     await run.save()
     found = await examination.examine(run, number)
+    if run.dispatcher is not None and run.dispatcher.stopped:
+        return  # It was not looked at to the end; the round begins again with the run.
+    if run.hooks is not None:
+        await run.hooks.settle()
+        if run.hooks.halted():
+            return
     kept["rounds"].append({**found.as_dict(), "at": run.desk.now()})
     run.decide(
         Decision(

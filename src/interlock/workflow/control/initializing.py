@@ -48,7 +48,8 @@ async def initialize(run: RunContext) -> None:
 
 def _missing(run: RunContext) -> list[str]:
     """What the pre-flight validation misses and nothing else knows either."""
-    found = preflight_validation.validate(run.package, run.workflow)
+    servers = [*preflight_validation.project_servers(run.package), *run.knowledge.servers]
+    found = preflight_validation.validate(run.package, run.workflow, servers)
     run.event("workflow.preflight", **found.as_dict())
     left = []
     for name in found.missing:

@@ -77,6 +77,7 @@ def reopen(state: WorkflowState) -> None:
         raise IllegalMove(f"{state.workflow_id}: only a run that failed can be taken up again")
     state.state, state.outcome, state.error, state.timeout_error = RECOVERING, None, None, None
     state.visits, state.recovery, state.error_details = {}, {}, {}
+    state.hooks.pop("pinned", None)  # Hooks are taken as they are now: whoever takes it up has seen them.
 
 
 def ways_to_end(start: str) -> list[str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import anyio
 
-from interlock.workflow.control import asking, recovering, turning
+from interlock.workflow.control import asking, recovering, turning, wishes
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.examination import Examined
 from interlock.workflow.control.ports import Asking
 from interlock.workflow.control.prompts import fix
 from interlock.workflow.control.reading import Heard
+from interlock.workflow.personal.preferences import LEARNED
 from interlock.workflow.state.document import FAILED, RECOVERING, RUNNING, WAITING_USER, Waiting
 
 OPTIONS = ("retry", "skip", "stop")
@@ -36,12 +37,18 @@ async def recover(run: RunContext) -> None:
     state = run.state
     run.move(RECOVERING)
     reason = str(state.recovery.get("reason", ""))
-    known = run.knowledge.fix(reason)
+    known = await run.knowledge.fix(recovering.signature(state.recovery))
     template = run.workflow.variables.value("template") or run.step.settings.get("template")
-    remedy = recovering.remedy(state, fix_known=known is not None, template=bool(template))
+    unwanted = wishes.unwanted_fixes(run)
+    remedy = recovering.remedy(state, fix_known=known is not None, template=bool(template), unwanted=unwanted)
+    pattern = wishes.fix(run, remedy.strategy) if remedy.action == recovering.FIX else None
+    source = LEARNED if unwanted and remedy.action in (recovering.FIX, recovering.ASK) else None
     run.decide(
-        Decision("recovery", remedy.strategy or remedy.action, remedy.why, basis={"recovery": dict(state.recovery)})
-    )
+        Decision(
+            "recovery", remedy.strategy or remedy.action, remedy.why, basis={"recovery": dict(state.recovery)},
+            source=source, pattern=pattern,
+        )
+    )  # fmt: skip
     if remedy.action == recovering.ASK:
         await _escalate(run)
     elif remedy.action == recovering.PARTY:

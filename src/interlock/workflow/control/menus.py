@@ -131,7 +131,7 @@ def decide(
     if where.depth > nesting.DEEPEST:
         return MenuDecision(ASK, None, why, 0)
     if yolo:
-        best = option if selection.mode != HUMAN and selection.choice > RISKY else _yolo(menu)
+        best = option if selection.mode != HUMAN and selection.choice > RISKY else _yolo(menu, where)
         if best is not None:
             return MenuDecision(ANSWERED, best, f"--yolo: {why}", score)
     if may_delegate and selection.choice != RISKY:
@@ -145,14 +145,14 @@ def shown(detection: Detection) -> Menu | None:
     return detection.step_menu or detection.menu
 
 
-def _yolo(menu: Menu) -> Option | None:
-    by_meaning = {one: labels.meaning(one.label) for one in menu.options}
+def _yolo(menu: Menu, where: Situation) -> Option | None:
+    by_meaning = {one: labels.meaning(one.label) for one in menu.options if one.key not in where.avoided}
     for wanted in YOLO_ORDER:
-        for option in menu.options:
-            if by_meaning[option] == wanted:
+        for option, meaning in by_meaning.items():
+            if meaning == wanted:
                 return option
     # Only what exits, accepts or applies is left: to leave is the least of these, and never to destroy.
-    return next((one for one in menu.options if by_meaning[one] in (labels.EXIT, labels.ACCEPT)), None)
+    return next((one for one, meaning in by_meaning.items() if meaning in (labels.EXIT, labels.ACCEPT)), None)
 
 
 def _asks_about_nested(menu: Menu, frames: list[dict[str, Any]]) -> bool:

@@ -5,10 +5,11 @@ The real ones stand in `workflow/running/`; tests give it ones that live in memo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from interlock.workflow.personal.patterns import Choice, Feedback, Learned
 from interlock.workflow.state.document import StepId, WorkflowState
 
 Events = Sequence[tuple[str, Mapping[str, Any]]]
@@ -20,7 +21,8 @@ class Superseded(Exception):
 
 @dataclass(frozen=True)
 class Asking:
-    """A question to a human. `key` makes asking again after a crash the same question (decision 36)."""
+    """A question to a human. `key` makes asking again after a crash the same question (decision 36). `held`: the
+    agent's session is open, and the run is going to wait for the answer (decision 30)."""
 
     key: str
     kind: str
@@ -30,6 +32,7 @@ class Asking:
     context: str | None = None
     reversible: bool = False
     data: Mapping[str, Any] = field(default_factory=dict)
+    held: bool = False
 
 
 class Desk(Protocol):
@@ -49,7 +52,12 @@ class Desk(Protocol):
         """(answer, who) of a question, None while it is open."""
 
     async def wait(self, question: str, seconds: float) -> tuple[str, str] | None:
-        """The same, after waiting for it for so long at most; None at once where nobody waits with a live session."""
+        """The same, after waiting for it for so many seconds at most, with the run still ours; None where it did not
+        come: the run is parked then, and the answer begins a new one. At once where the question is not held.
+
+        Raises:
+            Superseded: it was withdrawn, or the run is not ours any more.
+        """
 
     async def session(self) -> dict[str, Any]:
         """What the workflows of this session share."""
@@ -85,14 +93,48 @@ class NoCheckpoints:
         """Nothing."""
 
 
+async def _knows_none(failure: str) -> str | None:
+    return None
+
+
+async def _learns_none(failure: str, fix: str) -> None:
+    return None
+
+
+async def _keeps_none(one: Choice | Feedback) -> None:
+    return None
+
+
+@dataclass
+class Choices:
+    """What people chose and said, of this project, as it was when the run began and as it was learned since. `keep`
+    writes one more to memory."""
+
+    learned: Learned = field(default_factory=Learned)
+    keep: Callable[[Choice | Feedback], Awaitable[None]] = _keeps_none
+
+    async def chose(self, choice: Choice) -> None:
+        """A human chose something."""
+        self.learned = replace(self.learned, choices=(*self.learned.choices, choice))
+        await self.keep(choice)
+
+    async def learn(self, feedback: Feedback) -> None:
+        """Something was said, or seen, about a choice."""
+        self.learned = replace(self.learned, feedback=(*self.learned.feedback, feedback))
+        await self.keep(feedback)
+
+
 @dataclass(frozen=True)
 class Knowledge:
     """What earlier work knows: `context` for the agent, `relevance` of it (0–100, None without any), and fixes.
 
-    `fix` gives the remembered way out of a failure, None where there is none; `learn` keeps one that helped.
+    `fix` gives the remembered way out of a failure, None where there is none; `learn` keeps one that helped. `servers`
+    are the names of the MCP servers of memory that were reached, `choices` what is known of people's wishes.
     """
 
     context: str = ""
     relevance: float | None = None
-    fix: Callable[[str], str | None] = lambda failure: None
-    learn: Callable[[str, str], None] = lambda failure, fix: None
+    fix: Callable[[str], Awaitable[str | None]] = _knows_none
+    learn: Callable[[str, str], Awaitable[None]] = _learns_none
+    servers: tuple[str, ...] = ()
+    choices: Choices = field(default_factory=Choices)

@@ -39,7 +39,9 @@ Interlock runs this workflow and speaks for its user. It gives you one step at a
   `{"step": "waiting"}` when a menu or a question stands above it.
   `{"step": "skipped", "reason": "…"}` for an optional step or one whose condition does not hold.
   `{"step": "blocked", "reason": "…"}` where the step says HALT or you cannot go on.
-  `{"step": "finished"}` when the whole workflow has ended early, as its text demands."""
+  `{"step": "finished"}` when the whole workflow has ended early, as its text demands.
+  To any of these add `"decided": ["…"]` and `"learned": ["…"]` where this turn has settled or found out something that
+  later work must know: what and why, one sentence each."""
 
 YOLO = """\
 This is a YOLO run: nobody is there to answer. Skip confirmations and optional elicitation, decide as an experienced
@@ -127,9 +129,18 @@ def answer(text: str, why: str) -> str:
     return f"{text}\n\n({why}. Do what the step says about this answer, save it, and end with the JSON line.)"
 
 
-def from_brief(question: str) -> str:
-    """A question goes back to the agent, which knows the brief: only what the brief does not say goes to a human."""
-    return (
+def preferences(words: Sequence[str]) -> str:
+    """What the user wants remembered, as they said it."""
+    if not words:
+        return ""
+    return "\n".join(["## What the user prefers, wherever a step leaves it open", *(f"- {one}" for one in words)])
+
+
+def from_brief(question: str, unwanted: Sequence[str] = ()) -> str:
+    """A question goes back to the agent, which knows the brief: only what the brief does not say goes to a human.
+    `unwanted` are options that the user does not want."""
+    never = f"The user does not want {' or '.join(unwanted)} here.\n\n" if unwanted else ""
+    return never + (
         "Answer this yourself, from the brief, the variables and what was decided before, and go on with the step:\n\n"
         f"{quoted(question)}\n\n"
         "Only if none of them says it, repeat the question alone and end with this line:\n"
@@ -188,11 +199,11 @@ def interrupted(restored: bool) -> str:
     return f"This step was interrupted and begins again. {files} Look before you write, and write nothing twice."
 
 
-def history(transcript: Sequence[Mapping[str, str]]) -> str:
-    """What was said in this step so far, for a session that does not know it."""
+def history(transcript: Sequence[Mapping[str, str]], title: str = "What was said in this step so far") -> str:
+    """What was said before, for a session that does not know it."""
     if not transcript:
         return ""
-    lines = ["## What was said in this step so far"]
+    lines = [f"## {title}"]
     for one in transcript:
         if one.get("sent"):
             lines.append(f"Interlock:\n{quoted(markdown.tail(one['sent'], SAID))}")

@@ -8,8 +8,9 @@ against is put to a human, with everything that was tried and why it failed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from interlock.workflow.control import stalls
 from interlock.workflow.state.document import WorkflowState
@@ -59,8 +60,8 @@ def failed(state: WorkflowState, kind: str, reason: str, issues: Sequence[str] =
         break
 
 
-def remedy(state: WorkflowState, *, fix_known: bool, template: bool) -> Remedy:
-    """What the failure in `state.recovery` calls for."""
+def remedy(state: WorkflowState, *, fix_known: bool, template: bool, unwanted: Collection[str] = frozenset()) -> Remedy:
+    """What the failure in `state.recovery` calls for; strategies that a person does not want here are left out."""
     found = state.recovery
     attempts, tried = int(found.get("attempts", 1)), [one["strategy"] for one in found.get("tried", [])]
     if found.get("kind") == TRANSIENT:
@@ -74,14 +75,20 @@ def remedy(state: WorkflowState, *, fix_known: bool, template: bool) -> Remedy:
         response = stalls.stall_response(attempts, found["hash"], frozenset(found.get("failed_party", ())))
         if response == "party_mode":
             return Remedy(PARTY, why=f"the same result {attempts} times in a row")
-    usable = [one for one in stalls.FALLBACKS[:-1] if one not in tried]
+    usable = [one for one in stalls.FALLBACKS[:-1] if one not in tried and one not in unwanted]
     for strategy in usable:
         if (strategy == "memory_patterns" and not fix_known) or (strategy == "template_fixes" and not template):
             continue
         return Remedy(FIX, strategy, why=f"the next strategy not tried yet: {strategy.replace('_', ' ')}")
-    if found.get("shrinking"):
+    if found.get("shrinking") and "heuristic_fixes" not in unwanted:
         return Remedy(FIX, "heuristic_fixes", why="it helped: fewer findings are left")
     return Remedy(ASK, why="every strategy was tried")
+
+
+def signature(recovery: Mapping[str, Any]) -> str:
+    """What a failure is known by: its reason and the issues that were found."""
+    issues = "; ".join(str(one) for one in recovery.get("issues", []))
+    return f"{recovery.get('reason', '')}{f': {issues}' if issues else ''}"[:1000]
 
 
 def trying(state: WorkflowState, strategy: str) -> None:

@@ -17,6 +17,7 @@ from interlock.workflow.control import (
     prompts,
     stepping,
     turning,
+    wishes,
 )
 from interlock.workflow.control.asking import AGAIN, DETAILS, GO_ON, SKIP, STOP
 from interlock.workflow.control.context import Ending, RunContext
@@ -34,7 +35,8 @@ KEPT = ("hash", "party", "kind", "reason", "issues")
 
 
 async def wait(run: RunContext) -> Ending | None:
-    """Take the answer where there is one; otherwise the run is parked after its time (decision 30)."""
+    """Take the answer where there is one, or comes while the session is kept open for it; otherwise the run is parked
+    (decision 30)."""
     waiting = run.state.waiting
     if waiting is None:
         run.move(RUNNING)
@@ -44,7 +46,7 @@ async def wait(run: RunContext) -> Ending | None:
             Asking(waiting.key, asking.kind_of(waiting.purpose), waiting.text, tuple(waiting.options))
         )
     reply = await run.desk.reply(waiting.question_id) if waiting.question_id else None
-    if reply is None and waiting.question_id:
+    if reply is None and waiting.question_id and run.pool.live:
         reply = await run.desk.wait(waiting.question_id, run.limits.selection)
     if reply is None:
         return Ending("parked", waiting.text)
@@ -65,7 +67,8 @@ async def _take(run: RunContext, waiting: Waiting, text: str, by: str) -> None:
     state.visits = dict(Visits().answered().counts)
     run.pool.progressed()
     run.event("workflow.answered", purpose=waiting.purpose, answer=text[:500], by=by)
-    run.decide(Decision(waiting.purpose, text, f"{by} answered", by="human"))
+    pattern = await wishes.human_chose(run, waiting, text)
+    run.decide(Decision(waiting.purpose, text, f"{by} answered", by="human", pattern=pattern))
     handlers = {
         "menu": _menu, "menu_pause": _paused, "question": _question, "preflight": _preflight, "oversight": _confirmed,
         "checkpoint": _confirmed, "escalation": _escalation, "party_mode": _escalation, "resume": _change,
@@ -79,7 +82,8 @@ async def _menu(run: RunContext, waiting: Waiting, text: str) -> None:
     key = option.key if option else text
     state = run.state
     if option is not None:
-        entry = Entry(run.desk.now(), str(waiting.data.get("menu_id", "")), key, 100, "a human chose", automatic=False)
+        id, at = str(waiting.data.get("menu_id", "")), run.desk.now()
+        entry = Entry(at, id, key, 100, "a human chose", automatic=False, decision_source="human")
         state.menu_history = History.of(state.menu_history).add(entry).as_list()
         menus.opened(state, run.record, option)
     turning.send(run, turning.ANSWER, prompts.answer(key, "the user's choice" if option else "the user's words"))

@@ -71,7 +71,9 @@ async def turn(run: RunContext) -> str | None:
     sent = state.sent
     assert sent is not None
     knows = await run.pool.ready()
-    text = sent.text if knows else _for_a_stranger(run, sent)
+    text = _with_preferences(run, sent.text) if knows else _for_a_stranger(run, sent)
+    if run.hooks is not None:
+        text = run.hooks.records.with_context(state, text)
     sent.at = run.desk.now()
     state.agent_session = run.pool.agent_session
     await run.save()
@@ -81,6 +83,10 @@ async def turn(run: RunContext) -> str | None:
     # What was said meanwhile counts for whatever is decided about this turn.
     run.session = await run.desk.session()
     adjusting.look(run)
+    if run.hooks is not None:
+        await run.hooks.settle()
+        if ended.heard.stop == "end":
+            run.hooks.records.told(state)
     state.agent_session = run.pool.agent_session
     state.seconds = round(state.seconds + ended.heard.seconds, 3)
     run.heard = ended.heard
@@ -92,9 +98,18 @@ async def turn(run: RunContext) -> str | None:
     return ended.timeout
 
 
+def _with_preferences(run: RunContext, text: str) -> str:
+    """A prompt for a session that knows the run, with what the user wants remembered since."""
+    new = [one for one in run.preferences.words if one not in run.told]
+    run.told.update(new)
+    return f"{text}\n\n{prompts.preferences(new)}" if new else text
+
+
 def _for_a_stranger(run: RunContext, sent: Sent) -> str:
     """A prompt for a session that knows nothing: the frame, the step and what was said in it come first."""
-    parts = [prompts.framing(run.workflow, run.state, run.knowledge.context)]
+    words = run.preferences.words
+    run.told.update(words)
+    parts = [prompts.framing(run.workflow, run.state, run.knowledge.context), prompts.preferences(words)]
     if sent.purpose != STEP:
         parts.append(prompts.step_prompt(run.workflow, run.state, run.step))
         parts.append(prompts.history(run.state.transcript))

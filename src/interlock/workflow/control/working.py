@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from interlock.workflow.agents.pool import NESTED_TIMEOUT, WORKFLOW_TIMEOUT
+from interlock.workflow.agents.watch import NESTED_TIMEOUT, WORKFLOW_TIMEOUT
 from interlock.workflow.control import (
     advancing,
     answering,
     examining,
+    learning,
     machine,
     mending,
     prompts,
@@ -19,7 +20,7 @@ from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.reading import Reading
 from interlock.workflow.control.stalls import Visits
 from interlock.workflow.menu.step_menus import menus_of
-from interlock.workflow.state.document import FAILED, VALIDATING
+from interlock.workflow.state.document import FAILED, TERMINAL, VALIDATING
 
 NUDGES = 2
 LOOP = "infinite_loop_detected"
@@ -28,6 +29,8 @@ LOOP = "infinite_loop_detected"
 async def work(run: RunContext) -> Ending | None:
     """One turn and its consequences; an ending where the run leaves this process."""
     state = run.state
+    if run.hooks is not None and not await run.hooks.begin():
+        return None
     if run.examination is not None and state.sent is None:
         await examining.work(run, run.examination)
         return None
@@ -36,14 +39,17 @@ async def work(run: RunContext) -> Ending | None:
     elif state.sent is None:
         await turning.begin(run, run.step, _again(run))
     timeout = await turning.turn(run)
+    if run.hooks is not None and run.hooks.halted():
+        return None
     if timeout is not None and await _timed_out(run, timeout):
         return None
     found = turning.read(run)
+    learning.collect(state, found.closing, run.desk.now())
     if found.kind in (reading.CAPACITY, reading.CANCELLED):
         kind = "capacity" if found.kind == reading.CAPACITY else "stopped"
         return Ending(kind, found.text, run.heard.retry_at if run.heard else None)
-    found = _went_on(run, found)
-    if _loops(run, found):
+    found = await _went_on(run, found)
+    if state.state == TERMINAL or _loops(run, found):
         return None
     await _act(run, found)
     return None
@@ -90,7 +96,7 @@ async def _timed_out(run: RunContext, limit: str) -> bool:
     return False
 
 
-def _went_on(run: RunContext, found: Reading) -> Reading:
+async def _went_on(run: RunContext, found: Reading) -> Reading:
     """An agent that went on by itself, as the sources tell it to: the steps it has left behind are done.
 
     The evidence is the document's own list of completed steps, or a tool that read the next step's file.
@@ -107,6 +113,8 @@ def _went_on(run: RunContext, found: Reading) -> Reading:
         if over and not (listed and turning.done_in_document(run, following)):
             return found
         if not over and not (found.entered or (listed and _belongs(run, found, following.text))):
+            return found
+        if not await advancing.stopped(run, reading.COMPLETED):
             return found
         advancing.complete(run, step, record, Reading(reading.COMPLETED, closing=found.closing), "unknown")
         run.decide(Decision("next_step", str(following.id), "the agent went on to it by itself", by="agent"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -108,6 +108,37 @@ def parse(text: str, first_line: int = 1, *, lenient: bool = False) -> tuple[dic
     if not isinstance(found, dict):
         return {}, Fault(f"settings must be `key: value` lines, not {_kind(found)}", first_line)
     return found, None
+
+
+def line_of(text: str, keys: Sequence[str | int], name: str = "workflow.md") -> int:
+    """The line of a file, from 1, on which the setting stands that `keys` lead to; of the nearest one above it where
+    there is none of that name."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    first = 1
+    if not name.lower().endswith((".yaml", ".yml")):
+        end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() in (FENCE, "...")), len(lines))
+        lines, first = lines[1:end], 2
+    try:
+        node = YAML(typ="safe", pure=True).compose("\n".join(lines))
+    except (YAMLError, ValueError, RecursionError):
+        return first
+    line = first
+    for key in keys:
+        value: Any = getattr(node, "value", None)
+        if isinstance(key, int):
+            node = value[key] if isinstance(value, list) and key < len(value) else None
+        else:
+            pairs = [one for one in value if isinstance(one, tuple)] if isinstance(value, list) else []
+            found = next((one for one in pairs if str(one[0].value) == str(key)), None)
+            line = first + found[0].start_mark.line if found else line
+            node = found[1] if found else None
+        if node is None:
+            return line
+        line = line if isinstance(key, str) else first + node.start_mark.line
+    return line
 
 
 def _problem(error: Any) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from interlock.workflow.agents.model_selection import CLASSES
 from interlock.workflow.control import confidence_calculator
 from interlock.workflow.control.batching import UNKNOWN_TIER, batch_size
 from interlock.workflow.menu import bmb_thresholds
@@ -29,6 +30,7 @@ class AdaptiveSettings:
     the further validations of a regulated domain. `bmb`: the builder's thresholds, None outside that module.
     `safety_tier` is what safety-critical behaviour goes by (the pre-final review): the higher of the tier in force and
     the project's own, so that no override takes it away (FR50).
+    `max_model`: the largest class of model that subagents get, None where the workflow sets none.
     """
 
     tier: int
@@ -41,6 +43,7 @@ class AdaptiveSettings:
     gates: tuple[str, ...] = ()
     domain: str | None = None
     module: str | None = None
+    max_model: str | None = None
     safety_tier: int = UNKNOWN_TIER
 
 
@@ -70,6 +73,7 @@ def adapt(
         domain=domain,
         module=module,
         safety_tier=max(known, own, care.own_tier if care is not None else 0),
+        max_model=given["max_model"] if given.get("max_model") in CLASSES else None,
     )
     confidence = care.values.get(CONFIDENCE) if care is not None else None
     if confidence is not None:

@@ -6,18 +6,16 @@ cannot be asked in time, that is logged and the context is empty.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from interlock.memory import HIGH, RECALL_SECONDS, Memory, MemoryStore, MemoryUnavailable, shortened
+from interlock.memory import HIGH, RECALL_SECONDS, Memory, MemoryReader, MemoryUnavailable, same, shortened
+from interlock.memory import words as words_of
 
 CONTEXT_CHARS = 4000
 EACH_CHARS = 500
 LOOKED_UP = 40
-SAME = 0.8
-"""Share of words in common from which two memories say the same."""
 LEAST = 120  # characters of a memory, below which it is rather left out
 HEAD = "What earlier work on this project has established; the more important first:"
 
@@ -26,7 +24,8 @@ HEAD = "What earlier work on this project has established; the more important fi
 class PreLoaded:
     """`context` is the text for the agent, empty where nothing is known. `relevance` (0–100) is that of the best
     memory, null without any. `source` is that of the memory, `degraded` where it could not be asked (`problem` says
-    why). `left_out` counts what did not fit, `duplicates` what was said already."""
+    why). `servers` are the MCP servers that answered. `left_out` counts what did not fit, `duplicates` what was said
+    already."""
 
     context: str = ""
     memories: tuple[Memory, ...] = ()
@@ -35,6 +34,7 @@ class PreLoaded:
     problem: str | None = None
     left_out: int = 0
     duplicates: int = 0
+    servers: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The shape in which it is logged."""
@@ -51,7 +51,7 @@ class PreLoaded:
 class ContextPreLoader:
     """`memory` is asked, `log` gets what went wrong (reason, operation)."""
 
-    def __init__(self, memory: MemoryStore, log: Callable[[str, str], None] = lambda *_: None) -> None:
+    def __init__(self, memory: MemoryReader, log: Callable[[str, str], None] = lambda *_: None) -> None:
         self._memory = memory
         self._log = log
 
@@ -72,7 +72,7 @@ class ContextPreLoader:
         except MemoryUnavailable as error:
             self._log(error.message, "recall")
             return PreLoaded(source="degraded", problem=error.message)
-        return prepared(recalled.memories, limit, recalled.source)
+        return replace(prepared(recalled.memories, limit, recalled.source), servers=recalled.servers)
 
 
 def prepared(memories: Iterable[Memory], limit: int = CONTEXT_CHARS, source: str = "memory") -> PreLoaded:
@@ -102,8 +102,8 @@ def prepared(memories: Iterable[Memory], limit: int = CONTEXT_CHARS, source: str
 def _unique(memories: Iterable[Memory]) -> list[Memory]:
     found: list[tuple[Memory, frozenset[str]]] = []
     for memory in memories:
-        words = frozenset(re.findall(r"\w+", f"{memory.title} {memory.content}".lower()))
-        if not any(len(words & known) >= SAME * max(1, len(words | known)) for _, known in found):
+        words = words_of(f"{memory.title} {memory.content}")
+        if not any(same(words, known) for _, known in found):
             found.append((memory, words))
     return [memory for memory, _ in found]
 

@@ -12,6 +12,7 @@ documents: their `input_file_patterns` are optional, and what they match is only
 from __future__ import annotations
 
 import glob
+import json
 import os
 import posixpath
 import re
@@ -100,6 +101,16 @@ def validate(package: Package, workflow: Workflow, servers: Collection[str] = ()
     if documents or isinstance(patterns, Mapping):
         checks.append(_documents(package, workflow, documents, patterns if isinstance(patterns, Mapping) else {}))
     return Preflight(tuple(checks))
+
+
+def project_servers(package: Package) -> tuple[str, ...]:
+    """The MCP servers in the project's `.mcp.json`: agent programs read that file themselves."""
+    try:
+        known = json.loads(package.files.text(".mcp.json") or "{}")
+    except (ValueError, RecursionError):
+        return ()
+    servers = known.get("mcpServers") if isinstance(known, dict) else None
+    return tuple(servers) if isinstance(servers, dict) else ()
 
 
 def required(workflow: Workflow, kind: str) -> list[str]:

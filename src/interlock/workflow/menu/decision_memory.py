@@ -1,20 +1,25 @@
-"""What a human chose at a menu before, and what fixed a failure (decision 28: remembered answers raise 60 to 85).
+"""What people chose at menus and what they said about it, kept in memory over runs (decision 28, FR63 to FR65).
 
-A choice is remembered by its label, for a menu of a workflow's step: letters change between versions, words stay.
-Memory may be out of reach: then nothing is remembered, and the menu goes its ordinary way.
+Everything of a project is loaded once, when a run begins, and reduced by `personal/preferences.py`; each new choice is
+one memory more. What is to count no more is noted, too: memory only ever grows. Memory may be out of reach: then
+nothing is known, nothing is kept, and every menu goes its ordinary way.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from interlock.memory import Memory, MemoryStore, MemoryUnavailable, shortened
-from interlock.workflow.menu.options import Option
+from interlock.memory import Memory, MemoryStore, MemoryUnavailable
+from interlock.workflow.personal.patterns import KINDS, Choice, Feedback, Forgotten, Learned, Pattern
 
-CHOICE, FIX = "menu_choice", "fix_pattern"
-SIGNATURE_CHARS = 400
+CHOICE, FORGOTTEN = "menu_choice", "forgotten"
+FEEDBACK = "about:feedback"
+"""The tag of everything that was said, or seen, about a choice."""
+MOST = 300
+"""Memories of each of the two sorts that are looked at, the newest."""
+IMPORTANCE = {CHOICE: 6, FORGOTTEN: 6, "explicit_preference": 8}
+TAG = 100
 
 
 class DecisionMemory:
@@ -25,62 +30,97 @@ class DecisionMemory:
         self._project = project_id
         self._log = log
 
-    def remembered(self, skill: str, step: str, options: Sequence[Option]) -> str | None:
-        """The key of the option that a human chose last at this menu of that step; null where none did, or it is not
-        offered any more."""
-        found = self._newest("", [f"type:{CHOICE}", _menu(skill, step, options)])
-        label = _plain(found.content) if found else None
-        return next((option.key for option in options if _plain(option.label) == label), None) if label else None
+    def load(self, skill: str | None = None) -> Learned:
+        """What is known, oldest first; of choices only those in that workflow, or all."""
+        found = self._recall([FEEDBACK])
+        choices = self._recall([f"type:{CHOICE}", *([_workflow(skill)] if skill is not None else [])])
+        feedback = [one for memory in found if (one := _feedback(memory)) is not None]
+        gone = [
+            Forgotten(id, memory.tagged("at") or memory.created_at)
+            for memory in found
+            if (id := memory.tagged("forgets")) is not None
+        ]
+        kept = [choice for memory in choices if (choice := _choice(memory)) is not None]
+        return Learned(tuple(feedback), tuple(kept), tuple(gone))
 
-    def chose(self, skill: str, step: str, options: Sequence[Option], key: str, at: str) -> None:
-        """Remember what a human chose, at that time (ISO 8601 UTC). Answers of the engine itself are never remembered:
-        it would only agree with itself."""
-        label = next((option.label for option in options if option.key == key), None)
-        if label is not None:
-            tags = (f"type:{CHOICE}", _menu(skill, step, options), f"workflow:{skill}"[:100], f"at:{at}")
-            self._keep(Memory(f"At {step} of {skill}", label, 6, (), tags, self._project, at))
+    def chose(self, choice: Choice) -> bool:
+        """Remember what a human chose; whether it was kept. Answers of the engine itself are never remembered: it would
+        only agree with itself."""
+        lines = [f"Chose: {choice.chosen}", f"Offered: {' | '.join(choice.offered)}"]
+        lines += [f"Recommended: {choice.recommended}"] if choice.recommended is not None else []
+        tags = (
+            f"type:{CHOICE}", choice.situation, _workflow(choice.skill), _tag("step", choice.step),
+            _tag("decision", choice.type), f"at:{choice.at}",
+        )  # fmt: skip
+        return self._keep(CHOICE, f"At {choice.step} of {choice.skill}", "\n".join(lines), tags, choice.at)
 
-    def fix(self, failure: str) -> str | None:
-        """What resolved that failure before."""
-        found = self._newest("", [f"type:{FIX}", _failure(failure)])
-        return found.content if found else None
+    def learn(self, given: Feedback) -> bool:
+        """Remember feedback; whether it was kept."""
+        pattern = given.pattern
+        tags: tuple[str, ...] = (f"type:{given.kind}", FEEDBACK, f"source:{given.source}", f"at:{given.at}")
+        title, content = f"The user's preference: {given.text}", given.text
+        if pattern is not None:
+            title = f"Feedback on {pattern.said} at {pattern.step_name or pattern.step} of {pattern.skill}"
+            content = f"{given.text}\nAbout: {pattern.said}\nStep: {pattern.step_name}"
+            tags += (pattern.situation, _tag("choice", pattern.choice), _workflow(pattern.skill))
+            tags += (_tag("step", pattern.step), f"what:{pattern.kind}")
+        return self._keep(given.kind, title, content, tags, given.at)
 
-    def learn(self, failure: str, fix: str, workflow_id: str = "") -> None:
-        """Remember what resolved a failure."""
-        title = f"Fix for: {shortened(' '.join(failure.split()), SIGNATURE_CHARS // 4)}"
-        tags = (f"type:{FIX}", _failure(failure), f"workflow:{workflow_id}"[:100])
-        self._keep(Memory(title, fix, 8, tuple(re.findall(r"\w{4,}", failure.lower())[:10]), tags, self._project))
+    def forget(self, id: str, at: str) -> bool:
+        """Let what is listed under that id count no more; whether that was kept."""
+        tags = (f"type:{FORGOTTEN}", FEEDBACK, f"forgets:{id}", f"at:{at}")
+        return self._keep(FORGOTTEN, f"{id} is forgotten", f"{id} does not count any more, since {at}.", tags, at)
 
-    def _newest(self, query: str, tags: Sequence[str]) -> Memory | None:
+    def _recall(self, tags: list[str]) -> list[Memory]:
         try:
-            found = self._memory.recall(query, project_id=self._project, tags=tags, limit=1)
+            found = self._memory.recall("", project_id=self._project, tags=tags, limit=MOST).memories
         except MemoryUnavailable as error:
             self._log(error.message, "recall")
-            return None
-        return found.memories[0] if found.memories else None
+            return []
+        return [one for one in reversed(found) if one.project_id in (self._project, None)]
 
-    def _keep(self, memory: Memory) -> None:
+    def _keep(self, kind: str, title: str, content: str, tags: tuple[str, ...], at: str) -> bool:
         try:
-            self._memory.remember(memory)
+            self._memory.remember(Memory(title, content, IMPORTANCE.get(kind, 7), (), tags, self._project, at))
         except MemoryUnavailable as error:
             self._log(error.message, "remember")
+            return False
+        return True
 
 
-def _menu(skill: str, step: str, options: Sequence[Option]) -> str:
-    """The tag that a menu of a step is known by."""
-    labels = sorted(_plain(option.label) for option in options)
-    return f"menu:{_hash(skill, step, *labels)}"
+def _feedback(memory: Memory) -> Feedback | None:
+    kind = memory.tagged("type")
+    if kind not in KINDS:
+        return None
+    text, at, source = memory.content, memory.tagged("at") or memory.created_at, memory.tagged("source") or "explicit"
+    lines = dict(re.findall(r"^(About|Step): (.*)$", text, re.MULTILINE))
+    what, choice = memory.tagged("what"), memory.tagged("choice")
+    if what is None or choice is None:
+        return Feedback(kind, text, None, source, at)
+    situation = f"{what}:{memory.tagged(what) or ''}"
+    pattern = Pattern(
+        what, memory.tagged("workflow") or "", memory.tagged("step") or "", situation, choice, lines.get("About", ""),
+        lines.get("Step", ""),
+    )  # fmt: skip
+    return Feedback(kind, text.partition("\n")[0], pattern, source, at)
 
 
-def _failure(text: str) -> str:
-    """The tag that a failure is known by: its words, without numbers, paths and quotes, which change each time."""
-    plain = re.sub(r"(?:/[\w.-]+)+|0x[0-9a-f]+|\d+|[\"'`].*?[\"'`]", "#", text.lower())
-    return f"failure:{_hash(' '.join(plain.split())[:SIGNATURE_CHARS])}"
+def _choice(memory: Memory) -> Choice | None:
+    lines = dict(re.findall(r"^(Chose|Offered|Recommended): (.*)$", memory.content, re.MULTILINE))
+    menu = memory.tagged("menu")
+    if menu is None or "Chose" not in lines:
+        return None
+    offered = tuple(one for one in lines.get("Offered", "").split(" | ") if one)
+    return Choice(
+        memory.tagged("workflow") or "", memory.tagged("step") or "", f"menu:{menu}", lines["Chose"], offered,
+        lines.get("Recommended"), memory.tagged("decision") or "", memory.tagged("at") or memory.created_at,
+    )  # fmt: skip
 
 
-def _hash(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:32]
+def _workflow(skill: str) -> str:
+    return _tag("workflow", skill)
 
 
-def _plain(label: str) -> str:
-    return " ".join(re.findall(r"\w+", label.lower()))
+def _tag(name: str, value: str) -> str:
+    """A tag as memory keeps it: what is longer is cut, here as there."""
+    return f"{name}:{value}"[:TAG]

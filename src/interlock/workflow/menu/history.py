@@ -11,7 +11,8 @@ LIMIT = 100
 
 @dataclass(frozen=True)
 class Entry:
-    """One selection. `timestamp` is ISO 8601 UTC, `confidence` 0 to 100, `count` how many equal ones it stands for."""
+    """One selection. `timestamp` is ISO 8601 UTC, `confidence` 0 to 100, `count` how many equal ones it stands for;
+    `decision_source` is what it came from: engine, human, or learned_preference."""
 
     timestamp: str
     menu_id: str
@@ -20,6 +21,7 @@ class Entry:
     reason: str = ""
     automatic: bool = True
     count: int = 1
+    decision_source: str = "engine"
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,8 @@ class History:
     def batch(self, entry: Entry) -> History:
         """With one more continue of a batch, which is added to the entry of the continue before it (BMAD-2b.6.6)."""
         last = self.entries[-1] if self.entries else None
-        if last and last.automatic and entry.automatic and last.selection == entry.selection:
+        same = last is not None and (last.selection, last.decision_source) == (entry.selection, entry.decision_source)
+        if last and same and last.automatic and entry.automatic:
             merged = replace(entry, count=last.count + entry.count, confidence=min(last.confidence, entry.confidence))
             return History((*self.entries[:-1], merged))
         return self.add(entry)

@@ -5,14 +5,16 @@ and otherwise put to a human as it is. The choice is
 
     100   one label is continue, proceed or next, the step's output exists, and nothing is open
      85   the only option, or the one that the step marks as the way on
-     60   several ways on; a remembered answer raises it to 85
+     60   several ways on; a remembered answer, a preference, or recommendations that were always taken raise it to 85
      30   the label accepts open findings, exits, overwrites, deletes or applies; nothing raises it
+
+What a person does not want here is not chosen; what is left is recommended at most, unless they prefer it.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from interlock.workflow.menu import bmb_thresholds, forms, labels
@@ -33,7 +35,8 @@ class Situation:
     `output_exists`: the step's document is written (None: not known). `way_on`: the key that the step's own text marks
     as the way on. `remembered`: the key a human chose here before. `within`: the nested mode that shows this menu.
     `escalation`: what the builder's thresholds ask for. `depth`: how many menus are open. `rounds`: how often the
-    nested mode has answered already.
+    nested mode has answered already. `avoided` and `preferred`: keys that a person does not want here, and the one they
+    do; `threshold`: the confidence of several ways on, more than 60 where such recommendations were always taken.
     """
 
     output_exists: bool | None = None
@@ -44,11 +47,15 @@ class Situation:
     escalation: str = bmb_thresholds.CONTINUE
     depth: int = 1
     rounds: int = 0
+    avoided: tuple[str, ...] = ()
+    preferred: str | None = None
+    threshold: int = SEVERAL
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The option to take or to recommend; None when only a human can say. `confidence_score` is 0 to 100."""
+    """The option to take or to recommend; None when only a human can say. `confidence_score` is 0 to 100; `learned`
+    says that it is not what it would have been without what was learned of a person."""
 
     mode: str
     option: Option | None
@@ -56,6 +63,7 @@ class Selection:
     selection_reason: str
     choice: int = 0
     detection: int = 0
+    learned: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """The shape in which it is logged."""
@@ -72,12 +80,13 @@ def select(menu: Menu, detection: int, situation: Situation) -> Selection:
     """What to answer to `menu`, which was detected with that certainty (0–100)."""
     if situation.depth > DEEPEST:
         return Selection(HUMAN, None, 0, f"menus are nested more than {DEEPEST} deep", 0, detection)
-    option, choice, reason = _remembered(menu, situation, *_choice(menu, situation))
-    score = min(detection, choice)
+    found = _choice(menu, situation)
+    option, choice, reason = wished = _learned(menu, situation, found)
+    learned, score = wished != found, min(detection, choice)
     if option is None or score < RECOMMENDED_FROM:
-        return Selection(HUMAN, None, score, reason, choice, detection)
+        return Selection(HUMAN, None, score, reason, choice, detection, learned)
     mode = AUTOMATIC if score >= AUTOMATIC_FROM else RECOMMENDED
-    return Selection(mode, option, score, reason, choice, detection)
+    return Selection(mode, option, score, reason, choice, detection, learned)
 
 
 Choice = tuple[Option | None, int, str]
@@ -183,12 +192,32 @@ def _danger(menu: Menu, option: Option) -> str:
     }.get(meaning, "")
 
 
-def _remembered(menu: Menu, situation: Situation, option: Option | None, choice: int, reason: str) -> Choice:
-    """A remembered answer raises 60 to 85, never 30."""
-    known = _by_key(menu, situation.remembered)
-    if known is None or choice != SEVERAL or _risky(menu, known):
-        return option, choice, reason
-    return known, ONLY_WAY, f"{known.key} was chosen here before"
+def _learned(menu: Menu, situation: Situation, found: Choice) -> Choice:
+    """What is known of a person raises 60 to 85, never 30; and what they do not want is left out."""
+    option, choice, reason = found
+    open_, unwanted = choice == SEVERAL, option is not None and option.key in situation.avoided
+    if option is not None and unwanted:
+        open_ = choice >= SEVERAL
+        option, choice, reason = _without(menu, situation, option)
+    for key, why in ((situation.preferred, "is preferred here"), (situation.remembered, "was chosen here before")):
+        known = _by_key(menu, key)
+        if open_ and known is not None and known.key not in situation.avoided and not _risky(menu, known):
+            return known, ONLY_WAY, f"{known.key} {why}"
+    if choice == SEVERAL and situation.threshold > SEVERAL and not unwanted and option is not None:
+        return option, min(situation.threshold, ONLY_WAY), f"{reason}; such recommendations were always taken"
+    return option, choice, reason
+
+
+def _without(menu: Menu, situation: Situation, unwanted: Option) -> Choice:
+    """The choice among the options that are not unwanted: recommended at most, for a human has not seen it yet."""
+    rest = tuple(option for option in menu.options if option.key not in situation.avoided)
+    why = f"you do not want {unwanted.key} here"
+    if not rest:
+        return None, NONE, why
+    option, choice, reason = _choice(
+        replace(menu, options=rest), replace(situation, escalation=bmb_thresholds.CONTINUE, way_on=None)
+    )
+    return option, min(choice, SEVERAL), f"{why}; {reason}"
 
 
 def _by_key(menu: Menu, key: str | None) -> Option | None:

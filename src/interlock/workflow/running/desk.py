@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,10 +11,13 @@ import anyio.to_thread
 
 from interlock.clock import iso
 from interlock.errors import Conflict, Forbidden, LedgerBusy
+from interlock.executor import Patience
 from interlock.sessions import Act, Caller
 from interlock.tasks import answer
 from interlock.tasks.find import find
 from interlock.workflow.control.ports import Asking, Events, Superseded
+from interlock.workflow.personal import menu_rate, overrides
+from interlock.workflow.running.holding import HeldQuestion, taken
 from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import RUNNING, StepId, WorkflowState
 from interlock.workflow.state.store import Store
@@ -21,17 +25,33 @@ from interlock.workspace import Workspace
 
 if TYPE_CHECKING:
     from interlock.clock import Clock
+    from interlock.ledger import Rows
 
 BUSY_TRIES = 30
+SAID = frozenset({overrides.KEY, menu_rate.KEY})
+"""What of a session's document belongs to the session that people speak to."""
 
 Value = TypeVar("Value")
 
 
 class LedgerDesk:
-    """See `control.ports.Desk`. `caller` is the session and run that the task belongs to while it is worked on."""
+    """See `control.ports.Desk`. `caller` is the session and run that the task belongs to while it is worked on.
+    `patience`: how people are waited for; without it every question is parked at once. `said_in` is the session that
+    people speak to, where it is not the one of the runner: what they say (`SAID`) is kept there."""
 
-    def __init__(self, workspace: Workspace, caller: Caller, task_id: str, store: Store, session: str) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        caller: Caller,
+        task_id: str,
+        store: Store,
+        session: str,
+        patience: Patience | None = None,
+        said_in: str | None = None,
+    ) -> None:
+        self._patience = patience
         self._session = session
+        self._said_in = said_in or session
         self._workspace = workspace
         self._caller = caller
         self._task_id = task_id
@@ -78,9 +98,10 @@ class LedgerDesk:
 
     def _ask(self, act: Act, state: WorkflowState, asking: Asking) -> str:
         task = find(act.rows, self._task_id)
+        held = asking.held and self._patience is not None and not act.settings.get("unattended")
         asked = answer.ask(
             act, task, kind=asking.kind, text=asking.text[: answer.TEXT_LIMIT], options=asking.options,
-            default=asking.default, context=asking.context, held=False, key=asking.key, reversible=asking.reversible,
+            default=asking.default, context=asking.context, held=held, key=asking.key, reversible=asking.reversible,
             data={**asking.data, "workflow_id": state.workflow_id, "step": state.current_step},
         )  # fmt: skip
         if state.waiting is not None:
@@ -92,15 +113,16 @@ class LedgerDesk:
         return await in_thread(partial(self._reply, question))
 
     def _reply(self, question: str) -> tuple[str, str] | None:
-        with self._workspace.ledger.snapshot() as rows:
-            found = rows.questions.get(question)
-        if found is None or found.state == "withdrawn":
-            raise Superseded(f"The question {question} was withdrawn.")
-        return (found.answer or "", found.answered_by or "somebody") if found.state == "answered" else None
+        try:
+            return taken(self._workspace, self._caller, self._task_id, question)
+        except (Conflict, Forbidden) as error:
+            raise Superseded(error.message) from error
 
     async def wait(self, question: str, seconds: float) -> tuple[str, str] | None:
-        """Nobody waits here: the run is parked, and the answer begins a new one with the state as it is."""
-        return None
+        """See the port."""
+        if self._patience is None:
+            return None
+        return await HeldQuestion(self._workspace, self._caller, self._task_id, question, self._patience).wait(seconds)
 
     async def session(self) -> dict[str, Any]:
         """See the port."""
@@ -108,7 +130,14 @@ class LedgerDesk:
 
     def _read_session(self) -> dict[str, Any]:
         with self._workspace.ledger.snapshot() as rows:
-            return rows.workflows.session(self._session)
+            return self._document(rows)
+
+    def _document(self, rows: Rows) -> dict[str, Any]:
+        document = rows.workflows.session(self._session)
+        if self._said_in == self._session:
+            return document
+        said = rows.workflows.session(self._said_in)
+        return {**document, **{name: value for name, value in said.items() if name in SAID}}
 
     async def change_session(self, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         """See the port."""
@@ -116,10 +145,23 @@ class LedgerDesk:
 
     def _change_session(self, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         with self._workspace.act(self._caller, acknowledge=False) as act:
-            document = act.rows.workflows.session(self._session)
+            document = self._document(act.rows)
+            before = copy.deepcopy(document)
             change(document)
-            act.rows.workflows.keep_session(self._session, document, act.at)
+            for session, mine in self._shares(document, before):
+                act.rows.workflows.keep_session(session, mine, act.at)
         return document
+
+    def _shares(self, document: dict[str, Any], before: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+        """The documents that have changed, with their sessions."""
+        if self._said_in == self._session:
+            return [(self._session, document)]
+        pairs = []
+        for session, keys in ((self._session, document.keys() - SAID), (self._said_in, SAID)):
+            mine, was = ({key: one[key] for key in keys if key in one} for one in (document, before))
+            if mine != was:
+                pairs.append((session, mine))
+        return pairs
 
 
 class ThreadedCheckpoints:

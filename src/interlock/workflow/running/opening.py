@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from interlock.errors import InterlockError, WorkflowNotFound
+from interlock.executor import Job, Patience
 from interlock.sessions import Caller
 from interlock.tasks.find import find
-from interlock.workflow.agents.pool import AgentPool, Limits
+from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
+from interlock.workflow.agents.watch import Limits
 from interlock.workflow.control import machine
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.examination import Examination
+from interlock.workflow.control.hooking import Hooking
 from interlock.workflow.control.ports import Knowledge
 from interlock.workflow.definition import overlay
 from interlock.workflow.definition.files import Files
 from interlock.workflow.definition.package import Package
 from interlock.workflow.definition.workflow import Workflow
+from interlock.workflow.personal import hooks
+from interlock.workflow.personal.hook_runner import HookRunner
 from interlock.workflow.personal.profiles import Profile
 from interlock.workflow.running import saying, starting
 from interlock.workflow.running.desk import LedgerDesk, ThreadedCheckpoints
@@ -35,7 +41,9 @@ EXAMINATIONS: tuple[Examination, ...] = ()
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything but the agent. `ceiling` is the absolute limit of a turn in seconds, `said` a line for the log."""
+    """Everything but the agent. `ceiling` is the absolute limit of a turn in seconds, `said` a line for the log,
+    `subagents` how many there are at once, `max_model` the largest class of model they get; `hooked` says whether hooks
+    may be run."""
 
     package: Package
     workflow: Workflow
@@ -44,6 +52,9 @@ class Prepared:
     ceiling: float
     task_id: str
     said: str
+    subagents: int
+    max_model: str
+    hooked: bool = True
 
     def context(
         self,
@@ -52,15 +63,29 @@ class Prepared:
         pool: AgentPool,
         knowledge: Knowledge,
         dispatcher: SubagentDispatcher | None = None,
+        patience: Patience | None = None,
+        hooks: Hooking | None = None,
     ) -> RunContext:
-        """What the controller works with."""
-        session = saying.session_of(self.state)
+        """What the controller works with. Its session is the chat it was begun in, else the life of the runner that
+        works on it (`caller.process`): all workflows of one `interlock run`, `work` or `up` share that."""
+        session = self.state.plan.session or caller.process or caller.session or f"cli:{caller.name}"
         return RunContext(
             self.workflow, self.package, self.state, pool,
-            LedgerDesk(workspace, caller, self.task_id, store_of(workspace), session), self.limits,
+            LedgerDesk(
+                workspace, caller, self.task_id, store_of(workspace), session, patience, saying.session_of(self.state)
+            ), self.limits,
             checkpoints=ThreadedCheckpoints(CheckpointKeeper(), workspace.clock), knowledge=knowledge,
-            thresholds=self._thresholds, dispatcher=dispatcher, examinations=EXAMINATIONS, profiles=self._profiles,
+            thresholds=self._thresholds, dispatcher=dispatcher, examinations=EXAMINATIONS, hooks=hooks,
+            profiles=self._profiles,
         )  # fmt: skip
+
+    def hooks(self, job: Job) -> Hooking | None:
+        """The hooks of the run, where it has some and they are switched on."""
+        if not self.hooked or not hooks.everywhere(self.package.files, self.workflow):
+            return None
+        name = self.state.workflow_id
+        runner = HookRunner(self.package.root, job.environment, name, secrets=job.secrets, stop_grace=job.stop_grace)
+        return Hooking(self.package, self.workflow, runner, os.path.dirname(job.log))
 
     @property
     def config(self) -> dict[str, object]:
@@ -116,7 +141,8 @@ def prepare(workspace: Workspace, caller: Caller, task_id: str, workdir: str) ->
             menu_interval=float(settings.get("workflow_menu_interval")),
             menu_pause=int(settings.get("workflow_menu_pause")),
         )
-        ceiling = float(settings.get("workflow_ceiling"))
+        subagents, max_model = int(settings.get("workflow_subagents")), str(settings.get("workflow_max_model"))
+        ceiling, hooked = float(settings.get("workflow_ceiling")), bool(settings.get("workflow_hooks"))
     # A rollback that was killed between state and files is finished before anything builds on them.
     Rollback(workspace, caller, store).finish(state)
     try:
@@ -127,4 +153,4 @@ def prepare(workspace: Workspace, caller: Caller, task_id: str, workdir: str) ->
         ) from error
     steps = len(state.completed_steps)
     said = f"workflow {state.workflow_id}: {'goes on' if steps else 'begins'} ({state.skill}, {steps} steps done)"
-    return Prepared(found.package, found.workflow, state, limits, ceiling, task_id, said)
+    return Prepared(found.package, found.workflow, state, limits, ceiling, task_id, said, subagents, max_model, hooked)

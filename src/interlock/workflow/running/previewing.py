@@ -28,7 +28,9 @@ def preview(found: Located) -> dict[str, Any]:
         "kind": workflow.kind,
         "workflow_hash": workflow.hash,
         "package": {"generation": found.package.generation, "version": found.package.version},
-        "preflight": preflight_validation.validate(found.package, workflow).as_dict(),
+        "preflight": preflight_validation.validate(
+            found.package, workflow, preflight_validation.project_servers(found.package)
+        ).as_dict(),
         "validation": validation.as_dict(),
         "steps": [
             {

@@ -30,7 +30,8 @@ EXAMPLES = (
 
 
 def session_of(state: WorkflowState) -> str:
-    """The session whose workflows share what is said: the chat's, else the run's own."""
+    """The session whose workflows share what is said: the one that they were begun in, else the run's own. Whoever says
+    something does not know which runner will work on a run, so it is never the runner's."""
     return state.plan.session or state.workflow_id
 
 

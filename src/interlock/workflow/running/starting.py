@@ -144,7 +144,7 @@ def state_for(act: Act, wanted: Wanted, found: Located) -> WorkflowState:
         domain=wanted.domain,
         yolo=wanted.yolo,
         arguments=arguments,
-        session=wanted.session or id,
+        session=wanted.session,
         said=said,
     )
     return WorkflowState(

@@ -37,6 +37,7 @@ def settle(act: Act, before: WorkflowState, after: WorkflowState) -> None:
             move(act, task, "cancelled", reason="the rollback was undone", soft=False)
             act.event("task.cancelled", task.id, reason="the rollback was undone")
     elif task.state in WAITS or task.state == "deadletter":
+        end_run(act, task, task.state, "rolled back")  # A session may have been held open for the answer.
         move(act, task, waiting_state(task), reason="rolled back", failures=0, rounds=0, not_before=None)
         after.task_id = task.id
     elif task.state in FINAL:

@@ -1,4 +1,4 @@
-"""What `acp_program.py` plays in the short night:  python acp_program.py player.py NIGHT.json
+"""What `acp_program.py` plays in the short night:  python acp_program.py short_player.py NIGHT.json
 
 It is loaded in the agent's own process, which finds nothing of ours but what stands in that file.
 """

@@ -6,35 +6,24 @@
     power                   is under way when the runner is killed
     publish                 cannot be done by anybody but a person
 
-`Night` stages it, runs it as its user would, and says in the morning whether all is as it was promised.
+`ShortNight` stages it, runs it as its user would, and says in the morning whether all is as it was promised.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import signal
-import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import interlock
-from interlock import process_table
-from interlock.client import Team
-from interlock.model.task import Task
-from interlock.runner.lifesigns import session_token
 from tests.behaviours.driving import until
-from tests.behaviours.repository import Repository
+from tests.night.stage import BRANCH, TEAM, Night
 
-TEAM, BRANCH = "night", "interlock/night"
 QUESTION = "Which token may I publish this with?"
 LIMIT = "You've hit your usage limit. Try again in 1 second."
 LIE = "Everything is written, and all tests pass."
-PATIENCE = 100.0
 
 WORK = {
     "add": {"tally/add.py": "def add(a, b):\n    return a + b\n"},
@@ -65,118 +54,22 @@ WANTED = {
 ADA, BOB = ("add", "div", "power", "cli"), ("sub", "mul", "publish", "notes")
 
 
-class Night:
-    """One night below `path`. `members` are the plan's `ada` and `bob`."""
+class ShortNight(Night):
+    """`members` are the plan's `ada` and `bob`."""
 
     def __init__(self, path: Path, members: dict[str, Any]) -> None:
-        self.path = path
-        self.home = path / "home"
-        self.user = path / "user"
-        for made in (self.home, self.user, path / "marks"):
-            made.mkdir(exist_ok=True)
-        self.repository = Repository(path / "project")
         tests = {f"tests/test_{key}.py": f"import unittest\n\n{text}" for key, text in WANTED.items()}
-        self.repository.commit("What is wanted", **{"tally/__init__.py": "", "tests/__init__.py": "", **tests})
-        self._unfinished_business()
-        self.plan = path / "plan.yaml"
-        self.plan.write_text(json.dumps(_plan(members)))
-        self.environment = {
-            **os.environ, "INTERLOCK_HOME": str(self.home), "HOME": str(self.user), "NO_COLOR": "1"
-        }  # fmt: skip
-        self.before, self.around = self.repository.untouchable(), {*os.listdir(path), "run.log"}
-        self.orphans: set[int] = set()
-        """What was left when the runner was killed, and did not end by itself at once."""
-        self._connected = interlock.connect(str(self.home))
-
-    def __enter__(self) -> Night:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Where the test failed, too, nothing of it runs on."""
-        for pid in self.alive():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        self._connected.close()
-
-    def _unfinished_business(self) -> None:
-        """What the user went to bed over: something staged, something changed, something unknown to git."""
-        project = self.repository.path
-        (project / "staged.txt").write_text("staged\n")
-        self.repository.git("add", "staged.txt")
-        (project / "story.txt").write_text("one\ntwo\nmine\n")
-        (project / "loose.txt").write_text("not known\n")
-        (project / ".env").write_text("SECRET=1\n")
-
-    @property
-    def team(self) -> Team:
-        """The plan's team."""
-        return self._connected.team(TEAM)
-
-    def task(self, key: str) -> Task:
-        """The plan's task of that key, as it is now."""
-        return self.team.task(key)
-
-    def mark(self, name: str) -> Path:
-        """A file by which agents and test know how far it is; outside the repository."""
-        return self.path / "marks" / name
-
-    def interlock(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """One command line, as the user types it."""
-        return subprocess.run(_command(*words), cwd=self.user, env=self.environment, capture_output=True, text=True)
-
-    def begin(self) -> subprocess.Popen[bytes]:
-        """`interlock run plan.yaml --unattended`, in a session of its own as a terminal makes it."""
-        with open(self.path / "run.log", "ab") as log:
-            return subprocess.Popen(
-                _command("run", str(self.plan), "--unattended"),
-                cwd=self.user, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True,
-            )  # fmt: skip
+        super().__init__(path, {"tally/__init__.py": "", **tests}, _plan(members))
+        self.tests = len(WANTED)
 
     def pass_by(self, killed_when: str) -> int:
         """Run the plan, kill the runner when that mark is there, and run it again; the exit code of the second."""
-        first = self.begin()
-        try:
-            until(lambda: self.mark(killed_when).exists() or first.poll() is not None, PATIENCE)
-            assert first.poll() is None, self.told()
-            assert self.alive() > {first.pid}
-            first.send_signal(signal.SIGKILL)
-            assert first.wait() == -signal.SIGKILL
-            self.orphans = self.alive()
-        finally:
-            first.kill()
-            first.wait()
-        second = self.begin()
-        try:
-            return second.wait(PATIENCE)
-        finally:
-            second.kill()
-            second.wait()
-
-    def told(self) -> str:
-        """What the runs printed."""
-        return (self.path / "run.log").read_text()
-
-    def alive(self) -> set[int]:
-        """The processes of this night: all that carry its home, or the token of one of its runs."""
-        pids = [row.pid for row in process_table.rows() if row.running]
-        begun = TEAM in self._connected.teams()
-        tokens = {session_token(run.session) for key in (*ADA, *BOB) for run in self.team.runs(key)} if begun else set()
-        marks = [f"INTERLOCK_HOME={self.home}", *(f"INTERLOCK_RUN_TOKEN={token}" for token in tokens if token)]
-        return {pid for mark in marks for pid in process_table.marked(pids, mark)} - {os.getpid()}
-
-    def green(self, branch: str) -> bool:
-        """Whether the repository's tests succeed in a checkout of that branch of its own."""
-        where = self.path / f"checkout-{branch.replace('/', '-')}"
-        self.repository.git("clone", "--quiet", "--branch", branch, str(self.repository.path), str(where))
-        command = [sys.executable, "-B", "-m", "unittest", "-q"]
-        ran = subprocess.run(command, cwd=where, capture_output=True, text=True)
-        assert ran.returncode or f"Ran {len(WANTED)} tests" in ran.stderr, ran.stderr
-        return ran.returncode == 0
+        self.kill_when(self.mark(killed_when).exists)
+        return self.run()
 
     def check(self, code: int) -> None:
         """All that is promised for the morning."""
-        assert self.repository.untouchable() == self.before and set(os.listdir(self.path)) == self.around
+        self.untouched()
         assert not self.green("main")
         self._everything_possible_is_merged(code)
         self._the_lie_was_caught()
@@ -258,10 +151,4 @@ def _plan(members: dict[str, Any]) -> dict[str, Any]:
     tasks["cli"]["blocked_by"] = ["add", "sub", "mul", "div", "power"]
     tasks["notes"]["blocked_by"] = ["cli"]
     tasks["publish"] = {"subject": "publish: put it into the package index", "assignee": "bob"}
-    return {
-        "team": TEAM, "workdir": "project", "isolation": "worktree", "parallel": 2, "members": members, "tasks": tasks
-    }  # fmt: skip
-
-
-def _command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "interlock.surfaces.cli", *words]
+    return {"parallel": 2, "members": members, "tasks": tasks}

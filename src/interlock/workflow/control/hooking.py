@@ -1,0 +1,227 @@
+"""When hooks run within a run, and what their results do to it (stories 7.3 to 7.5).
+
+    SessionStart  before the first step, once for each run in a session (`once`: for the session, see `Desk.session`)
+    PreToolUse    when a tool is announced or asks for permission; in the latter case it may refuse the tool
+    PostToolUse   when a tool has completed or failed
+    Stop          when a step is done, before the run goes on from it
+
+One hook runs at a time. Whether a `once` hook, or a session's start, has had its turn is written down before it runs:
+an engine that is killed meanwhile does not run it again. What hooks print is kept by `hook_records`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from interlock.workflow.control import machine
+from interlock.workflow.control.decision_log import Decision
+from interlock.workflow.definition.package import Package
+from interlock.workflow.definition.workflow import Workflow
+from interlock.workflow.personal import hooks
+from interlock.workflow.personal.hook_output import HookResult
+from interlock.workflow.personal.hook_records import HookRecords
+from interlock.workflow.personal.hook_runner import HookRunner
+from interlock.workflow.personal.hooks import PRE_TOOL, SESSION_START, STOP, Found, Hook
+from interlock.workflow.personal.tool_calls import Tool, ToolCalls
+from interlock.workflow.state.document import FAILED, TERMINAL
+
+if TYPE_CHECKING:
+    from interlock.workflow.control.context import RunContext
+
+CRITICAL = "critical_hook_failed"
+STARTED = 500  # starts of runs that a session remembers
+
+
+class Hooking:
+    """The hooks of one run; there are some, or some that are malformed. `directory` is where `HookRecords` keeps what
+    they print."""
+
+    def __init__(self, package: Package, workflow: Workflow, runner: HookRunner, directory: str = "") -> None:
+        self.all = hooks.everywhere(package.files, workflow)
+        self.tools = ToolCalls(self)
+        self.records = HookRecords(directory)
+        self._files = package.files
+        self._workflow = workflow
+        self._runner = runner
+        self._of: Any = None
+        self._here = Found()
+        self._begun = False
+        self._fatal: dict[str, Any] | None = None
+
+    @asynccontextmanager
+    async def at_work(self, run: RunContext) -> AsyncIterator[None]:
+        """While this lasts, the hooks of tools are run beside the turns of `run`."""
+        self._run = run
+        try:
+            async with anyio.create_task_group() as group:
+                await group.start(self.tools.serve)
+                try:
+                    yield
+                finally:
+                    group.cancel_scope.cancel()
+        except BaseExceptionGroup as raised:
+            if len(raised.exceptions) == 1:
+                raise raised.exceptions[0] from None
+            raise
+
+    def cancel(self) -> None:
+        """End the hook that runs now; none begins any more."""
+        self._runner.cancel()
+
+    async def begin(self) -> bool:
+        """SessionStart, where it is due; whether the run may go on."""
+        if self._begun:
+            return not self.halted()
+        run = self._run
+        kept = run.state.hooks
+        await self._runner.clear()
+        if "pinned" not in kept:
+            for wrong in self.all.malformed:
+                self._failed({"reason": wrong.text, "critical": wrong.critical, "event": "", "command": ""})
+            kept["pinned"] = await self._runner.pin(self.all.hooks)
+        self._runner.pins = kept["pinned"]
+        source = "resume" if any(one.visit for one in run.state.steps.values()) else "startup"
+        started = {hook.key: hook for hook in self.all.of(SESSION_START) if hook.matches(source)}
+        self._begun = True
+        return await self._run_all(tuple(started.values()), {"source": source})
+
+    async def stop(self, status: str) -> bool:
+        """Stop, now that the step at hand is done; whether the run may go on."""
+        await self.settle()
+        if self.halted():
+            return False
+        return await self._run_all(self._at_hand().of(STOP), {"status": status})
+
+    async def settle(self) -> None:
+        """Wait for the hooks of the tools that were used so far."""
+        await self.tools.settle()
+        await self.records.write(self._run.state)
+
+    def halted(self) -> bool:
+        """Whether a critical hook has failed: then the run has ended."""
+        state = self._run.state
+        if self._fatal is None:
+            return False
+        if state.state != TERMINAL:
+            state.error_details = {**self._fatal, "step": state.current_step}
+            machine.end(state, FAILED, CRITICAL)
+            self._run.event("workflow.ended", outcome=FAILED, error=CRITICAL, step=state.current_step)
+        return True
+
+    def due(self, event: str, tool: Tool) -> tuple[Hook, ...]:
+        """See `tool_calls.Listener`."""
+        names = hooks.tool_names(tool.kind, tool.title)
+        return tuple(one for one in self._at_hand().of(event) if one.matches(*names)) if self._begun else ()
+
+    async def perform(self, event: str, tool: Tool, due: tuple[Hook, ...]) -> str | None:
+        """See `tool_calls.Listener`."""
+        for hook in due:
+            result = await self._carry_out(hook, {"tool": tool.as_dict()})
+            if result is None or event != PRE_TOOL:
+                continue
+            if result.status == "refused" or (result.status == "failed" and hook.critical):
+                why = f"{hook.name} refuses it: {result.reason}"
+                self._run.decide(Decision("hook", "refuse", f"{tool.title}: {why}"[:1000], by="hook"))
+                return f"{'!' if hook.critical else ''}{why}"
+        return None
+
+    def lost(self, event: str, tool: Tool, due: tuple[Hook, ...]) -> None:
+        """See `tool_calls.Listener`."""
+        for hook in due:
+            why = f"the tool {tool.title!r} was faster than the hooks before it; it was not run"
+            self._note(HookResult(hook, "failed", why), {"tool": tool.as_dict()})
+
+    def overruled(self, tool: Tool, why: str) -> None:
+        """See `tool_calls.Listener`."""
+        reason = f"the tool {tool.title!r} ran without asking for permission, though {why.removeprefix('!')}"
+        self._failed({"reason": reason, "critical": why[:1] == "!", "event": PRE_TOOL, "command": ""})
+
+    async def _run_all(self, due: tuple[Hook, ...], about: Mapping[str, Any]) -> bool:
+        for hook in due:
+            result = await self._carry_out(hook, about)
+            if result is not None and result.status == "cancelled":
+                return False
+            if self._fatal is not None:
+                break
+        await self.records.write(self._run.state)
+        return not self.halted()
+
+    async def _carry_out(self, hook: Hook, about: Mapping[str, Any]) -> HookResult | None:
+        """Run a hook whose turn it is, and note its result; None where it has had its turn."""
+        key = self._claim_of(hook)
+        if key is not None and not await self._claim(key, hook):
+            return None
+        result = await self._runner.run(hook, self._document(hook, about))
+        if key is not None and (result.status == "cancelled" or (result.status == "failed" and hook.critical)):
+            # It is known not to have done its work: when the run is taken up again, it is its turn again.
+            await self._run.desk.change_session(lambda session: session["hooks"].pop(key, None) and None)
+        if result.status != "cancelled":
+            self._note(result, about)
+            if self._fatal is not None and hook.event not in (SESSION_START, STOP):
+                await self._run.pool.cancel()
+        return result
+
+    def _claim_of(self, hook: Hook) -> str | None:
+        """Under which name a session knows that it was run; None for one that runs each time."""
+        if hook.once:
+            return f"once {hook.key} {self._run.root}"
+        return f"start {hook.key} {self._run.state.workflow_id}" if hook.event == SESSION_START else None
+
+    async def _claim(self, key: str, hook: Hook) -> bool:
+        """Take a hook's turn, before it is run; false where somebody has."""
+        run = self._run
+        if key in run.session.get("hooks", {}):
+            return False
+        taken = [False]
+
+        def take(session: dict[str, Any]) -> None:
+            known = session.setdefault("hooks", {})
+            taken[0] = key not in known
+            known.setdefault(key, {"hook": hook.name, "at": run.desk.now(), "workflow_id": run.state.workflow_id})
+            starts = [one for one in known if one.startswith("start ")]
+            for old in starts[:-STARTED]:
+                del known[old]
+
+        run.session = await run.desk.change_session(take)
+        return taken[0]
+
+    def _document(self, hook: Hook, about: Mapping[str, Any]) -> dict[str, Any]:
+        """What a hook reads on its standard input."""
+        run = self._run
+        state, record = run.state, run.record
+        step = {"id": record.id, "name": record.name, "path": record.path, "visit": record.visit}
+        return {
+            "event": hook.event, "workflow_id": state.workflow_id, "skill": state.skill, "task_id": state.task_id,
+            "project": run.root, "step": step, "at": run.desk.now(), **about,
+        }  # fmt: skip
+
+    def _at_hand(self) -> Found:
+        """The hooks of the step at hand."""
+        run = self._run
+        if run.state.current_step is None:
+            return Found()
+        if self._of != run.state.current_step:
+            self._here, self._of = hooks.of_step(self._files, self._workflow, run.step), run.state.current_step
+        return self._here
+
+    def _note(self, result: HookResult, about: Mapping[str, Any]) -> None:
+        run, hook = self._run, result.hook
+        entry = self.records.add(run.state, result, run.desk.now(), about.get("tool", {}).get("title", ""))
+        if result.truncated:
+            step = run.state.current_step
+            run.event("workflow.hook_truncated", step=step, event=hook.event, command=hook.name, message=result.message)
+        if result.status == "failed":
+            self._failed({**entry, "reason": result.reason, "stderr": result.stderr.text[-2000:]})
+
+    def _failed(self, what: Mapping[str, Any]) -> None:
+        """A failure is logged; one that is critical halts the run."""
+        run = self._run
+        found = {name: what[name] for name in ("event", "command", "reason", "exit_code", "stderr") if what.get(name)}
+        critical = bool(what["critical"])
+        run.event("workflow.hook_failed", step=run.state.current_step, critical=critical, **found)
+        if critical and self._fatal is None:
+            self._fatal = found

@@ -1,0 +1,110 @@
+"""A firm of subagents in virtual time: players, a dispatcher, and how many agents lived at once."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+
+from interlock.agent import Opening, Turn, Update
+from interlock.workflow.agents.employer import Engagement, Terms
+from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
+from interlock.workflow.agents.watch import Limits
+from tests.workflow import virtual
+from tests.workflow.stage import Play, Player, PlayerSession
+
+Value = TypeVar("Value")
+
+LIMITS = Limits(grace=1.0)
+
+
+class Staff(Player):
+    """Counts its sessions that are open. `dies`: a session that ended with this stop takes no more prompts."""
+
+    def __init__(self, play: Play, *, lasting: bool = True, resumes: bool = False) -> None:
+        super().__init__(play, lasting=lasting, resumes=resumes)
+        self.most = 0
+        self.openings: list[Opening] = []
+
+    async def open(self, opening: Opening) -> PlayerSession:
+        self.openings.append(opening)
+        session = await super().open(opening)
+        self.most = max(self.most, self.alive)
+        return session
+
+    @property
+    def alive(self) -> int:
+        return sum(not one.closed for one in self.sessions)
+
+
+class Books:
+    """An employer that keeps everything in memory."""
+
+    def __init__(self, **terms: Any) -> None:
+        self.given = Terms(**terms)
+        self.entries: dict[int, dict[str, Any]] = {}
+        self.reasons: list[str] = []
+        self.warnings: list[str] = []
+        self.open: list[Engagement] = []
+
+    def terms(self) -> Terms:
+        return self.given
+
+    def left_open(self, input: str, label: str) -> Engagement | None:
+        found = next((one for one in self.open if (one.input, one.label) == (input, label)), None)
+        if found is not None:
+            self.open.remove(found)
+        return found
+
+    def engaged(self, engagement: Engagement, why: str, warning: str | None) -> None:
+        self.reasons.append(why)
+        self.warnings += [warning] if warning else []
+        self.note(engagement)
+
+    def note(self, engagement: Engagement) -> None:
+        engagement.n = engagement.n or len(self.entries) + 1
+        self.entries[engagement.n] = engagement.as_dict()
+
+    async def keep(self, engagement: Engagement) -> None:
+        self.note(engagement)
+        await anyio.lowlevel.checkpoint()
+
+
+class Office:
+    """A dispatcher with its staff and books; what it told stands in `told`."""
+
+    def __init__(self, staff: Staff, size: int = 10, *, log: str = "", model: str | None = None, **more: Any) -> None:
+        self.staff = staff
+        self.books = Books(**more.pop("terms", {}))
+        self.told: list[Update] = []
+        opening = Opening(
+            session_id="s", member="ada", workdir=str(Path.cwd()), environment={}, log=log, time_limit=86_400.0,
+            stop_grace=1.0, output_bytes=1_000_000, model=model, **more.pop("opening", {}),
+        )  # fmt: skip
+        self.dispatcher = SubagentDispatcher(staff, opening, self.told.append, size, limits=LIMITS, **more)
+        self.dispatcher.employer = self.books
+
+    def __call__(self, main: Callable[[SubagentDispatcher], Awaitable[Value]]) -> Value:
+        """Run `main` in virtual time; afterwards nobody is left."""
+
+        async def whole() -> Value:
+            try:
+                return await main(self.dispatcher)
+            finally:
+                await self.dispatcher.close()
+
+        found = virtual.run(whole)
+        assert self.staff.alive == 0 and self.dispatcher.agents == 0
+        return found
+
+
+def takes(seconds: float, text: str = "done") -> Play:
+    """An agent that needs so long for everything."""
+
+    async def part(part: Any) -> str | Turn:
+        await virtual.passes(seconds)
+        return text
+
+    return part
