@@ -10,7 +10,7 @@ STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -n $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint check bench agents storm wheel reference picture screenshots clean
+.PHONY: help setup demo test lint check bench agents servers storm wheel reference picture screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ bench: $(STAMP) ## measure, each beside its floor (ARGS="wake --json" chooses)
 
 agents: $(STAMP) ## install real agent programs into .agents/, for the tests with them (ARGS="gemini opencode")
 	@$(BIN)/python scripts/fetch_agents.py $(ARGS)
+
+servers: $(STAMP) ## install the real memory servers into .agents/, for the tests with them
+	@$(BIN)/python scripts/fetch_memory_servers.py $(ARGS)
 
 storm: $(STAMP) ## long storms of processes and random cases (DOSE=0.1 for a tenth of them)
 	@DOSE=$(DOSE) $(PYTEST) -m storm --timeout 1800 $(ARGS)

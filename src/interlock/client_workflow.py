@@ -111,3 +111,14 @@ class WorkflowRuns(Protocol):
         """Roll a run back to before a step, state and files; without `to` the last rollback is undone. `include` are
         files that others have changed and that may be restored all the same, `*` for all. With `dry_run` only what it
         would do. `text` says it for people."""
+
+    def workflow_feedback(self, text: str, *, run: str | None = None, by: str | None = None) -> dict[str, Any]:
+        """Say what you think of the last thing that a run decided ("Don't do that again", "Good choice"), or what every
+        run of its project is to remember ("Remember this preference: …"): `{understood, feedback, stored, text}`, where
+        `text` says back what was understood."""
+
+    def learned_preferences(self, run: str | None = None) -> list[dict[str, Any]]:
+        """What was learned of people's wishes in a run's project, and is in force: `{id, kind, source, at, text}`."""
+
+    def forget_preference(self, id: str, *, run: str | None = None, by: str | None = None) -> dict[str, Any]:
+        """Let something that was learned count no more; what it was."""

@@ -13,6 +13,8 @@ What belongs to a program that we started, and how we know:
   is gone, too. Members older than our leader are not ours. Where a token is known, one member has to carry it.
 * **What escaped** by starting a session of its own: every program of ours carries `INTERLOCK_RUN_TOKEN=<random>` in
   its environment, and so does what it starts, unless that wipes its environment.
+* **What belongs to a run and may end before it** (a subagent) has a token of its own, and the run's as
+  `INTERLOCK_RUN_WITHIN`: it is ended by itself, or with the run as a *whole*.
 
 Nothing is ever touched on another host, in another boot, or in this very process. Signals go to single processes that
 were checked right before (through a pidfd where there is one), never to a group by number.
@@ -22,12 +24,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 
 from interlock import process_table
 from interlock.errors import InvalidRequest, NotAvailable
 from interlock.process_table import Row
 
 RUN_TOKEN = "INTERLOCK_RUN_TOKEN"
+RUN_WITHIN = "INTERLOCK_RUN_WITHIN"
 
 TOKEN_CHARS = 16
 _GENERATIONS = 32
@@ -134,6 +138,13 @@ def alive(identity: Identity) -> bool | None:
     return row is not None and row.running and str(row.started) == identity.started
 
 
+def within(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a program for what is started within its run and may end before it."""
+    own = dict(environment)
+    token = own.get(RUN_TOKEN)
+    return {**own, RUN_WITHIN: token, RUN_TOKEN: os.urandom(16).hex()} if token else own
+
+
 def group_members(identity: Identity, *, token: str | None = None) -> list[int]:
     """The pids of what still runs of the group led by `identity` and, with `token`, of what carries it.
 
@@ -142,24 +153,25 @@ def group_members(identity: Identity, *, token: str | None = None) -> list[int]:
     return sorted(_members(identity, token))
 
 
-def end_group(identity: Identity, *, grace: float, token: str | None = None) -> bool:
+def end_group(identity: Identity, *, grace: float, token: str | None = None, whole: bool = False) -> bool:
     """End the process group and session led by `identity`, and what carries `token`: TERM, `grace` seconds, KILL.
 
+    With `whole`, also what was started within that run with a token of its own.
     Returns true when nothing of it is left (also: nothing was, or this machine was restarted since), false when
     something withstood (another user's, stuck in the kernel) or when it lives on another host. A process that leads
     no group of its own is left alone. Blocks for up to `grace` + 5 seconds.
     """
     if identity.host != _this_host():
         return False
-    return _end(identity, token, grace)
+    return _end(identity, token, grace, whole)
 
 
-def end_marked(token: str, grace: float) -> bool:
+def end_marked(token: str, grace: float, *, whole: bool = False) -> bool:
     """As `end_group`, for everything on this machine that was started with that run token."""
-    return _end(None, token, grace)
+    return _end(None, token, grace, whole)
 
 
-def _end(identity: Identity | None, token: str | None, grace: float) -> bool:
+def _end(identity: Identity | None, token: str | None, grace: float, whole: bool) -> bool:
     import signal  # with its enums it costs the hook command, which ends nobody, 3 ms at each start
 
     asked: set[tuple[int, int]] = set()
@@ -168,7 +180,7 @@ def _end(identity: Identity | None, token: str | None, grace: float) -> bool:
     pause = 0.005
     empty = 0
     while True:
-        members = _members(identity, token)
+        members = _members(identity, token, whole)
         # The table is not read in one instant: a child forked meanwhile can be missed once, not twice.
         empty = 0 if members else empty + 1
         if empty == 2 or (empty and not asked):
@@ -189,14 +201,16 @@ def _end(identity: Identity | None, token: str | None, grace: float) -> bool:
         pause = min(pause * 1.5, 0.1)
 
 
-def _members(identity: Identity | None, token: str | None) -> dict[int, Row]:
+def _members(identity: Identity | None, token: str | None, whole: bool = False) -> dict[int, Row]:
     if token is not None and len(token) < TOKEN_CHARS:
         raise InvalidRequest(f"A run token has at least {TOKEN_CHARS} characters; {token!r} could name a stranger.")
     if identity is not None and (identity.host != _this_host() or identity.boot != _this_boot()):
         return {}
     since = int(identity.started) if identity else 0
     rows = [row for row in process_table.rows() if row.started >= since]
-    marked = process_table.marked([row.pid for row in rows if row.running], f"{RUN_TOKEN}={token}") if token else set()
+    running = [row.pid for row in rows if row.running]
+    names = (RUN_TOKEN, RUN_WITHIN) if whole else (RUN_TOKEN,)
+    marked = {pid for name in names for pid in process_table.marked(running, f"{name}={token}")} if token else set()
     group: list[Row] = []
     if identity is not None:
         group = [row for row in rows if identity.pid in (row.group, row.session)]

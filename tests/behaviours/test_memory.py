@@ -23,6 +23,8 @@ from interlock.workflow.menu.decision_memory import DecisionMemory
 from interlock.workflow.menu.detection import detect
 from interlock.workflow.menu.options import Option
 from interlock.workflow.menu.selection import AUTOMATIC, RECOMMENDED, Situation, select
+from interlock.workflow.personal.patterns import Choice, Learned, menu_situation, plain
+from interlock.workflow.personal.preferences import Preferences
 
 PROJECT = "pcmrp-migration"
 
@@ -204,15 +206,24 @@ def options(text: str = MENU) -> list[Option]:
     return list(menu.options)
 
 
+def chose(options: Sequence[Option], key: str, at: str, step: str = "s") -> Choice:
+    labels = [one.label for one in options]
+    chosen = next(plain(one.label) for one in options if one.key == key)
+    return Choice("/bmad:x", step, menu_situation("/bmad:x", step, labels), chosen, tuple(map(plain, labels)), at=at)
+
+
+def remembered(memory: LocalMemory, options: Sequence[Option], step: str = "s", project: str = PROJECT) -> str | None:
+    return Preferences(DecisionMemory(memory, project).load()).at_menu("/bmad:x", step, options).remembered
+
+
 def test_a_remembered_answer_raises_sixty_to_eighty_five(memory: LocalMemory, clock: ManualClock) -> None:
     menu = detect("Step done.\n\n**Select an Option:** [A] Continue with A [B] Continue with B").menu
     assert menu is not None
-    decisions = DecisionMemory(memory, PROJECT)
-    assert decisions.remembered("/bmad:x", "step-2", menu.options) is None
+    assert remembered(memory, menu.options) is None
     without = select(menu, 100, Situation(remembered=None))
     assert (without.mode, without.confidence_score) == (RECOMMENDED, 60)
-    decisions.chose("/bmad:x", "step-2", menu.options, "B", "2026-11-21T03:00:00.000Z")
-    key = decisions.remembered("/bmad:x", "step-2", menu.options)
+    assert DecisionMemory(memory, PROJECT).chose(chose(menu.options, "B", "2026-11-21T03:00:00.000Z"))
+    key = remembered(memory, menu.options)
     assert key == "B"
     found = select(menu, 100, Situation(remembered=key))
     assert (found.mode, found.confidence_score) == (AUTOMATIC, 85)
@@ -222,32 +233,22 @@ def test_a_remembered_answer_raises_sixty_to_eighty_five(memory: LocalMemory, cl
 def test_an_answer_is_remembered_by_what_it_says_and_for_its_menu_only(memory: LocalMemory) -> None:
     decisions = DecisionMemory(memory, PROJECT)
     first = [Option("A", "Draft"), Option("B", "Start")]
-    decisions.chose("/bmad:x", "s", first, "A", "1")
-    decisions.chose("/bmad:x", "s", first, "B", "2")
-    assert decisions.remembered("/bmad:x", "s", [Option("1", "Start"), Option("2", "**Draft**")]) == "1"
-    assert decisions.remembered("/bmad:x", "another", first) is None
-    assert decisions.remembered("/bmad:x", "s", [*first, Option("C", "More")]) is None, "another menu"
-    assert DecisionMemory(memory, "other").remembered("/bmad:x", "s", first) is None
-    decisions.chose("/bmad:x", "s", first, "A", "3")
-    assert decisions.remembered("/bmad:x", "s", first) == "A", "the latest counts"
-
-
-def test_a_fix_is_remembered_for_the_same_failure(memory: LocalMemory) -> None:
-    decisions = DecisionMemory(memory, PROJECT)
-    decisions.learn("line 12: section 'Goals' missing in /tmp/a/prd.md", "Add the section and list three goals.", "w1")
-    assert (
-        decisions.fix("line 99: section 'Users' missing in /home/b/prd.md") == "Add the section and list three goals."
-    )
-    assert decisions.fix("something else") is None
+    decisions.chose(chose(first, "A", "1"))
+    decisions.chose(chose(first, "B", "2"))
+    assert remembered(memory, [Option("1", "Start"), Option("2", "**Draft**")]) == "1"
+    assert remembered(memory, first, "another") is None
+    assert remembered(memory, [*first, Option("C", "More")]) is None, "another menu"
+    assert remembered(memory, first, project="other") is None
+    decisions.chose(chose(first, "A", "3"))
+    assert remembered(memory, first) == "A", "the latest counts"
 
 
 def test_without_memory_nothing_is_remembered_and_nothing_fails(memory: LocalMemory) -> None:
     logged: list[str] = []
     decisions = DecisionMemory(Broken(memory), PROJECT, lambda reason, operation: logged.append(operation))
-    decisions.chose("/bmad:x", "s", [Option("A", "x")], "A", "1")
-    decisions.learn("a", "b")
-    assert decisions.remembered("/bmad:x", "s", [Option("A", "x")]) is None and decisions.fix("a") is None
-    assert logged == ["remember", "remember", "recall", "recall"]
+    assert not decisions.chose(chose([Option("A", "x")], "A", "1"))
+    assert decisions.load() == Learned() and not decisions.forget("C-1", "2")
+    assert logged == ["remember", "recall", "recall", "remember"]
 
 
 class Patience:

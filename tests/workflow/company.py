@@ -15,7 +15,8 @@ from interlock.clock import SystemClock
 from interlock.executors.agent import AgentExecutor
 from interlock.executors.workflow import WorkflowExecutor
 from interlock.ledgers.sqlite.store import SqliteLedgers
-from interlock.memory import MemoryStore
+from interlock.memories.local import LocalMemory
+from interlock.memory import Log, MemoryStore, OpenMemory
 from interlock.model.question import Question
 from interlock.model.team import Member
 from interlock.notifiers.inprocess import InProcessNotifier
@@ -31,16 +32,17 @@ class Company:
     """`agents` are the members and what plays them; `root` is the project they work in."""
 
     def __init__(
-        self, directory: Path, root: Path, agents: dict[str, Agent], memory: MemoryStore | None = None
+        self, directory: Path, root: Path, agents: dict[str, Agent], memory: OpenMemory | bool = False
     ) -> None:
         settings = Settings({})
         self.root = root
         self.agents = agents
-        self.memory = memory
+        self.memory = self._open if memory is True else memory or None
         self.home = LocalHome(
             str(directory / "home"), settings, SystemClock(), SqliteLedgers(settings, SystemClock()),
             InProcessNotifier(), self._executor,
         )  # fmt: skip
+        self.home.open_memory = self.memory
         self.team: LocalTeam = self.home.create_team(TEAM, workdir=str(root))
         self.team.configure({"stop_grace": 1.0})
         for name in agents:
@@ -48,6 +50,9 @@ class Company:
 
     def _executor(self, member: Member) -> WorkflowExecutor:
         return WorkflowExecutor(AgentExecutor(self.agents[member.name]), self.home.workspace, self.memory)
+
+    def _open(self, settings: Any, project: str, output_folder: str, log: Log) -> MemoryStore:
+        return LocalMemory(self.home.path, SystemClock())
 
     def begin(self, skill: str = SKILL, **more: Any) -> dict[str, Any]:
         """Begin a run; its document."""

@@ -6,7 +6,7 @@ import copy
 import os
 import posixpath
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -172,6 +172,7 @@ class MemoryDesk:
     asked: dict[str, Asking] = field(default_factory=dict)
     replies: dict[str, str] = field(default_factory=dict)
     shared: dict[str, Any] = field(default_factory=dict)
+    life: dict[str, Any] = field(default_factory=dict)
 
     def now(self) -> str:
         return iso(START + anyio.current_time())
@@ -207,6 +208,9 @@ class MemoryDesk:
         change(self.shared)
         return copy.deepcopy(self.shared)
 
+    async def change_life(self, change: Callable[[dict[str, Any]], None]) -> None:
+        change(self.life)
+
     def of(self, type: str) -> list[dict[str, Any]]:
         """The payloads of the events of one type."""
         return [payload for kind, payload in self.events if kind == type]
@@ -238,11 +242,13 @@ def play(
     examinations: tuple[Examination, ...] = (),
     subagents: Player | None = None,
     profiles: Callable[[], dict[str, Profile]] = dict,
+    models: Mapping[str, str] | None = None,
+    meanwhile: Callable[[AutomationController], Awaitable[None]] | None = None,
     hooks: Path | None = None,
 ) -> Outcome:
     """Run a workflow with that player until the controller lets go of it, in virtual time. `subagents` plays those that
-    are given a part of the work, by default the same player. With `hooks`, the directory where their output is kept,
-    the project's hooks are run, in real time: they are programs."""
+    are given a part of the work, by default the same player; `meanwhile` runs beside. With `hooks`, the directory where
+    their output is kept, the project's hooks are run, in real time: they are programs."""
     package = packages.load(str(root))
     asked = detect(skill, [one.key for one in package.skills])
     assert isinstance(asked, Invocation)
@@ -270,9 +276,15 @@ def play(
         pool = AgentPool(agent, opening, limits, resume=state.agent_session)
         run = RunContext(
             workflow, package, state, pool, desk, limits, checkpoints or NoCheckpoints(), knowledge or Knowledge(),
-            thresholds, SubagentDispatcher(helpers, opening), examinations, hooking, profiles=profiles,
+            thresholds, SubagentDispatcher(helpers, opening, limits=limits, models=models), examinations, hooking,
+            profiles=profiles,
         )  # fmt: skip
-        ending = await AutomationController(run).run()
+        controller = AutomationController(run)
+        async with anyio.create_task_group() as group:
+            if meanwhile is not None:
+                group.start_soon(meanwhile, controller)
+            ending = await controller.run()
+            group.cancel_scope.cancel()
         return ending, anyio.current_time()
 
     ending, seconds = virtual.run(main) if hooks is None else anyio.run(main)

@@ -126,15 +126,13 @@ def test_yolo_asks_nobody_about_menus_and_questions_and_destroys_nothing(tmp_pat
 
 @pytest.mark.req("BMAD-2b.3.1", "BMAD-2b.3.2", "BMAD-FR9")
 @pytest.mark.parametrize("report", ["Critical Issues: 4\nMajor Issues: 0", "Critical: 0\nMajor Issues: 6"])
-def test_the_builders_thresholds_call_party_mode_which_is_recorded_and_put_to_a_human(
-    tmp_path: Path, report: str
-) -> None:
+def test_the_builders_thresholds_call_party_mode_which_is_recorded_and_chosen(tmp_path: Path, report: str) -> None:
     root = project(tmp_path / "p", module="bmb")
-    outcome = play(root, Player(script(f"{report}\n\n{APC}")), skill=BMB)
+    player = Player(script(f"{report}\n\n{APC}"))
+    outcome = play(root, player, skill=BMB, subagents=Player(script("I do not know.")))
+    assert player.prompts[1].startswith("P\n")
     assert [one["what"] for one in outcome.state.triggers] == ["party_mode"]
     assert [one["what"] for one in outcome.desk.of("workflow.triggered")] == ["party_mode"]
-    (asked,) = outcome.desk.asked.values()
-    assert "party mode" in str(asked.context) and outcome.ending.kind == "parked"
 
 
 @pytest.mark.req("BMAD-2b.3.3", "BMAD-FR9")
@@ -176,18 +174,18 @@ def test_elicitation_takes_one_round_returns_by_x_and_the_parent_menu_is_answere
 
 
 @pytest.mark.req("BMAD-2b.4.1", "BMAD-FR11")
-def test_party_mode_that_a_human_chose_shows_its_own_menu_and_is_left_by_it(tmp_path: Path) -> None:
+def test_party_mode_shows_its_own_menu_and_is_left_by_it(tmp_path: Path) -> None:
     root = project(tmp_path / "p", module="bmb")
     answers = []
 
     async def part(part: Part) -> str:
         answers.append(part.answer)
-        party = "Ada: yes. Bob: no.\n\n[E] Exit Party Mode - End the collaborative session"
+        agree = '{"agent": "%s", "recommendation": "Begin the plan anew", "confidence": 80}'
+        party = f"{agree % 'Ada'}\n{agree % 'Bob'}\n\n[E] Exit Party Mode - End the collaborative session"
         return ["Critical: 9\n" + APC, party, APC][part.turn - 1] if part.turn <= 3 else DONE
 
-    desk = MemoryDesk(answers=lambda asking: "P")
-    outcome = play(root, Player(part), skill=BMB, desk=desk)
-    assert answers[1:4] == ["P", "E", "C"] and outcome.state.outcome == "COMPLETED" and len(desk.asked) == 1
+    outcome = play(root, Player(part), skill=BMB)
+    assert answers[1:4] == ["P", "E", "C"] and outcome.state.outcome == "COMPLETED" and not outcome.desk.asked
 
 
 @pytest.mark.req("BMAD-2b.4.4", "BMAD-FR11")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from interlock.workflow.control.ports import Asking
+from interlock.workflow.examinations.pre_final_review import PreFinalReview
 from interlock.workflow.personal import overrides, profiles
 from interlock.workflow.personal.wording import understood
 from interlock.workflow.state.document import Plan
@@ -246,6 +247,17 @@ def test_no_override_and_no_configuration_takes_the_final_approval_away(
     assert (
         outcome.state.waiting is not None and outcome.state.waiting.purpose == "oversight" and "confirm" in asked.text
     )
+
+
+@pytest.mark.req("BMAD-E7.11", "BMAD-FR50", "BMAD-7.2.4")
+@pytest.mark.parametrize(("plan", "shared"), EVERYTHING)
+def test_no_override_and_no_configuration_takes_the_review_of_large_work_away(
+    tmp_path: Path, plan: dict[str, Any], shared: dict[str, Any]
+) -> None:
+    desk = MemoryDesk(answers=lambda asking: None, shared=copy.deepcopy(shared))
+    outcome = run(tmp_path, 3, steps=2, desk=desk, plan=plan, part=script(DONE), examinations=(PreFinalReview(),))
+    assert "gate-pre_final_review" in outcome.state.plan_of_steps
+    assert outcome.state.examinations, "it was held"
 
 
 @pytest.mark.req("BMAD-E7.11", "BMAD-FR50", "BMAD-7.2.4")

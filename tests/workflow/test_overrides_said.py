@@ -245,7 +245,7 @@ def test_the_strongest_that_names_a_value_decides_it(
         assert care.values["batch_size"] == batch_size(care.tier)
     wanted = known.confidence if known else settings.get("confidence")
     assert care.values.get("confidence") == wanted
-    assert care.own_tier >= project
+    assert care.lasting_tier >= project
 
 
 @pytest.mark.req("BMAD-7.2.1", "BMAD-7.2.2", "BMAD-FR49")
@@ -292,6 +292,7 @@ def test_a_modifier_is_about_one_operation_and_stronger_than_all_else() -> None:
     assert inline_of(kept, "run-1", 4) is None and inline_of(kept, "run-2", 3) is None
     care = resolved(1, said("use tier 2"), operation="thorough")
     assert (care.tier, care.sources["tier"]["method"]) == (4, "inline")
+    assert care.lasting_tier == 2, "one operation calls for no review of the whole"
 
 
 @pytest.mark.req("BMAD-FR50", "BMAD-E7.11")

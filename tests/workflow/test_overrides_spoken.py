@@ -122,7 +122,7 @@ def test_a_modifier_in_a_message_is_about_that_operation(tmp_path: Path) -> None
 @pytest.mark.req("BMAD-7.7.5", "BMAD-FR59", "BMAD-E7.10")
 def test_a_chat_asks_how_far_it_is_and_is_told_the_steps(tmp_path: Path) -> None:
     chat = Chat(tmp_path)
-    chat("use tier 4")
+    chat("batch_size: 1")
     chat(SKILL)
     chat.drive()
     for text in ("status", "progress", "how far are you?"):

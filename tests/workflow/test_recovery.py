@@ -163,7 +163,8 @@ def test_a_stall_before_the_second_attempt_is_retried_with_what_memory_knows(tmp
     player = Player(script(FAILED, FAILED, FAILED, PASSED))
     knowledge = knows(fix=lambda failure: "Remembered.")
     desk = MemoryDesk(answers=lambda asking: "retry")
-    outcome = play(root, player, knowledge=knowledge, desk=desk)
+    silent = Player(script("I do not know."))
+    outcome = play(root, player, knowledge=knowledge, desk=desk, subagents=silent)
     assert outcome.state.outcome == "COMPLETED" and len(desk.asked) == 1
     assert "Remembered." in player.prompts[3]
 

@@ -24,6 +24,7 @@ def statuses(reports: list[Report]) -> list[str]:
     return [one.status for one in reports]
 
 
+@pytest.mark.req("BMAD-FR22", "BMAD-5.5.1", "BMAD-E5.4")
 def test_ten_work_at_once_and_the_others_wait_for_their_turn() -> None:
     office = Office(Staff(takes(10)))
 
@@ -38,6 +39,7 @@ def test_ten_work_at_once_and_the_others_wait_for_their_turn() -> None:
     assert first == [f"w{n}, please" for n in range(25)]
 
 
+@pytest.mark.req("BMAD-5.5.2")
 def test_who_judges_starts_afresh_and_who_works_goes_back_to_the_pool() -> None:
     office = Office(Staff(takes(1)), size=2)
 
@@ -66,6 +68,7 @@ def test_an_agent_is_not_put_to_work_with_other_rights_or_another_model() -> Non
     assert [one.model for one in office.staff.openings] == ["s-1", "s-1", "o-1"]
 
 
+@pytest.mark.req("BMAD-5.5.3")
 def test_the_agent_that_was_idle_longest_is_ended_to_make_room() -> None:
     office = Office(Staff(takes(1)), size=2)
 
@@ -80,6 +83,7 @@ def test_the_agent_that_was_idle_longest_is_ended_to_make_room() -> None:
     assert office.staff.most == 2
 
 
+@pytest.mark.req("BMAD-5.5.5")
 def test_work_of_high_priority_makes_the_lowest_at_work_wait() -> None:
     order: list[str] = []
 
@@ -157,6 +161,7 @@ def test_what_may_be_half_written_is_not_begun_anew_by_somebody_who_does_not_kno
     assert len(office.staff.prompts) == 2
 
 
+@pytest.mark.req("BMAD-5.5.4")
 @pytest.mark.parametrize("how", ["killed", "hung"])
 def test_one_that_crashes_or_hangs_is_replaced_once(how: str) -> None:
     async def part(part: Part) -> str | Turn:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,8 +29,8 @@ from interlock.version import __version__
 
 TOOL = "execute_forgetful_tool"
 WRITE_SECONDS = 5.0
-MOST, RECENT = 20, 100
-"""Memories of one query, and of one list."""
+MOST, RECENT, LOOKED_AT = 20, 100, 500
+"""Memories of one query, of one list, and of all lists of one question."""
 QUERY_CHARS, CONTEXT_CHARS, KNOWN_CHARS = 2000, 500, 600
 GENERAL = "interlock"
 """A keyword for a memory without any, which Forgetful would not have."""
@@ -65,7 +65,7 @@ class Forgetful:
             found |= self._queried(query, None, None, end)
         wanted = [one for one in found.values() if set(tags) <= set(one.tags)]
         if not wanted and (tags or not query.strip()):
-            wanted = self._latest(query, project, project_id, tags, end)
+            wanted = self._latest(query, project, project_id, tags, limit, end)
         return Recalled(tuple(sorted(wanted, key=lambda one: -one.relevance)[:limit]), servers=("forgetful",))
 
     def remember(self, memory: Memory) -> Memory:
@@ -147,7 +147,7 @@ class Forgetful:
         return {one.id: one for one in found if one.id}
 
     def _latest(
-        self, query: str, project: int | None, name: str | None, tags: Sequence[str], end: float
+        self, query: str, project: int | None, name: str | None, tags: Sequence[str], limit: int, end: float
     ) -> list[Memory]:
         """The latest with all these tags. The server takes any of several: the longest, which says most, is asked."""
         if name is not None and project is None:
@@ -157,15 +157,18 @@ class Forgetful:
             arguments["project_ids"] = [project]
         if tags:
             arguments["tags"] = [max(tags, key=len)]
-        answer = self._execute("get_recent_memories", arguments, end - time.monotonic())
-        asked = terms(query)
-        found = []
-        for row in _rows(answer.get("memories")):
-            one = _memory(row, name)
-            relevance = fit(asked, one)
-            own = project is not None or not row.get("project_ids")
-            if own and set(tags) <= set(one.tags) and (not asked or relevance):
-                found.append(replace(one, relevance=relevance))
+        asked, found = terms(query), list[Memory]()
+        for offset in range(0, LOOKED_AT, RECENT):
+            answer = self._execute("get_recent_memories", {**arguments, "offset": offset}, end - time.monotonic())
+            rows = _rows(answer.get("memories"))
+            for row in rows:
+                one = _memory(row, name)
+                relevance = fit(asked, one)
+                own = project is not None or not row.get("project_ids")
+                if own and set(tags) <= set(one.tags) and (not asked or relevance):
+                    found.append(replace(one, relevance=relevance))
+            if len(rows) < RECENT or len(found) >= limit:
+                break
         return found
 
     def _project(self, name: str, end: float, *, make: bool = False) -> int | None:
@@ -213,7 +216,7 @@ def _utc(time: str) -> str:
     return f"{time}Z" if len(time) >= 19 and time[10] == "T" and not time.endswith("Z") and "+" not in time else time
 
 
-def _rows(value: object) -> Iterable[Mapping[str, Any]]:
+def _rows(value: object) -> Sequence[Mapping[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 

@@ -33,7 +33,14 @@ OURS = "INTERLOCK_"
 SAID = 5  # last lines of the program's stderr that an error shows
 LARGEST = 4_000_000
 """Characters of an answer that are read."""
-REFUSALS = ("validation error", "REJECTED", "not found", "Input validation")
+REFUSALS = (
+    "validation error",
+    "REJECTED",
+    "not found",
+    "Input validation",
+    "positional argument",
+    "unexpected keyword",
+)
 
 
 class McpServer:
@@ -91,9 +98,7 @@ class McpServer:
 
     def unavailable(self, why: str) -> MemoryUnavailable:
         """It cannot be reached, and why."""
-        return MemoryUnavailable(
-            f"{self.name} ({self.where}) cannot be used: {why}. Work goes on without it.", server=self.name
-        )
+        return MemoryUnavailable(f"{self.name} cannot be used: {why}. Work goes on without it.", server=self.name)
 
 
 class _Life:
@@ -128,7 +133,7 @@ class _Life:
             return asked.result(time_limit)
         except TimeoutError:
             asked.cancel()
-            raise server.unavailable(f"it did not answer {tool} within {time_limit:g} seconds") from None
+            raise server.unavailable(f"it did not answer {tool} within {time_limit:.1f} seconds") from None
         except Exception as error:  # boundary: whatever the SDK and its transport raise, this connection is of no use
             self.end(wait=False)
             raise server.unavailable(f"{_short(error)}{self._words()}") from error

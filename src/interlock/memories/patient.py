@@ -29,7 +29,9 @@ from interlock.memory import (
     MemoryStore,
     MemoryUnavailable,
     Recalled,
+    fit,
     fitted,
+    terms,
 )
 
 TYPE_CHECKING = False
@@ -227,13 +229,11 @@ class PatientMemory:
     def _queued(self, key: tuple[Any, ...]) -> list[Memory]:
         """What waits and fits, the newest first."""
         query, project, tags, _ = key
-        words = set(query.lower().split())
+        asked = terms(query)
         return [
             memory
             for memory in reversed(self.queued())
             if memory.project_id in (None, project)
             and set(tags) <= set(memory.tags)
-            and (
-                not words or words & set(f"{memory.title} {memory.content} {' '.join(memory.keywords)}".lower().split())
-            )
+            and (not asked or fit(asked, memory))
         ]

@@ -115,6 +115,12 @@ EVENT_TYPES: dict[str, str] = {
     "workflow.escalated": "Nothing helped, and a human was asked; payload: workflow_id, step, reason, tried.",
     "workflow.triggered": "Party Mode or elicitation was called for; payload: workflow_id, what, step, why, hash.",
     "workflow.examined": "Finished work was examined by others; payload: workflow_id, step, of, round, verdict.",
+    "workflow.party_round": "A round of Party Mode was over; payload: workflow_id, step, purpose, round_number, "
+    "agents_responded, consensus_level (0 to 100).",
+    "workflow.party_ended": "Party Mode came to its end; payload: workflow_id, step, purpose, exit_reason, rounds, "
+    "recommendation, confidence (0 to 100), error.",
+    "workflow.feedback": "A person said, or showed, what they think of a choice; payload: workflow_id, id, kind, "
+    "source, text, step.",
     "workflow.answered": "A human answered a run; payload: workflow_id, purpose, answer, by.",
     "workflow.adjusted": "What a human said about care came into force, or was taken back; payload: workflow_id, "
     "in_force, said.",

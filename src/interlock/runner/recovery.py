@@ -15,10 +15,12 @@ from interlock.runner.lifesigns import lives, session_token, token_of
 def end(text: str, grace: float) -> bool:
     """End the process group written down as `text`, and what carries its token; true when nothing of it is left."""
     try:
-        return processes.end_group(processes.Identity.parse(text.partition("#")[0]), grace=grace, token=token_of(text))
+        return processes.end_group(
+            processes.Identity.parse(text.partition("#")[0]), grace=grace, token=token_of(text), whole=True
+        )
     except InvalidRequest:
         token = token_of(text)
-        return token is None or processes.end_marked(token, grace)
+        return token is None or processes.end_marked(token, grace, whole=True)
 
 
 def end_run_programs(run: Run, grace: float) -> bool:

@@ -19,7 +19,7 @@ from interlock.commands import words_of
 from interlock.errors import InvalidRequest
 
 SECONDS = 10.0
-OWN = ("INTERLOCK_RUN_TOKEN", "INTERLOCK_SESSION", "INTERLOCK_MEMBER", "INTERLOCK_RUN")
+OWN = ("INTERLOCK_RUN_TOKEN", "INTERLOCK_RUN_WITHIN", "INTERLOCK_SESSION", "INTERLOCK_MEMBER", "INTERLOCK_RUN")
 """Variables that say who acts: a user's program is none of ours."""
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from interlock.memory import OpenMemory
     from interlock.model.task import Task
     from interlock.sessions import Act
 
@@ -25,9 +26,10 @@ PROCESSLESS = ("cli", "http", "mcp-http", "page")
 class LocalBase:
     """One team, seen by one caller."""
 
-    def __init__(self, workspace: Workspace, caller: Caller) -> None:
+    def __init__(self, workspace: Workspace, caller: Caller, open_memory: OpenMemory | None = None) -> None:
         self._workspace = workspace
         self._caller = caller
+        self._open_memory = open_memory
 
     @property
     def name(self) -> str:

@@ -110,7 +110,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
     def team(self, name: str) -> LocalTeam:
         from interlock.clients.local.team import LocalTeam
 
-        return LocalTeam(self.workspace(name), Caller(HUMAN))
+        return LocalTeam(self.workspace(name), Caller(HUMAN), self.open_memory)
 
     def mailing(
         self, name: str, member: str, *, session: str | None = None, run: int | None = None, face: str = "python"
@@ -258,6 +258,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         import fcntl
         import json
 
+        from interlock.clients.local.telling import check_programs
         from interlock.mirror import files
 
         path = os.path.join(self.path, SETTINGS_FILE)
@@ -265,15 +266,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
             name: None if value is None else settings_module.known(name).parse(value, "config set")
             for name, value in changes.items()
         }
-        if any(name.startswith("notify.") for name in parsed):
-            from interlock.runner.sending import ways
-
-            ways(str(parsed.get("notify.command") or ""), str(parsed.get("notify.webhook") or ""))
-        for name in ("forgetful_command", "serena_command"):
-            if parsed.get(name):
-                from interlock.commands import words_of
-
-                words_of(str(parsed[name]), name)
+        check_programs(parsed)
         try:
             os.makedirs(self.path, mode=0o700, exist_ok=True)
             lock = os.open(os.path.join(self.path, ".settings.lock"), os.O_WRONLY | os.O_CREAT, 0o600)

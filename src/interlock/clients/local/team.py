@@ -42,7 +42,7 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
         self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python",
         person: bool = False,
     ) -> LocalTeam:  # fmt: skip
-        return LocalTeam(self._workspace, calling(name, session, run, face, person))
+        return LocalTeam(self._workspace, calling(name, session, run, face, person), self._open_memory)
 
     def end_session(self) -> None:
         """The caller's session is over; what it was given and never acknowledged will be offered to the next."""

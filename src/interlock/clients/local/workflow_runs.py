@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from interlock.ledger import Rows
+    from interlock.workflow.running.feedback import LearnedOf
     from interlock.workflow.state.document import WorkflowState
     from interlock.workflow.state.store import Store
 
@@ -162,6 +163,23 @@ class LocalWorkflowRuns(LocalBase):
         if dry_run:
             return {**planned.as_dict(), "text": planned.text}
         return {**back.to(state, checkpoint, include=include).as_dict(), "text": planned.text}
+
+    def workflow_feedback(self, text: str, *, run: str | None = None, by: str | None = None) -> dict[str, Any]:
+        return self._learned_of(run, by).give(text)
+
+    def learned_preferences(self, run: str | None = None) -> list[dict[str, Any]]:
+        return self._learned_of(run, None).listed()
+
+    def forget_preference(self, id: str, *, run: str | None = None, by: str | None = None) -> dict[str, Any]:
+        return self._learned_of(run, by).forget(id)
+
+    def _learned_of(self, run: str | None, by: str | None) -> LearnedOf:
+        from interlock.workflow.running import verbs
+        from interlock.workflow.running.feedback import LearnedOf
+
+        with self._workspace.look() as rows:
+            state = verbs.find(rows, self._run_states, run)
+        return LearnedOf(self._workspace, self._as(by), state, self._open_memory)
 
     def _shown(self, rows: Rows, state: WorkflowState) -> dict[str, Any]:
         from interlock.clock import iso

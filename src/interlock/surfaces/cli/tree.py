@@ -37,6 +37,7 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("workflow resume", "workflow:resume", "go on with an interrupted or failed run"),
         ("workflow rollback", "workflow:rollback", "take a run back to before a step"),
         ("workflow cancel", "workflow:cancel", "call a run off"),
+        ("workflow feedback", "workflow_feedback:feedback", "say what was good or bad, see and undo what was learned"),
         ("workflow queue", "workflow_queue:queue", "workflows that wait for their turn"),
         ("memory status", "memory:status", "where memory is, whether it answers, what waits for it"),
         ("memory search", "memory:search", "what memory knows about something"),
@@ -118,7 +119,7 @@ BRANCHES: dict[str, tuple[str, str]] = {
         "What waits for a human: reviews, and whatever an agent cannot decide.",
     ),
     "workflow": (
-        "list, show, run, status, adjust, resume, rollback, cancel, queue",
+        "list, show, run, status, adjust, resume, rollback, cancel, feedback, queue",
         "Workflows of many steps, run by agents that are watched and answered. What cannot be decided is asked.",
     ),
     "memory": (

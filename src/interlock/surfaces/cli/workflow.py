@@ -156,14 +156,34 @@ def _run(found: Mapping[str, Any]) -> list[str]:
     estimate = f" (about {found['estimated_percent']} %)" if found["state"] != "TERMINAL" else ""
     lines.append(f"  {progress['completed_count']} of {whole} steps, {progress['progress_percent']} %{estimate}")
     lines += [f"  {words.clean(line)}" for line in in_force(found)]
+    lines += _party(found.get("party") or {})
     if found["documents"]:
         lines.append(f"  documents: {', '.join(found['documents'])}")
+    hooks = (found.get("hooks") or {}).get("steps", {}).values()
+    if hooks:
+        failed = sum(one["failed"] for one in hooks)
+        lines.append(f"  hooks: {sum(one['runs'] for one in hooks)} run, {failed} failed")
     if found["error"]:
-        lines.append(click.style(f"  {words.clean(str(found['error']))}", fg="red"))
+        detail = found["error_details"].get("reason") if found["error"] == "critical_hook_failed" else None
+        said = f"{found['error']}: {detail}" if detail else str(found["error"])
+        lines.append(click.style(f"  {words.clean(said)}", fg="red"))
     if found["waiting"]:
         lines += ["", click.style("It waits for you:", bold=True), words.clean(found["waiting"]["text"])]
         lines.append(words.faint(f"interlock question reply {found['task_id']} TEXT"))
     return lines
+
+
+def _party(party: Mapping[str, Any]) -> list[str]:
+    """The discussion under way, or what the last one came to."""
+    rounds = party.get("rounds") or []
+    if not party.get("purpose"):
+        return []
+    if party["status"] == "running":
+        return [f"  Party Mode at step {party['step']}: round {len(rounds) + 1} of at most {party['max_rounds']}"]
+    came_to = party.get("summary") or {}
+    advice = f": {_short(str(came_to['recommendation']), 100)}" if came_to.get("recommendation") else ""
+    ended = str(party["exit_reason"]).replace("_", " ")
+    return [f"  Party Mode at step {party['step']}, {len(rounds)} rounds, {ended}{advice}"]
 
 
 def _line(found: Mapping[str, Any]) -> str:
@@ -191,7 +211,10 @@ def _preview(found: Mapping[str, Any]) -> list[str]:
         mark = " " if one["expected"] else words.faint("(another way)")
         menu = f"  [{' '.join(one['menus'][-1])}]" if one["menus"] else ""
         lines.append(f"  {one['step']:>4}  {words.clean(str(one['name']))}{menu} {mark}".rstrip())
-    for fault in found["faults"]:
+    for one in found["hooks"]:
+        how = [word for word in (one["matcher"], "critical" * one["critical"], "once" * one["once"]) if word]
+        lines.append(words.clean(f"  {one['event']}: {one['command']}" + (f"  ({', '.join(how)})" if how else "")))
+    for fault in (*found["faults"], *found["hook_faults"]):
         lines.append(click.style(f"  {fault['path']}: {fault['message']}", fg="yellow"))
     return lines
 

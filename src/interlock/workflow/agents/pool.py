@@ -13,7 +13,7 @@ import anyio
 
 from interlock.agent import Agent, Opening, Permission, Session, Update
 from interlock.errors import AgentError
-from interlock.workflow.agents.watch import Limits, Watch, prompted
+from interlock.workflow.agents.watch import PARTY_TIMEOUT, TIME_LIMIT, Limits, Watch, prompted
 from interlock.workflow.control.reading import SILENT, Heard
 
 
@@ -83,18 +83,22 @@ class AgentPool:
         self._session = await self._agent.open(self._opening)
         return False
 
-    async def prompt(self, text: str, *, nested: bool = False, answered: bool = False) -> Ended:
-        """One turn of the session that `ready` has opened."""
+    async def prompt(self, text: str, *, nested: bool = False, party: bool = False, answered: bool = False) -> Ended:
+        """One turn of the session that `ready` has opened; `party`: it is a round of Party Mode, which has its own
+        limit, however audible it is."""
         session = self._session
         if session is None:
             raise AgentError("No session is open; this is a defect of the engine.")
-        watch = self._watch = Watch(self.limits, nested, anyio.current_time(), self._quiet)
+        whole = self.limits.party_round if party else 0.0
+        watch = self._watch = Watch(self.limits, nested, anyio.current_time(), self._quiet, whole)
         began = watch.began
         try:
             turn = await prompted(session, text, watch, self._heard)
         finally:
             self._watch = None
         self._quiet = watch.quiet(anyio.current_time())
+        if watch.timeout == TIME_LIMIT:
+            watch.timeout = PARTY_TIMEOUT
         if not session.lasting or watch.timeout is not None:
             self._resume = session.agent_session if watch.timeout is not None else None
             await self._end()

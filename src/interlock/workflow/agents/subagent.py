@@ -15,6 +15,7 @@ import anyio
 
 from interlock.agent import Permission, Session, Turn, ignore, refuse
 from interlock.errors import AgentError, NoCapacity
+from interlock.processes import within
 from interlock.workflow.agents.assignment import Assignment, Report
 from interlock.workflow.agents.employer import INTERRUPTED, WORKING, Engagement
 from interlock.workflow.agents.firm import Firm
@@ -239,9 +240,10 @@ class Subagent:
             keeper = seat.keeper
             return await keeper.permit(permission) if isinstance(keeper, Subagent) else await refuse(permission)
 
-        # It takes no part in the team: neither its process nor the tools of a member are the run's own.
+        # It takes no part in the team and may end before the run: the run's process and tools are not its own.
         opening = replace(
-            self._firm.opening, model=model, resume=resume, permit=permit, on_start=ignore, mcp=(),
+            self._firm.opening, environment=within(self._firm.opening.environment), model=model, resume=resume,
+            permit=permit, on_start=ignore, mcp=(),
         )  # fmt: skip
         found: list[Session] = []
         failed: list[AgentError] = []

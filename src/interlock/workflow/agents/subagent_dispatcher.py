@@ -137,7 +137,7 @@ class SubagentDispatcher:
         found = route(assignment, terms.installed, terms.module)
         model = None if assignment.model else self.select(assignment)
         name = assignment.model if model is None else model.name
-        why = f"for {assignment.label}: " + (model.why if model is not None else "the model was asked for")
+        why = f"for {assignment.label}: " + (f"{model.cls}, {model.why}" if model else "the model was asked for")
         engagement = earlier or Engagement(assignment.label, assignment.kind, found.role.name, name)
         engagement.input = input_of(assignment)
         engagement.agent_id = assignment.agent_id or engagement.agent_id

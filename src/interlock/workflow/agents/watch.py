@@ -2,8 +2,8 @@
 
 Three limits hold for a turn, in seconds. *Silence*: nothing was said, no tool ran, no permission was asked. *Nested*
 and *workflow*: no progress for that long, also where a tool runs; everything audible is progress, and waiting for a
-human is not counted. A subagent's piece of work has a limit of its own, which no progress puts off. When one is
-reached the turn is cancelled and, after the grace, the session's processes are ended.
+human is not counted. A subagent's piece of work has a limit of its own, which no progress puts off, and so has a round
+of Party Mode. When one is reached the turn is cancelled and, after the grace, the session's processes are ended.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WRITES = frozenset({"edit", "delete", "move", "write", "create"})
 PATHS = 500  # of one turn
 
 WORKFLOW_TIMEOUT, NESTED_TIMEOUT, AGENT_TIMEOUT = "workflow_timeout", "nested_timeout", "agent_timeout"
-TIME_LIMIT = "time_limit"
+TIME_LIMIT, PARTY_TIMEOUT = "time_limit", "party_timeout"
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,7 @@ class Watch:
         return max(0.0, min(ends)) if ends else 3600.0
 
     def reached(self, now: float) -> str | None:
+        """The limit that is reached, the earliest of several."""
         return next((name for end, name in sorted(self._ends()) if end <= now), None)
 
     def _ends(self) -> list[tuple[float, str]]:

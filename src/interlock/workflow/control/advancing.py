@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from interlock.workflow.control import asking, documents, learning, prompts, recovering, stepping, turning
+from interlock.workflow.control import asking, documents, learning, partying, prompts, recovering, stepping, turning
 from interlock.workflow.control.batching import Batch, summary
 from interlock.workflow.control.checkpoint_format import Operation, present
 from interlock.workflow.control.confidence_calculator import calculate
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
+from interlock.workflow.control.examination import MANDATORY
 from interlock.workflow.control.ports import Asking
 from interlock.workflow.control.reading import FINISHED, SKIPPED, Reading
 from interlock.workflow.definition.step import Step
@@ -29,6 +30,8 @@ async def validate(run: RunContext) -> None:
     step, record = run.step, run.record
     outcome, why = judge(run, reading, step)
     record.verdict = reading.closing.verdict or (outcome if outcome != "unknown" else None)
+    if run.examination is None and await partying.beyond_thresholds(run, reading):
+        return
     if outcome == verdicts.FAILURE and reading.kind != SKIPPED:
         issues = reading.closing.issues or _listed(reading.closing.text)
         recovering.failed(run.state, recovering.VALIDATION, why, issues, reading.closing.text)
@@ -43,6 +46,8 @@ async def validate(run: RunContext) -> None:
         run.state.sent = None
         run.move(RUNNING)
         await run.save()
+        return
+    if await partying.doubted(run, reading, signals(run, outcome)):
         return
     await done(run, reading, outcome)
 
@@ -107,7 +112,8 @@ async def done(run: RunContext, reading: Reading, outcome: str) -> None:
     complete(run, step, record, reading, outcome)
     if finished:
         run.decide(Decision("next_step", "end", "the agent says that the workflow has ended", by="agent"))
-        await _end(run)
+        left = _gate(run, mandatory=True)
+        await go_on(run, stepping.record_of(state, left.step).id) if left and left.step else await _end(run)
         return
     if found.step is None:
         found = _gate(run) or found
@@ -121,9 +127,11 @@ async def stopped(run: RunContext, status: str) -> bool:
     return run.hooks is None or await run.hooks.stop(status)
 
 
-def _gate(run: RunContext) -> stepping.Following | None:
-    """The first validation beside the workflow's own that is left: what the domain demands, then the examinations."""
+def _gate(run: RunContext, *, mandatory: bool = False) -> stepping.Following | None:
+    """The first validation beside the workflow's own that is left: what the domain demands, then the examinations.
+    `mandatory`: only those that also a workflow gets that has ended early."""
     left = [one for one in run.gates if f"{stepping.GATE}{one}" not in run.state.completed_steps]
+    left = [one for one in left if one in MANDATORY] if mandatory else left
     if not left:
         return None
     examination = next((one for one in run.examinations if one.name == left[0]), None)
@@ -201,8 +209,10 @@ async def ask_to_confirm(
 
 
 async def go_on(run: RunContext, following: object) -> None:
-    """To the step with that id, or to the end."""
+    """To the step with that id, or to the end, before which the validations that are left come."""
     state = run.state
+    if following is None and (left := _gate(run)) is not None and left.step is not None:
+        following = stepping.record_of(state, left.step).id
     if following is None:
         await _end(run)
         return
@@ -227,13 +237,22 @@ def _outputs(run: RunContext, step: Step, reading: Reading) -> list[str]:
 
 
 def _confidence(run: RunContext, outcome: str) -> float:
-    """How far the result can be trusted: its verdict, or that its document is there, and what memory knows of it."""
+    """How far the result can be trusted."""
+    settings = run.settings
+    return calculate(signals(run, outcome), settings.tier, settings.confidence).score
+
+
+def signals(run: RunContext, outcome: str) -> dict[str, float | None]:
+    """What speaks for the result: its verdict, or that its document is there; what memory knows of it; how sure those
+    were who discussed it."""
     verdict = {verdicts.SUCCESS: 100.0, verdicts.PARTIAL: 50.0, verdicts.FAILURE: 0.0}.get(outcome)
     if verdict is None and turning.exists(run):
         verdict = 100.0
-    signals = {"validation_verdict": verdict, "memory_match": run.knowledge.relevance}
-    settings = run.settings
-    return calculate(signals, settings.tier, settings.confidence).score
+    return {
+        "validation_verdict": verdict,
+        "memory_match": run.knowledge.relevance,
+        "party_mode": partying.signal(run),
+    }
 
 
 def _listed(text: str) -> list[str]:

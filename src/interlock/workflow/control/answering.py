@@ -8,14 +8,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from interlock.workflow.control import asking, mending, menus, presenting, prompts, turning, wishes
+from interlock.workflow.control import (
+    asking,
+    escalation,
+    menu_party,
+    menus,
+    partying,
+    presenting,
+    prompts,
+    turning,
+    wishes,
+)
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision, menu_basis
 from interlock.workflow.control.ports import Asking
 from interlock.workflow.control.reading import BLOCKED, Reading
-from interlock.workflow.menu import bmb_thresholds, forms
+from interlock.workflow.menu import bmb_thresholds, forms, labels, nesting
 from interlock.workflow.menu.history import Entry, History
 from interlock.workflow.menu.menu_participation_engine import participate
+from interlock.workflow.menu.options import Option
 from interlock.workflow.menu.recognition import Menu
 from interlock.workflow.menu.selection import SEVERAL, Situation
 from interlock.workflow.personal.preferences import LEARNED
@@ -35,6 +46,10 @@ async def menu(run: RunContext, found: Reading) -> None:
     own = participation.detection.step_menu is not None
     menus.arrived(state, record, shown, participation.within, own=own)
     where = menus.situation(state, record, run.settings, output=run.heard.output, exists=turning.exists(run))
+    if (key := await menu_party.menu(run, found, shown, where)) is not None:
+        if key:
+            remember(run, shown, key, "the driver answers for Party Mode", 100, automatic=True)
+        return
     where = wishes.known(run, shown, where)
     before = asking.answered_before(state, run.replay, known_by(shown))
     if where.escalation != bmb_thresholds.CONTINUE and await _called_for(run, found, shown, where):
@@ -42,21 +57,23 @@ async def menu(run: RunContext, found: Reading) -> None:
     if before is not None:
         option = asking.choose(before.answer, shown.options)
         run.decide(Decision("menu", before.answer, before.why, by=before.by))
-        _answer(run, shown, option.key if option else before.answer, before.why, 100, automatic=False)
+        _answer(run, shown, option or before.answer, before.why, 100, automatic=False)
         return
     await _decide(run, found, shown, where)
 
 
 async def _called_for(run: RunContext, found: Reading, shown: Menu, where: Situation) -> bool:
-    """The builder's thresholds ask for help: the trigger is recorded; Party Mode is put to a human (FR9)."""
+    """The builder's thresholds ask for help (FR9): the menu is answered with it where it offers it; where it does not
+    offer Party Mode, that is held beside it."""
+    if menu_party.reopens(run):
+        return False
     why = f"the validation result asks for {where.escalation.replace('_', ' ')}"
     run.decide(Decision("trigger", where.escalation, why, basis={"output": found.closing.text[-2000:]}))
-    mending.triggered(run, where.escalation, why)
-    if where.escalation != bmb_thresholds.PARTY_MODE or run.state.plan.yolo:
-        return False
-    reason = f"{why}; Interlock does not hold that conversation by itself yet, [P] lets the agent play it"
-    await _ask_menu(run, found, shown, None, reason, 0)
-    return True
+    if where.escalation == bmb_thresholds.PARTY_MODE and not shown.by_meaning(labels.PARTY):
+        await partying.call(run, partying.THRESHOLDS, why)
+        return True
+    escalation.triggered(run, where.escalation, why)
+    return False
 
 
 async def _decide(run: RunContext, found: Reading, shown: Menu, where: Situation) -> None:
@@ -85,7 +102,7 @@ async def _decide(run: RunContext, found: Reading, shown: Menu, where: Situation
             )
         )  # fmt: skip
         menus.chosen(state, record, shown, decided.option)
-        _answer(run, shown, decided.option.key, decided.why, decided.confidence, automatic=True, source=source)
+        _answer(run, shown, decided.option, decided.why, decided.confidence, automatic=True, source=source)
     elif decided.action == menus.DELEGATE:
         run.decide(Decision("menu", "by the brief", f"{decided.why}; the brief may say", by="brief"))
         unwanted = [f"[{one.key}] {one.label}" for one in shown.options if one.key in where.avoided]
@@ -97,11 +114,30 @@ async def _decide(run: RunContext, found: Reading, shown: Menu, where: Situation
 
 
 def _answer(
-    run: RunContext, shown: Menu, key: str, why: str, confidence: int, *, automatic: bool, source: str | None = None
+    run: RunContext,
+    shown: Menu,
+    option: Option | str,
+    why: str,
+    confidence: int,
+    *,
+    automatic: bool,
+    source: str | None = None,
 ) -> None:
     """Send the choice, and keep it in the history: continues in a row take one entry."""
+    key = option if isinstance(option, str) else option.key
     remember(run, shown, key, why, confidence, automatic=automatic, source=source)
-    turning.send(run, turning.ANSWER, prompts.answer(key, why))
+    turning.send(run, *chosen(run, option, why))
+
+
+def chosen(run: RunContext, option: Option | str, why: str) -> tuple[str, str]:
+    """What the agent is told of a choice, or of a human's words; where Party Mode was chosen its first round's input
+    comes with it."""
+    if isinstance(option, str) or nesting.opens(option.label) != nesting.PARTY:
+        return turning.ANSWER, prompts.answer(option if isinstance(option, str) else option.key, why)
+    here = ("party_mode", run.record.id, run.record.visit)
+    asked = any((one["what"], one["step"], one["visit"]) == here for one in run.state.triggers)
+    purpose = partying.THRESHOLDS if asked else partying.CHOSEN
+    return turning.NESTED, f"{option.key}\n\n({why}.)\n\n{menu_party.opened(run, purpose, why)}"
 
 
 def remember(

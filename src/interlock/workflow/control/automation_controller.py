@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from interlock.errors import AgentError
 from interlock.workflow.control import adjusting, documents, initializing, machine, mending, prompts, replying, working
-from interlock.workflow.control.context import Ending, RunContext
+from interlock.workflow.control.context import Ending, Postponed, RunContext
 from interlock.workflow.control.ports import Superseded
 from interlock.workflow.state import resume as resuming
 from interlock.workflow.state.document import (
@@ -111,6 +111,8 @@ class AutomationController:
                 return await working.work(run)
             except AgentError as error:
                 self._cannot_start(error)
+            except Postponed as waits:
+                return waits.ending
         elif now == WAITING_USER:
             return await replying.wait(run)
         elif now == FAILED:

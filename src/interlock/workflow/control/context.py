@@ -47,6 +47,14 @@ class Ending:
     retry_at: float | None = None
 
 
+class Postponed(Exception):
+    """What is under way cannot go on here and now: it is kept as it is, and this process lets go of the run."""
+
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending.summary)
+        self.ending = ending
+
+
 @dataclass
 class RunContext:
     """See the module. `thresholds` is read anew at every decision, so that a change counts at the next (BMAD-2a.7).
@@ -182,6 +190,9 @@ class RunContext:
         wanted = self._wanted
         self.state.updated_at = self.desk.now()
         events, self._events = self._events, []
+        if asking is not None:
+            # It is held where a session lives that can go on with the answer.
+            asking = replace(asking, held=self.pool.live and self.limits.selection > 0)
         question = await self.desk.save(self.state, events, asking)
         self._written = wanted
         return question

@@ -18,6 +18,10 @@ APPROVE, CHANGES, BLOCKED = "approve", "changes_requested", "blocked"
 BLOCKING, MAJOR, MINOR = "blocking", "major", "minor"
 SEVERITIES = (BLOCKING, MAJOR, MINOR)
 
+PRE_FINAL_REVIEW = "pre_final_review"
+MANDATORY = frozenset({PRE_FINAL_REVIEW})
+"""The names of those that nothing skips: not `--yolo`, no override, not an early end of the workflow (BMAD-5.3.4)."""
+
 
 @dataclass(frozen=True)
 class Finding:

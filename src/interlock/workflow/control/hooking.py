@@ -1,6 +1,6 @@
 """When hooks run within a run, and what their results do to it (stories 7.3 to 7.5).
 
-    SessionStart  before the first step, once for each run in a session (`once`: for the session, see `Desk.session`)
+    SessionStart  before the first step; once for each run in a session, `once`: in the session (`Desk.change_life`)
     PreToolUse    when a tool is announced or asks for permission; in the latter case it may refuse the tool
     PostToolUse   when a tool has completed or failed
     Stop          when a step is done, before the run goes on from it
@@ -19,6 +19,7 @@ import anyio
 
 from interlock.workflow.control import machine
 from interlock.workflow.control.decision_log import Decision
+from interlock.workflow.control.ports import Superseded
 from interlock.workflow.definition.package import Package
 from interlock.workflow.definition.workflow import Workflow
 from interlock.workflow.personal import hooks
@@ -51,6 +52,8 @@ class Hooking:
         self._here = Found()
         self._begun = False
         self._fatal: dict[str, Any] | None = None
+        self._superseded: Superseded | None = None
+        self._taken: set[str] = set()
 
     @asynccontextmanager
     async def at_work(self, run: RunContext) -> AsyncIterator[None]:
@@ -97,8 +100,14 @@ class Hooking:
         return await self._run_all(self._at_hand().of(STOP), {"status": status})
 
     async def settle(self) -> None:
-        """Wait for the hooks of the tools that were used so far."""
+        """Wait for the hooks of the tools that were used so far.
+
+        Raises:
+            Superseded: the run is somebody else's.
+        """
         await self.tools.settle()
+        if self._superseded is not None:
+            raise self._superseded
         await self.records.write(self._run.state)
 
     def halted(self) -> bool:
@@ -120,7 +129,13 @@ class Hooking:
     async def perform(self, event: str, tool: Tool, due: tuple[Hook, ...]) -> str | None:
         """See `tool_calls.Listener`."""
         for hook in due:
-            result = await self._carry_out(hook, {"tool": tool.as_dict()})
+            if self._fatal is not None or self._superseded is not None:
+                return "the run is being halted"
+            try:
+                result = await self._carry_out(hook, {"tool": tool.as_dict()})
+            except Superseded as error:
+                self._superseded, result = error, None
+                await self._run.pool.cancel()
             if result is None or event != PRE_TOOL:
                 continue
             if result.status == "refused" or (result.status == "failed" and hook.critical):
@@ -137,6 +152,8 @@ class Hooking:
 
     def overruled(self, tool: Tool, why: str) -> None:
         """See `tool_calls.Listener`."""
+        if self._fatal is not None or self._superseded is not None:
+            return
         reason = f"the tool {tool.title!r} ran without asking for permission, though {why.removeprefix('!')}"
         self._failed({"reason": reason, "critical": why[:1] == "!", "event": PRE_TOOL, "command": ""})
 
@@ -158,7 +175,8 @@ class Hooking:
         result = await self._runner.run(hook, self._document(hook, about))
         if key is not None and (result.status == "cancelled" or (result.status == "failed" and hook.critical)):
             # It is known not to have done its work: when the run is taken up again, it is its turn again.
-            await self._run.desk.change_session(lambda session: session["hooks"].pop(key, None) and None)
+            self._taken.discard(key)
+            await self._run.desk.change_life(lambda life: life["hooks"].pop(key, None) and None)
         if result.status != "cancelled":
             self._note(result, about)
             if self._fatal is not None and hook.event not in (SESSION_START, STOP):
@@ -166,27 +184,28 @@ class Hooking:
         return result
 
     def _claim_of(self, hook: Hook) -> str | None:
-        """Under which name a session knows that it was run; None for one that runs each time."""
+        """Under which name it is known that it was run; None for one that runs each time."""
         if hook.once:
             return f"once {hook.key} {self._run.root}"
         return f"start {hook.key} {self._run.state.workflow_id}" if hook.event == SESSION_START else None
 
     async def _claim(self, key: str, hook: Hook) -> bool:
         """Take a hook's turn, before it is run; false where somebody has."""
-        run = self._run
-        if key in run.session.get("hooks", {}):
+        if key in self._taken:
             return False
+        run = self._run
         taken = [False]
 
-        def take(session: dict[str, Any]) -> None:
-            known = session.setdefault("hooks", {})
+        def take(life: dict[str, Any]) -> None:
+            known = life.setdefault("hooks", {})
             taken[0] = key not in known
             known.setdefault(key, {"hook": hook.name, "at": run.desk.now(), "workflow_id": run.state.workflow_id})
             starts = [one for one in known if one.startswith("start ")]
             for old in starts[:-STARTED]:
                 del known[old]
 
-        run.session = await run.desk.change_session(take)
+        await run.desk.change_life(take)
+        self._taken.add(key)
         return taken[0]
 
     def _document(self, hook: Hook, about: Mapping[str, Any]) -> dict[str, Any]:

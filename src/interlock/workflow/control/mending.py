@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import anyio
 
-from interlock.workflow.control import asking, recovering, turning, wishes
+from interlock.workflow.control import escalation, partying, recovering, turning, wishes
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.examination import Examined
-from interlock.workflow.control.ports import Asking
 from interlock.workflow.control.prompts import fix
 from interlock.workflow.control.reading import Heard
 from interlock.workflow.personal.preferences import LEARNED
-from interlock.workflow.state.document import FAILED, RECOVERING, RUNNING, WAITING_USER, Waiting
-
-OPTIONS = ("retry", "skip", "stop")
-PARTY_OPTIONS = ("continue", "retry", "stop")
+from interlock.workflow.state.document import FAILED, RECOVERING, RUNNING
 
 
 def lost(run: RunContext, why: str) -> None:
@@ -52,7 +48,7 @@ async def recover(run: RunContext) -> None:
     if remedy.action == recovering.ASK:
         await _escalate(run)
     elif remedy.action == recovering.PARTY:
-        await call_party(run, remedy.why)
+        await partying.call(run, partying.STALL, remedy.why)
     elif remedy.action == recovering.RETRY:
         recovering.trying(state, remedy.strategy)
         await run.save()
@@ -70,28 +66,6 @@ async def recover(run: RunContext) -> None:
         run.move(RUNNING)
 
 
-async def call_party(run: RunContext, why: str) -> None:
-    """Party Mode is called for: the trigger is recorded, and a human is asked, who may start it (FR19b, 2b.3)."""
-    state, record = run.state, run.record
-    triggered(run, "party_mode", why)
-    if state.recovery:
-        state.recovery["party"] = "running"
-    text = (
-        f"Step {record.id} ({record.name}) calls for several perspectives: {why}.\n\n{recovering.report(state)}\n\n"
-        "Interlock does not hold that conversation by itself yet. Say what to do differently, or choose: retry / "
-        "continue / stop?"
-    )
-    await _ask(run, "party_mode", "escalation", text, PARTY_OPTIONS)
-
-
-def triggered(run: RunContext, what: str, why: str) -> None:
-    """Record that something was called for, once for each visit of a step."""
-    state, record = run.state, run.record
-    at = run.desk.now()
-    state.triggers.append({"what": what, "step": record.id, "visit": record.visit, "why": why, "at": at})
-    run.event("workflow.triggered", what=what, step=record.id, why=why, hash=state.recovery.get("hash"))
-
-
 async def blocked(run: RunContext, found: Examined) -> None:
     """An examination found what its maker cannot mend: a human is told, with the findings."""
     state, record = run.state, run.record
@@ -101,7 +75,7 @@ async def blocked(run: RunContext, found: Examined) -> None:
         "What should be done: retry, skip, stop, or something else (say it)?"
     )
     run.event("workflow.escalated", step=record.id, reason=found.summary, tried=[])
-    await _ask(run, "escalation", "escalation", text, OPTIONS)
+    await escalation.ask(run, "escalation", "escalation", text, escalation.OPTIONS)
 
 
 async def _escalate(run: RunContext) -> None:
@@ -112,13 +86,4 @@ async def _escalate(run: RunContext) -> None:
         "What should be done: retry, skip, stop, or something else (say it)?"
     )
     run.event("workflow.escalated", step=record.id, reason=record.error, tried=list(state.recovery.get("tried", [])))
-    await _ask(run, "escalation", "escalation", text, OPTIONS)
-
-
-async def _ask(run: RunContext, purpose: str, kind: str, text: str, options: tuple[str, ...]) -> None:
-    state = run.state
-    entry = asking.new_entry(state, run.record, purpose, text, run.desk.now())
-    state.waiting = Waiting(entry["key"], purpose, text, list(options))
-    run.move(WAITING_USER)
-    state.waiting.question_id = await run.save(Asking(entry["key"], kind, text, options))
-    state.waiting.asked_at = run.desk.now()
+    await escalation.ask(run, "escalation", "escalation", text, escalation.OPTIONS)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from interlock.workflow.control import asking
+from interlock.workflow.control.party_mode_driver import REOPEN
 from interlock.workflow.entry.adaptive_settings import AdaptiveSettings
 from interlock.workflow.menu import bmb_thresholds, forms, labels, nesting
 from interlock.workflow.menu.detection import Detection
@@ -99,11 +100,19 @@ def situation(
     stack = stack_of(state)
     result = bmb_thresholds.read(output) if settings.bmb else None
     called_for = bmb_thresholds.CONTINUE
-    if result is not None and settings.bmb is not None and not _had_help(state, record):
-        called_for = bmb_thresholds.escalation(result, settings.bmb)
+    left = 0
+    if result is not None and settings.bmb is not None:
+        wanted = bmb_thresholds.escalation(result, settings.bmb)
+        helped = had_help(state, record)
+        called_for = bmb_thresholds.CONTINUE if helped else wanted
+        # Help was given and as many errors are left: to go on would accept them.
+        left = max(1, result.blocking_errors) if helped and wanted == bmb_thresholds.PARTY_MODE else 0
+    if state.party.get(REOPEN) and stack.within is None:
+        called_for = bmb_thresholds.PARTY_MODE  # it was under way when the step was interrupted
     top: Mapping[str, Any] = state.menu_stack[-1] if state.menu_stack else {}
     return Situation(
         output_exists=exists,
+        open_findings=0 if stack.within else left,
         within=stack.within,
         escalation=called_for,
         depth=max(1, stack.depth),
@@ -160,7 +169,7 @@ def _asks_about_nested(menu: Menu, frames: list[dict[str, Any]]) -> bool:
     return bool(frames) and frames[-1].get("within") in (PARTY, ELICITATION) and menu.shape == "asked"
 
 
-def _had_help(state: WorkflowState, record: StepRecord) -> bool:
+def had_help(state: WorkflowState, record: StepRecord) -> bool:
     """Whether Party Mode or elicitation was called for this step's findings already: once is enough."""
     return any(one.get("step") == record.id and one.get("visit") == record.visit for one in state.triggers)
 

@@ -65,6 +65,10 @@ class Desk(Protocol):
     async def change_session(self, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         """Change it in one transaction; what it is then."""
 
+    async def change_life(self, change: Callable[[dict[str, Any]], None]) -> None:
+        """The same for what those share that are worked on in one life: of a chat session, else of the runner. Unlike a
+        run's session, that of a runner ends with its process."""
+
 
 class Checkpoints(Protocol):
     """See `state.store.Checkpoints`."""

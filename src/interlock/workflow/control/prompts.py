@@ -114,6 +114,9 @@ def step_prompt(workflow: Workflow, state: WorkflowState, step: Step, *, again: 
     if again:
         parts.append(again)
     parts.append(variables.resolve(step.text).text.strip("\n"))
+    seed = state.party.get("seed") or {}
+    if seed.get("text") and seed.get("step") == state.current_step:
+        parts.append(str(seed["text"]))
     known = [
         f"- {{{name}}}: {variables.resolve(str(value)).text}"
         for name, value in step.settings.items()
@@ -188,9 +191,10 @@ def fix(strategy: str, findings: str, hint: str = "") -> str:
     )
 
 
-def nested_over(what: str) -> str:
-    """A nested operation was ended for its time."""
-    return f"{what} was ended: its time is up. Go back to the step's own menu with what you have, and show it."
+def nested_over(what: str, came_to: str = "") -> str:
+    """A nested operation was ended for its time; `came_to` is what is known of it."""
+    said = f"\n\n{quoted(came_to)}" if came_to else ""
+    return f"{what} was ended: its time is up. Go back to the step's own menu with what you have, and show it.{said}"
 
 
 def interrupted(restored: bool) -> str:

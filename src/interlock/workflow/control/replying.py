@@ -9,10 +9,12 @@ from __future__ import annotations
 from interlock.workflow.control import (
     adjusting,
     advancing,
+    answering,
     asking,
     initializing,
     machine,
     menus,
+    party_answered,
     presenting,
     prompts,
     stepping,
@@ -71,7 +73,7 @@ async def _take(run: RunContext, waiting: Waiting, text: str, by: str) -> None:
     run.decide(Decision(waiting.purpose, text, f"{by} answered", by="human", pattern=pattern))
     handlers = {
         "menu": _menu, "menu_pause": _paused, "question": _question, "preflight": _preflight, "oversight": _confirmed,
-        "checkpoint": _confirmed, "escalation": _escalation, "party_mode": _escalation, "resume": _change,
+        "checkpoint": _confirmed, "escalation": _escalation, "party_mode": _party, "resume": _change,
     }  # fmt: skip
     await handlers.get(waiting.purpose, _question)(run, waiting, text)
 
@@ -86,7 +88,8 @@ async def _menu(run: RunContext, waiting: Waiting, text: str) -> None:
         entry = Entry(at, id, key, 100, "a human chose", automatic=False, decision_source="human")
         state.menu_history = History.of(state.menu_history).add(entry).as_list()
         menus.opened(state, run.record, option)
-    turning.send(run, turning.ANSWER, prompts.answer(key, "the user's choice" if option else "the user's words"))
+    why = "the user's choice" if option else "the user's words"
+    turning.send(run, *answering.chosen(run, option or text, why))
     state.waiting = None
     run.move(RUNNING)
 
@@ -131,6 +134,7 @@ async def ask_about_change(run: RunContext, text: str) -> None:
 async def _change(run: RunContext, waiting: Waiting, text: str) -> None:
     state = run.state
     state.workflow_hash = run.workflow.hash
+    state.hooks.pop("pinned", None)
     if text.strip().lower() == "resume":
         state.waiting, state.sent = None, None
         run.interrupted = False
@@ -205,6 +209,15 @@ async def _escalation(run: RunContext, waiting: Waiting, text: str) -> None:
         state.timeout_error = None
         state.waiting, state.sent = None, None
         run.move(RUNNING)
+
+
+async def _party(run: RunContext, waiting: Waiting, text: str) -> None:
+    """What the voices could not settle: the recommendation, the work as it is, other words, or as after any failure."""
+    taken = await party_answered.take(run, text)
+    if taken == STOP:
+        _stop(run)
+    elif not taken:
+        await _escalation(run, waiting, text)
 
 
 def _stop(run: RunContext) -> None:

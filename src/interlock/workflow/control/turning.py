@@ -6,11 +6,14 @@ its session is resumed where the agent can do that (decision 36).
 
 from __future__ import annotations
 
-from interlock.workflow.control import adjusting, asking, documents, menus, prompts, reading, stepping
+from interlock.workflow.control import adjusting, asking, documents, menus, party_words, prompts, reading, stepping
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.initializing import fresh, outputs
+from interlock.workflow.control.party_mode_driver import MENU, REOPEN, Party
+from interlock.workflow.control.party_mode_driver import RUNNING as UNDER_WAY
 from interlock.workflow.definition.step import Step
+from interlock.workflow.menu.nesting import PARTY
 from interlock.workflow.state import step_tracking
 from interlock.workflow.state.document import Sent
 
@@ -46,12 +49,17 @@ async def take_up(run: RunContext) -> None:
         )
         return
     kept = await run.checkpoints.restore(state)
+    if state.party.get("how") == MENU and state.party.get("status") == UNDER_WAY:
+        state.party = {**state.party, REOPEN: True}
     state.transcript, state.menu_stack = [], []
     run.replay = asking.answered(state, record)
     record.attempts += 1
     left = f"; not restored: {', '.join(kept[:5])}" if kept else ""
     run.decide(Decision("resume", str(record.id), f"the step was interrupted and begins again{left}"))
     again = prompts.interrupted(restored=kept is not None and not kept)
+    party = Party.of(state.party)
+    if party is not None and not party.running and (party.step, party.visit) == (record.id, record.visit):
+        again += party_words.known_before(party)
     state.sent = Sent(1, STEP, prompts.step_prompt(run.workflow, state, run.step, again=again))
 
 
@@ -78,8 +86,10 @@ async def turn(run: RunContext) -> str | None:
     state.agent_session = run.pool.agent_session
     await run.save()
     run.before = documents.digest(run.root, outputs(run))
-    nested = menus.stack_of(state).within is not None
-    ended = await run.pool.prompt(text, nested=nested, answered=sent.purpose == ANSWER)
+    within = menus.stack_of(state).within
+    ended = await run.pool.prompt(
+        text, nested=within is not None, party=within == PARTY, answered=sent.purpose == ANSWER
+    )
     # What was said meanwhile counts for whatever is decided about this turn.
     run.session = await run.desk.session()
     adjusting.look(run)

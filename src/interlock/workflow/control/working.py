@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from interlock.workflow.agents.watch import NESTED_TIMEOUT, WORKFLOW_TIMEOUT
+from interlock.workflow.agents.watch import NESTED_TIMEOUT, PARTY_TIMEOUT, WORKFLOW_TIMEOUT
 from interlock.workflow.control import (
     advancing,
     answering,
+    brainstorming,
     examining,
     learning,
     machine,
     mending,
+    menu_party,
+    partying,
     prompts,
     reading,
     stepping,
@@ -34,9 +37,13 @@ async def work(run: RunContext) -> Ending | None:
     if run.examination is not None and state.sent is None:
         await examining.work(run, run.examination)
         return None
+    if (party := partying.under_way(run)) is not None:
+        await partying.go_on(run, party)
+        return None
     if run.interrupted and state.sent is not None:
         await turning.take_up(run)
     elif state.sent is None:
+        await brainstorming.prepare(run)
         await turning.begin(run, run.step, _again(run))
     timeout = await turning.turn(run)
     if run.hooks is not None and run.hooks.halted():
@@ -57,9 +64,12 @@ async def work(run: RunContext) -> Ending | None:
 
 async def _act(run: RunContext, found: Reading) -> None:
     if found.kind in (reading.COMPLETED, reading.SKIPPED, reading.FINISHED):
+        menu_party.left(run)
         await _over(run, found)
     elif found.kind == reading.MENU:
         await answering.menu(run, found)
+    elif found.kind in (reading.QUESTION, reading.BLOCKED, reading.UNCLEAR) and await menu_party.said(run, found):
+        return
     elif found.kind in (reading.QUESTION, reading.BLOCKED):
         await answering.question(run, found)
     elif found.kind in (reading.ERROR, reading.SILENT):
@@ -86,11 +96,12 @@ async def _timed_out(run: RunContext, limit: str) -> bool:
         run.event("workflow.ended", outcome=FAILED, error=state.error, timeout_error=limit)
         await run.save()
         return True
-    if limit == NESTED_TIMEOUT and len(state.menu_stack) > 1:
+    if limit in (NESTED_TIMEOUT, PARTY_TIMEOUT) and len(state.menu_stack) > 1:
+        came_to = menu_party.timed_out(run, run.heard.output if run.heard else "")
         what = str(state.menu_stack[-1].get("within") or "The nested operation").replace("_", " ").capitalize()
         state.menu_stack = [one for one in state.menu_stack if one.get("within") is None]
         run.decide(Decision("timeout", "parent", f"{what} took longer than its limit and was ended"))
-        turning.send(run, turning.NESTED, prompts.nested_over(what))
+        turning.send(run, turning.NESTED, prompts.nested_over(what, came_to))
         await run.save()
         return True
     return False

@@ -28,8 +28,8 @@ class AdaptiveSettings:
 
     `batch`: continues before a checkpoint, None for all. `automation`: aggressive, balanced or conservative. `gates`:
     the further validations of a regulated domain. `bmb`: the builder's thresholds, None outside that module.
-    `safety_tier` is what safety-critical behaviour goes by (the pre-final review): the higher of the tier in force and
-    the project's own, so that no override takes it away (FR50).
+    `safety_tier` is what safety-critical behaviour goes by (the pre-final review): the higher of the project's own tier
+    and the one that was asked for, so that no override takes it away (FR50).
     `max_model`: the largest class of model that subagents get, None where the workflow sets none.
     """
 
@@ -72,7 +72,7 @@ def adapt(
         automatic_from=_number(given, "automatic", 80.0),
         domain=domain,
         module=module,
-        safety_tier=max(known, own, care.own_tier if care is not None else 0),
+        safety_tier=max(own, care.lasting_tier) if care is not None else own,
         max_model=given["max_model"] if given.get("max_model") in CLASSES else None,
     )
     confidence = care.values.get(CONFIDENCE) if care is not None else None

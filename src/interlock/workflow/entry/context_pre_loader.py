@@ -16,6 +16,8 @@ from interlock.memory import words as words_of
 CONTEXT_CHARS = 4000
 EACH_CHARS = 500
 LOOKED_UP = 40
+FOUNDING = "type:architecture"
+"""The tag of decisions that the project is built on (see `workflow.memory.lesson`)."""
 LEAST = 120  # characters of a memory, below which it is rather left out
 HEAD = "What earlier work on this project has established; the more important first:"
 
@@ -69,10 +71,14 @@ class ContextPreLoader:
             recalled = self._memory.recall(
                 " ".join(words), project_id=project_id, limit=LOOKED_UP, time_limit=time_limit
             )
+            # What the project is built on concerns every workflow, whatever its words are.
+            founding = self._memory.recall("", project_id=project_id, tags=[FOUNDING], limit=LOOKED_UP)
         except MemoryUnavailable as error:
             self._log(error.message, "recall")
             return PreLoaded(source="degraded", problem=error.message)
-        return replace(prepared(recalled.memories, limit, recalled.source), servers=recalled.servers)
+        known = {(one.title, one.content) for one in recalled.memories}
+        memories = [*recalled.memories, *(one for one in founding.memories if (one.title, one.content) not in known)]
+        return replace(prepared(memories, limit, recalled.source), servers=recalled.servers)
 
 
 def prepared(memories: Iterable[Memory], limit: int = CONTEXT_CHARS, source: str = "memory") -> PreLoaded:

@@ -33,8 +33,7 @@ class Origin:
     @property
     def tags(self) -> tuple[str, ...]:
         """How memory knows it."""
-        name = self.skill.rpartition(":")[2]
-        return (f"workflow_id:{self.workflow_id}", *((f"workflow:{name}",) if name else ()))
+        return (f"workflow_id:{self.workflow_id}", *((f"workflow:{self.skill}",) if self.skill else ()))
 
 
 @dataclass(frozen=True)

@@ -221,7 +221,9 @@ def _of_event(event: str, entries: object, place: _Place) -> Iterator[Hook | Mal
         yield place.wrong(f"{event} has a list of hooks, each with a `command`")
 
 
-def _entry(event: str, entry: object, above: Mapping[str, Any], place: _Place) -> Iterator[Hook | Malformed]:
+def _entry(
+    event: str, entry: object, above: Mapping[str, Any], place: _Place, *, nested: bool = False
+) -> Iterator[Hook | Malformed]:
     """One hook, or a group of them that share a matcher."""
     if isinstance(entry, str):
         entry = {"command": entry}
@@ -241,13 +243,13 @@ def _entry(event: str, entry: object, above: Mapping[str, Any], place: _Place) -
     if inner is None:
         yield _hook(event, {**above, **own}, critical, place)
         return
-    if "command" in own or above or not isinstance(inner, Sequence) or isinstance(inner, str):
+    if "command" in own or nested or not isinstance(inner, Sequence) or isinstance(inner, str):
         yield place.wrong(
             "`hooks` within a hook is a list of `{type: command, command: …}`, one level deep", critical=critical
         )
         return
     for number, one in enumerate(inner):
-        yield from _entry(event, one, own, place.at("hooks", number))
+        yield from _entry(event, one, own, place.at("hooks", number), nested=True)
 
 
 def _hook(event: str, given: Mapping[str, Any], critical: bool, place: _Place) -> Hook | Malformed:

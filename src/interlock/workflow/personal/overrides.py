@@ -38,11 +38,12 @@ Said = Mapping[str, Any]
 class Care:
     """What is in force. `values` has `tier` and `batch_size` (None: all), and `confidence` where somebody names it.
     `sources` says for each who does: `{method, text}`, where the method is inline, tier, profile, setting, hint or
-    project. `own_tier` is the project's, which what is safety-critical goes by as well."""
+    project. `lasting_tier` is the highest of the project's own tier and the one that counts beyond a single operation:
+    what is safety-critical goes by it, and what has to be the same whenever it is asked."""
 
     values: Mapping[str, int | None]
     sources: Mapping[str, Mapping[str, str]]
-    own_tier: int
+    lasting_tier: int
     profile: str | None = None
 
     @property
@@ -109,7 +110,8 @@ def resolved(
         who = next((one for one in named if name in one.values), None)
         if who is not None:
             values[name], sources[name] = who.values[name], {"method": who.method, "text": who.text}
-    return Care(values, sources, max(project, own_tier or 0), found.name if found else None)
+    lasting = next(int(one.values[TIER] or 0) for one in named if one.method != INLINE and TIER in one.values)
+    return Care(values, sources, max(project, own_tier or 0, lasting), found.name if found else None)
 
 
 def in_force(state: WorkflowState, shared: Said, own: Mapping[str, Profile]) -> Care:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from interlock.workflow.entry.workflow_entry_wrapper import Invocation, Malformed, detect
-from interlock.workflow.personal import progress_display, wording
+from interlock.workflow.personal import explicit_feedback, progress_display, wording
 from interlock.workflow.personal.wording import Blocked
 from interlock.workflow.state import rollback_plan
 
-RUN, STATUS, CANCEL, RESUME, ROLLBACK, CHECKPOINTS, UNDO, ADJUST, INVALID = (
-    *("run", "status", "cancel", "resume", "rollback", "checkpoints", "undo", "adjust", "invalid"),
+RUN, STATUS, CANCEL, RESUME, ROLLBACK, CHECKPOINTS, UNDO, FEEDBACK, ADJUST, INVALID = (
+    *("run", "status", "cancel", "resume", "rollback", "checkpoints", "undo", "feedback", "adjust", "invalid"),
 )
 LONGEST = 60  # characters of a message that is a command and nothing else
 
@@ -59,12 +59,15 @@ class Runs(Protocol):
     def adjust_workflow(self, said: str = "", run: str | None = None, *, session: str | None = None) -> dict[str, Any]:
         """Say how careful or talkative it is."""
 
+    def workflow_feedback(self, text: str, *, run: str | None = None) -> dict[str, Any]:
+        """Say what was good or bad about its last decision."""
+
 
 @dataclass(frozen=True)
 class ChatCommand:
-    """One command. `text` is the invocation for `run`, the step for `rollback`, what was said for `adjust`, and what is
-    wrong for `invalid`. `modifier` is an inline one beside `resume`. `precise`: it can hardly mean anything else, also
-    where no workflow has begun yet."""
+    """One command. `text` is the invocation for `run`, the step for `rollback`, what was said for `feedback` and
+    `adjust`, and what is wrong for `invalid`. `modifier` is an inline one beside `resume`. `precise`: it can hardly
+    mean anything else, also where no workflow has begun yet."""
 
     kind: str
     text: str = ""
@@ -84,6 +87,8 @@ def chat_command(text: str) -> ChatCommand | None:
         return ChatCommand(RUN, invoked.text, invoked.arguments)
     if isinstance(invoked, Malformed):
         return ChatCommand(INVALID, str(invoked.as_dict()["message"]))
+    if explicit_feedback.understood(message) is not None:
+        return ChatCommand(FEEDBACK, message)
     modifier, left = wording.inline(message)
     if modifier is not None and left:
         found = _short(left)
@@ -140,6 +145,8 @@ def carry_out(team: Runs, command: ChatCommand, *, run: str | None = None, sessi
             team.adjust_workflow(f"[{command.modifier}]", run, session=session)
         found = team.resume_workflow(run)
         return f"{found['workflow_id']}: {found['resumed']}."
+    if command.kind == FEEDBACK:
+        return str(team.workflow_feedback(command.text, run=run)["text"])
     if command.kind == CHECKPOINTS:
         return checkpoints(team.workflow_checkpoints(run))
     if command.kind == UNDO:

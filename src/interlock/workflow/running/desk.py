@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,7 +15,6 @@ from interlock.sessions import Act, Caller
 from interlock.tasks import answer
 from interlock.tasks.find import find
 from interlock.workflow.control.ports import Asking, Events, Superseded
-from interlock.workflow.personal import menu_rate, overrides
 from interlock.workflow.running.holding import HeldQuestion, taken
 from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import RUNNING, StepId, WorkflowState
@@ -25,19 +23,16 @@ from interlock.workspace import Workspace
 
 if TYPE_CHECKING:
     from interlock.clock import Clock
-    from interlock.ledger import Rows
 
 BUSY_TRIES = 30
-SAID = frozenset({overrides.KEY, menu_rate.KEY})
-"""What of a session's document belongs to the session that people speak to."""
 
 Value = TypeVar("Value")
 
 
 class LedgerDesk:
-    """See `control.ports.Desk`. `caller` is the session and run that the task belongs to while it is worked on.
-    `patience`: how people are waited for; without it every question is parked at once. `said_in` is the session that
-    people speak to, where it is not the one of the runner: what they say (`SAID`) is kept there."""
+    """See `control.ports.Desk`. `caller` is the session and run that the task belongs to while it is worked on;
+    `session` and `life` are under which names is kept what runs share. `patience`: how people are waited for; without
+    it every question is parked at once."""
 
     def __init__(
         self,
@@ -46,12 +41,12 @@ class LedgerDesk:
         task_id: str,
         store: Store,
         session: str,
+        life: str,
         patience: Patience | None = None,
-        said_in: str | None = None,
     ) -> None:
         self._patience = patience
+        self._life = life
         self._session = session
-        self._said_in = said_in or session
         self._workspace = workspace
         self._caller = caller
         self._task_id = task_id
@@ -130,38 +125,25 @@ class LedgerDesk:
 
     def _read_session(self) -> dict[str, Any]:
         with self._workspace.ledger.snapshot() as rows:
-            return self._document(rows)
-
-    def _document(self, rows: Rows) -> dict[str, Any]:
-        document = rows.workflows.session(self._session)
-        if self._said_in == self._session:
-            return document
-        said = rows.workflows.session(self._said_in)
-        return {**document, **{name: value for name, value in said.items() if name in SAID}}
+            return rows.workflows.session(self._session)
 
     async def change_session(self, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         """See the port."""
-        return await in_thread(partial(self._change_session, change))
+        return await in_thread(partial(self._change, self._session, change))
 
-    def _change_session(self, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-        with self._workspace.act(self._caller, acknowledge=False) as act:
-            document = self._document(act.rows)
-            before = copy.deepcopy(document)
-            change(document)
-            for session, mine in self._shares(document, before):
-                act.rows.workflows.keep_session(session, mine, act.at)
+    async def change_life(self, change: Callable[[dict[str, Any]], None]) -> None:
+        """See the port."""
+        await in_thread(partial(self._change, self._life, change))
+
+    def _change(self, session: str, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        try:
+            with self._workspace.act(self._caller, acknowledge=False) as act:
+                document = act.rows.workflows.session(session)
+                change(document)
+                act.rows.workflows.keep_session(session, document, act.at)
+        except (Conflict, Forbidden) as error:
+            raise Superseded(error.message) from error
         return document
-
-    def _shares(self, document: dict[str, Any], before: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-        """The documents that have changed, with their sessions."""
-        if self._said_in == self._session:
-            return [(self._session, document)]
-        pairs = []
-        for session, keys in ((self._session, document.keys() - SAID), (self._said_in, SAID)):
-            mine, was = ({key: one[key] for key in keys if key in one} for one in (document, before))
-            if mine != was:
-                pairs.append((session, mine))
-        return pairs
 
 
 class ThreadedCheckpoints:

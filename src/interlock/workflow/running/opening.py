@@ -23,6 +23,7 @@ from interlock.workflow.definition import overlay
 from interlock.workflow.definition.files import Files
 from interlock.workflow.definition.package import Package
 from interlock.workflow.definition.workflow import Workflow
+from interlock.workflow.examinations.pre_final_review import PreFinalReview
 from interlock.workflow.personal import hooks
 from interlock.workflow.personal.hook_runner import HookRunner
 from interlock.workflow.personal.profiles import Profile
@@ -35,7 +36,7 @@ from interlock.workflow.state.store import Store
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
 from interlock.workspace import Workspace
 
-EXAMINATIONS: tuple[Examination, ...] = ()
+EXAMINATIONS: tuple[Examination, ...] = (PreFinalReview(),)
 """Those that there are, in the order in which they come after a workflow's last step."""
 
 
@@ -66,14 +67,14 @@ class Prepared:
         patience: Patience | None = None,
         hooks: Hooking | None = None,
     ) -> RunContext:
-        """What the controller works with. Its session is the chat it was begun in, else the life of the runner that
-        works on it (`caller.process`): all workflows of one `interlock run`, `work` or `up` share that."""
-        session = self.state.plan.session or caller.process or caller.session or f"cli:{caller.name}"
+        """What the controller works with. The life of a run that was begun in no chat is that of the process that
+        drives the team (`caller.process`): all workflows of one `interlock run`, `work` or `up` share it."""
+        session = saying.session_of(self.state)
+        chat = self.state.plan.session not in ("", self.state.workflow_id)
+        life = self.state.plan.session if chat else f"life:{caller.process or caller.session}"
         return RunContext(
             self.workflow, self.package, self.state, pool,
-            LedgerDesk(
-                workspace, caller, self.task_id, store_of(workspace), session, patience, saying.session_of(self.state)
-            ), self.limits,
+            LedgerDesk(workspace, caller, self.task_id, store_of(workspace), session, life, patience), self.limits,
             checkpoints=ThreadedCheckpoints(CheckpointKeeper(), workspace.clock), knowledge=knowledge,
             thresholds=self._thresholds, dispatcher=dispatcher, examinations=EXAMINATIONS, hooks=hooks,
             profiles=self._profiles,

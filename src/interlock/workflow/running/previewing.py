@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from interlock.errors import InterlockError
@@ -10,6 +11,7 @@ from interlock.model.event import Event
 from interlock.workflow.control import decision_log, documents, stepping
 from interlock.workflow.entry import preflight_validation, validation_type_detector
 from interlock.workflow.menu import step_menus
+from interlock.workflow.personal import hooks
 from interlock.workflow.running.starting import Located, locate
 from interlock.workflow.state.document import WorkflowState
 
@@ -20,6 +22,7 @@ def preview(found: Located) -> dict[str, Any]:
     state = WorkflowState("preview", found.skill.invocation)
     first = stepping.entry(workflow)
     likely = {str(one) for one in stepping.expected(workflow, state, first)}
+    programs = hooks.everywhere(found.package.files, workflow)
     validation = validation_type_detector.detect(workflow.settings, workflow.text)
     return {
         "skill": found.skill.invocation,
@@ -45,6 +48,8 @@ def preview(found: Located) -> dict[str, Any]:
             }
             for one in workflow.steps
         ],
+        "hooks": [{**asdict(one), "command": one.name} for one in programs.hooks],
+        "hook_faults": [{"path": one.file, "line": one.line, "message": one.message} for one in programs.malformed],
         "faults": [{"path": path, **fault.as_error()} for path, fault in workflow.faults],
     }
 

@@ -144,7 +144,7 @@ def state_for(act: Act, wanted: Wanted, found: Located) -> WorkflowState:
         domain=wanted.domain,
         yolo=wanted.yolo,
         arguments=arguments,
-        session=wanted.session,
+        session=wanted.session or id,
         said=said,
     )
     return WorkflowState(

@@ -1,0 +1,157 @@
+"""What one voice of a discussion has said: its recommendation, its position and how sure it is (BMAD-5.1, FR20).
+
+Each contribution is asked to end with a line of JSON:
+
+    {"agent": "Winston", "recommendation": "…", "position": "…", "confidence": 80}
+
+Voices forget it, wrap it, spread it over lines; then what they recommend is looked for in their words. What is in
+neither leaves the contribution unclear, which the driver asks about. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from interlock.workflow.markdown import ANSI
+
+LOOKED = 60_000  # characters at the end of what was said that are read
+OPENERS = 200  # braces that may begin a line of JSON
+TEXT, SENTENCE, NAME = 1500, 600, 60  # characters of each that are kept
+FIELDS = frozenset({"recommendation", "position", "confidence"})
+
+OPENER = re.compile(r"\{(?=\s*\")")
+BOLD = re.compile(r"^[^\w*]{0,6}\*\*(?P<name>[^*:\n]{2,40}?)(?::\*\*|\*\*\s*(?:\([^)\n]{0,40}\))?\s*:)", re.MULTILINE)
+SAYS = re.compile(r"^\W*(?:my |final )?recommend(?:ation|s)?\W*:\W*(\S.*)$", re.IGNORECASE | re.MULTILINE)
+ADVISES = re.compile(
+    r"\b(?:I|we)(?:'d|’d| would| strongly)? (?:recommend|suggest|propose)(?: that| to)?\W+([^.\n]{4,})", re.I
+)
+STANDS = re.compile(r"^\W*(?:my |final )?position\W*:\W*(\S.*)$", re.IGNORECASE | re.MULTILINE)
+SURE = re.compile(r"^\W*confidence\W*:\W*(\d{1,3}(?:\.\d+)?)\s*%?", re.IGNORECASE | re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one voice said in a round. `confidence` is 0 to 100, None where it was not given; `data` is whatever else
+    its line of JSON held."""
+
+    agent: str
+    text: str = ""
+    recommendation: str = ""
+    position: str = ""
+    confidence: float | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def clear(self) -> bool:
+        """Whether it recommends anything."""
+        return bool(self.recommendation or self.position)
+
+
+def alone(agent: str, said: str) -> Contribution:
+    """The contribution of one voice that spoke by itself."""
+    text = _clean(said)
+    found = [table for _, _, table in _tables(text)]
+    return _contribution(agent, text, found[-1] if found else {})
+
+
+def hosted(said: str, known: Sequence[str] = ()) -> tuple[Contribution, ...]:
+    """The contributions to a round that one agent played for all, in the order in which they first spoke.
+
+    `known` are the names that voices may have; where none are known every name in bold before a colon is one.
+    """
+    text = _clean(said)
+    marks = _speakers(text, known)
+    said_by: dict[str, list[str]] = {}
+    for place, (start, name) in enumerate(marks):
+        end = marks[place + 1][0] if place + 1 < len(marks) else len(text)
+        said_by.setdefault(name, []).append(text[start:end])
+    tables: dict[str, Mapping[str, Any]] = {}
+    for start, _, table in _tables(text):
+        speaker = next((name for at, name in reversed(marks) if at <= start), "")
+        named = _word(table, "agent", NAME)
+        name = _known_as(named, [*said_by, *known]) or named or speaker
+        if name:
+            tables[name] = table
+            said_by.setdefault(name, [])
+    return tuple(
+        _contribution(name, "\n".join(parts), tables.get(name, {})) for name, parts in said_by.items() if name
+    )[:20]
+
+
+def _contribution(agent: str, text: str, table: Mapping[str, Any]) -> Contribution:
+    without = "\n".join(line for line in text.splitlines() if not _is_table(line)).strip().removesuffix("```").strip()
+    recommendation = _word(table, "recommendation") or _first(SAYS, without) or _first(ADVISES, without)
+    position = _word(table, "position") or _first(STANDS, without)
+    confidence = _percent(table.get("confidence"))
+    if confidence is None:
+        confidence = _percent(_first(SURE, without) or None)
+    rest = {name: value for name, value in table.items() if name not in FIELDS and name != "agent"}
+    return Contribution(agent[:NAME], without[-TEXT:], recommendation, position, confidence, rest)
+
+
+def _speakers(text: str, known: Sequence[str]) -> list[tuple[int, str]]:
+    """Where who begins to speak."""
+    if not known:
+        return [(one.start(), one["name"].strip()) for one in BOLD.finditer(text)]
+    names = "|".join(re.escape(name) for name in sorted(set(known), key=len, reverse=True) if name)
+    pattern = re.compile(rf"^[^\w\n]{{0,8}}(?P<name>{names})\b(?![-'’])[^:\n]{{0,40}}:", re.IGNORECASE | re.MULTILINE)
+    return [(one.start(), _known_as(one["name"], known)) for one in pattern.finditer(text)]
+
+
+def _known_as(name: str, known: Sequence[str]) -> str:
+    """The known name that is meant; "" for none."""
+    wanted = name.casefold().strip(" *_")
+    return next((one for one in known if one.casefold() == wanted), "") if wanted else ""
+
+
+def _tables(text: str) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
+    """(start, end, object) of each JSON object that says a recommendation, a position or a confidence."""
+    decoder = json.JSONDecoder(strict=False)
+    end = 0
+    for opener in list(OPENER.finditer(text))[-OPENERS:]:
+        if opener.start() < end:
+            continue
+        try:
+            found, end_ = decoder.raw_decode(text, opener.start())
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict) and FIELDS & found.keys():
+            end = end_
+            yield opener.start(), end, found
+
+
+def _is_table(line: str) -> bool:
+    line = line.strip().strip("`").strip()
+    return line.startswith("{") and line.endswith("}") and any(f'"{name}"' in line for name in FIELDS)
+
+
+def _clean(said: str) -> str:
+    return ANSI.sub("", said)[-LOOKED:].strip()
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str:
+    found = pattern.search(text)
+    return " ".join(found[1].strip(" *_\"'").split())[:SENTENCE] if found else ""
+
+
+def _word(table: Mapping[str, Any], name: str, limit: int = SENTENCE) -> str:
+    value = table.get(name)
+    return " ".join(str(value).split())[:limit] if isinstance(value, (str, int, float)) else ""
+
+
+def _percent(value: object) -> float | None:
+    """0 to 100; a fraction of one is meant as such. None for anything else."""
+    if isinstance(value, str):
+        try:
+            value = float(value.strip().rstrip("%"))
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    if isinstance(value, float) and 0 < value <= 1:
+        value *= 100
+    return round(float(value), 1) if 0 <= value <= 100 else None

@@ -1,0 +1,1 @@
+"""Examinations of finished work by others than its maker."""

@@ -1,0 +1,94 @@
+"""The real Forgetful and the real Serena, from PyPI, without any network: `make servers` installs them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.clock import ManualClock
+from interlock.memories.forgetful import Forgetful
+from interlock.memories.mcp_server import McpServer
+from interlock.memories.patient import PatientMemory
+from interlock.memories.serena import Serena
+from interlock.memory import MemoryRefused
+from interlock.workflow.entry.context_pre_loader import ContextPreLoader
+from interlock.workflow.memory.memory_bridge import MemoryBridge, Origin
+from interlock.workflow.memory.post_workflow_curator import PostWorkflowCurator, Session
+from scripts.fetch_memory_servers import WHERE
+from tests.memory.servers import PROGRAMS
+
+pytestmark = [pytest.mark.servers]
+ORIGIN = Origin("plan-app", "w1", "/bmad:bmm:workflows:make-plan")
+
+
+def program(name: str) -> str:
+    home = WHERE / name
+    if not (home / "complete").exists():
+        pytest.skip(f"{name} is not installed: `make servers` installs it")
+    return str(home / "bin" / name)
+
+
+@pytest.fixture
+def forgetful(tmp_path: Path) -> Iterator[Forgetful]:
+    path = program("forgetful")
+    endpoint = subprocess.Popen([sys.executable, str(PROGRAMS / "embeddings.py")], stdout=subprocess.PIPE, text=True)
+    assert endpoint.stdout is not None
+    variables = {
+        "EMBEDDING_PROVIDER": "OpenAI", "OPENAI_BASE_URL": f"http://127.0.0.1:{int(endpoint.stdout.readline())}/v1",
+        "OPENAI_API_KEY": "none", "EMBEDDING_MODEL": "hashed", "EMBEDDING_DIMENSIONS": "384",
+        "RERANKING_ENABLED": "false", "TIKTOKEN_CACHE_DIR": str(WHERE / "forgetful" / "tokens"),
+        "HOME": str(tmp_path), "SQLITE_PATH": str(tmp_path / "forgetful.db"),
+    }  # fmt: skip
+    words = ["env", *(f"{name}={value}" for name, value in variables.items()), path]
+    memory = Forgetful(McpServer("Forgetful", command=words))
+    try:
+        yield memory
+    finally:
+        memory.close()
+        endpoint.kill()
+        endpoint.wait()
+        endpoint.stdout.close()
+
+
+@pytest.mark.req("BMAD-NFR12", "BMAD-FR32", "BMAD-FR33", "BMAD-FR31")
+def test_the_real_forgetful_keeps_finds_and_links(forgetful: Forgetful, tmp_path: Path) -> None:
+    patient = PatientMemory(forgetful, str(tmp_path / "out"), ManualClock())
+    curator = PostWorkflowCurator(MemoryBridge(patient, ORIGIN))
+    said = {"kind": "decided", "text": "Chose PostgreSQL over MongoDB for the orders", "at": ""}
+    fixed = {"kind": "fixed", "text": "section Goals missing", "solution": "Added the section Goals", "at": ""}
+    session = Session(ORIGIN.skill, ORIGIN.workflow_id, steps=3, learned=(said, fixed))
+    first = curator.curate(session, seconds=60.0).written
+    assert len(first.kept) == 3 and all(one.id for one in first.kept) and not first.queued
+    again = curator.curate(session, seconds=60.0).written
+    assert not again.kept and len(again.known) == 3
+    told = ContextPreLoader(patient).load(ORIGIN.project_id, ["make plan"])
+    assert "PostgreSQL" in told.context and told.servers == ("forgetful",) and told.relevance
+    assert "Added the section" in (MemoryBridge(patient, ORIGIN).fix("section Goals missing") or "")
+    found = patient.recall("orders PostgreSQL", project_id=ORIGIN.project_id).memories[0]
+    assert found.importance == 10 and found.linked and found.tagged("workflow_id") == "w1"
+    assert patient.recall("orders", project_id="another").memories == ()
+    with pytest.raises(MemoryRefused):
+        forgetful._execute("create_memory", {"title": "only"}, 5.0)
+    assert patient.condition().status == "AVAILABLE"
+    patient.close()
+
+
+@pytest.mark.req("BMAD-NFR12")
+def test_the_real_serena_tells_what_it_knows_of_the_project(tmp_path: Path) -> None:
+    path = program("serena")
+    project = tmp_path / "project"
+    (project / ".serena" / "memories").mkdir(parents=True)
+    (project / "a.py").write_text("x = 1\n")
+    (project / ".serena" / "memories" / "style.md").write_text("# Style\nFormat with ruff.\n")
+    words = ["env", f"HOME={tmp_path}", "SERENA_USAGE_REPORTING=false", "CI=true", path, "start-mcp-server"]
+    words += ["--context", "claude-code", "--agent-interface", "tools", "--project", "."]
+    words += ["--enable-web-dashboard", "false"]
+    serena = Serena(McpServer("Serena", command=words, directory=str(project)))
+    (found,) = serena.recall("the style of the code", project_id="project", time_limit=10.0).memories
+    assert "Format with ruff." in found.content and found.relevance > 0
+    assert serena.recall("deployment", project_id="project", time_limit=10.0).memories == ()
+    serena.close()

@@ -1,0 +1,158 @@
+"""Party Mode within a step's menu: the run's own agent plays it, and the driver answers each of its rounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.workflow.state.document import Plan
+from tests.workflow import virtual
+from tests.workflow.stage import APC, DONE, MemoryDesk, Outcome, Part, Play, Player, play, project, script
+from tests.workflow.test_party_runs import BMB, agents, line, round_of
+
+BAD = f"Critical: 9\n\n{APC}"
+EXIT = "[E] Exit Party Mode - End the collaborative session"
+READY = "**Ready to start the discussion?**\n[C] Continue - Begin multi-agent conversation"
+
+
+def said(**positions: str) -> str:
+    spoken = [f"🎲 **{name}**: I say so.\n{line(position, agent=name)}" for name, position in positions.items()]
+    return "\n\n".join([*spoken, EXIT])
+
+
+def run(tmp_path: Path, part: Play, desk: MemoryDesk | None = None, *, yolo: bool = False) -> tuple[Outcome, Player]:
+    root = project(tmp_path / "p", module="bmb")
+    player = Player(part)
+    plan = Plan(project=str(root), tier=1, yolo=yolo)
+    silent = Player(script("It depends."))
+    return play(root, player, skill=BMB, plan=plan, desk=desk or MemoryDesk(), subagents=silent), player
+
+
+@pytest.mark.req("BMAD-5.3.1", "BMAD-5.1.2", "BMAD-5.1.3", "BMAD-FR20", "BMAD-2b.4.1", "BMAD-FR11", "BMAD-E5.1")
+def test_each_round_within_a_menu_is_answered_with_the_drivers_input(tmp_path: Path) -> None:
+    turns = [
+        BAD,
+        READY,
+        said(Bond="Begin anew", Wendy="Mend the menu"),
+        said(Bond="B", Wendy="B"),
+        f"Mended.\n\n{APC}",
+        DONE,
+    ]
+    outcome, player = run(tmp_path, script(*turns))
+    assert outcome.state.outcome == "COMPLETED" and not outcome.desk.asked
+    firsts = [prompt.splitlines()[0] for prompt in player.prompts]
+    assert firsts[1] == "P" and "# Round 1 of at most 5" in player.prompts[1]
+    assert firsts[2] == "C" and "# Round 1 of" in player.prompts[2]
+    assert "# Round 2 of" in player.prompts[3] and "A: Begin anew (Bond)" in player.prompts[3]
+    assert firsts[4] == "E" and "Mend the menu" in player.prompts[4] and firsts[5] == "C"
+    party = outcome.state.party
+    assert (party["how"], party["exit_reason"], len(party["rounds"])) == ("menu", "consensus_reached", 2)
+    assert [one["selection"] for one in outcome.state.menu_history if one["menu_id"] == "1:e"][-1] == "E"
+    assert [one["kind"] for one in outcome.desk.of("workflow.decided")].count("party") == 1
+
+
+def test_who_asks_what_to_talk_about_is_told_again(tmp_path: Path) -> None:
+    turns = [BAD, "What would you like to discuss with the team today?", said(Bond="Anew", Wendy="Anew"), APC, DONE]
+    outcome, player = run(tmp_path, script(*turns))
+    assert outcome.state.outcome == "COMPLETED" and not outcome.desk.asked
+    assert "# Round 1 of" in player.prompts[2] and player.prompts[3].startswith("E\n")
+    assert len(outcome.state.party["rounds"]) == 1
+
+
+@pytest.mark.req("BMAD-5.2.4")
+def test_a_party_within_a_menu_that_stagnates_is_decided_by_a_human(tmp_path: Path) -> None:
+    stuck = said(Bond="Begin anew", Wendy="Mend the menu")
+
+    async def part(part: Part) -> str:
+        if part.answer == "E":
+            return APC
+        return BAD if part.turn == 1 else stuck if part.answer == "P" or round_of(part) else DONE
+
+    desk = MemoryDesk(answers=lambda asking: "Mend it by hand")
+    outcome, player = run(tmp_path, part, desk)
+    (asked,) = desk.asked.values()
+    assert "Begin anew" in asked.text and "Mend the menu" in asked.text and outcome.state.outcome == "COMPLETED"
+    left = next(prompt for prompt in player.prompts if prompt.startswith("E\n"))
+    assert "Mend it by hand" in left
+
+
+def test_an_agent_that_does_not_hold_it_is_helped_by_others(tmp_path: Path) -> None:
+    outcome, player = run(tmp_path, script(BAD, BAD, DONE))
+    assert player.prompts[1].startswith("P\n")
+    assert [one["purpose"] for one in outcome.desk.of("workflow.party_ended")] == ["thresholds", "thresholds"]
+    assert outcome.ending.kind == "parked", "nobody came to anything: a human is asked"
+
+
+@pytest.mark.req("BMAD-NFR1", "BMAD-E5.7", "BMAD-5.4.4")
+def test_a_round_within_a_menu_takes_two_minutes_at_most_however_audible(tmp_path: Path) -> None:
+    async def part(part: Part) -> str:
+        if part.turn == 1:
+            return BAD
+        if part.turn == 2:
+            part.tool("in_progress")
+            for _ in range(1000):
+                part.say("…")
+                await virtual.passes(10)
+        return APC if "time is up" in part.prompt else DONE
+
+    outcome, player = run(tmp_path, part)
+    assert [one["timeout_error"] for one in outcome.desk.of("workflow.timeout")] == ["party_timeout"]
+    assert 120 <= outcome.seconds < 130 and outcome.state.party["exit_reason"] == "timeout"
+    assert "Party was ended: its time is up" in player.prompts[2] and outcome.state.outcome == "COMPLETED"
+
+
+def test_party_mode_that_a_human_chose_is_driven_too(tmp_path: Path) -> None:
+    menu = "Choose an option:\n\n[P] Party Mode\n[D] Delete the plan"
+    turns = [menu, said(Bond="Keep it", Wendy="Keep it"), f"Kept.\n{DONE}", DONE]
+    desk = MemoryDesk(answers=lambda asking: "P")
+    outcome, player = run(tmp_path, script(*turns), desk)
+    assert outcome.state.outcome == "COMPLETED" and len(desk.asked) == 1
+    assert player.prompts[1].startswith("P\n") and "# Round 1 of" in player.prompts[1]
+    assert player.prompts[2].startswith("E\n") and "Keep it" in player.prompts[2]
+
+
+def test_killed_within_a_round_the_step_opens_party_mode_again_and_goes_on_with_its_round(tmp_path: Path) -> None:
+    def author() -> Play:
+        async def part(part: Part) -> str:
+            if part.answer == "E":
+                return APC
+            if round_of(part) == 1:
+                return said(Bond="Begin anew", Wendy="Mend the menu")
+            if round_of(part) == 2:
+                return said(Bond="B", Wendy="B")
+            if "have discussed it before" in part.prompt:
+                return APC
+            return DONE if part.answer == "C" or part.step in ("2", "3") else BAD
+
+        return part
+
+    whole, _ = run(tmp_path / "whole", author())
+    assert whole.state.outcome == "COMPLETED" and len(whole.state.party["rounds"]) == 2
+    resumed = 0
+    for at in range(2, whole.desk.saves + 1):
+        root = project(tmp_path / str(at), module="bmb")
+        plan = Plan(project=str(root), tier=1)
+        desk = MemoryDesk(die_at=at)
+        play(root, Player(author()), skill=BMB, plan=plan, desk=desk)
+        assert desk.saved is not None
+        before = list(desk.saved.party.get("rounds", ()))
+        player = Player(author())
+        again = play(root, player, skill=BMB, state=desk.saved)
+        assert again.state.outcome == "COMPLETED" and not again.desk.asked, at
+        party = again.state.party
+        assert len(party["rounds"]) == 2 and party["rounds"][: len(before)] == before, at
+        assert [one["what"] for one in again.state.triggers] == ["party_mode"], at
+        resumed += len(before) == 1
+    assert resumed
+
+
+@pytest.mark.req("BMAD-5.3.1")
+def test_the_voices_of_a_menu_are_those_that_are_installed(tmp_path: Path) -> None:
+    root = project(tmp_path / "p", module="bmb")
+    agents(root, "bond", "wendy", module="bmb")
+    note = "**Note**: this is nobody.\n\n"
+    player = Player(script(BAD, note + said(Bond="Anew", Wendy="Anew"), APC, DONE))
+    outcome = play(root, player, skill=BMB)
+    assert outcome.state.outcome == "COMPLETED"
+    assert [one["agent"] for one in outcome.state.party["rounds"][0]["contributions"]] == ["Bond", "Wendy"]
