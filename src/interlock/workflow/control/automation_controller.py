@@ -9,7 +9,7 @@ waits longer than its limit.
 from __future__ import annotations
 
 from interlock.errors import AgentError
-from interlock.workflow.control import documents, initializing, machine, mending, prompts, replying, working
+from interlock.workflow.control import adjusting, documents, initializing, machine, mending, prompts, replying, working
 from interlock.workflow.control.context import Ending, Postponed, RunContext
 from interlock.workflow.control.ports import Superseded
 from interlock.workflow.state import resume as resuming
@@ -55,6 +55,7 @@ class AutomationController:
                 if run.state.state == TERMINAL:
                     return await self._ended()
                 run.session = await run.desk.session()
+                adjusting.look(run)
                 ending = await self._turn()
                 if run.lost is not None:
                     raise run.lost
