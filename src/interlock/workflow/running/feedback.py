@@ -104,13 +104,13 @@ class LearnedOf:
             )  # fmt: skip
 
     def _session(self, rows: Rows) -> str | None:
-        """The session of the run: its chat, else the runner that works on it."""
+        """The session of the run, as `opening.Prepared.context` has it: its chat, else that of its task's open run."""
         state = self._state
         if state.plan.session:
             return state.plan.session
         task = rows.tasks.get(state.task_id) if state.task_id else None
         run = rows.runs.get(task.id, task.run) if task is not None and task.run else None
-        return run.runner or run.session if run is not None and run.ended_at is None else None
+        return run.session if run is not None and run.ended_at is None else None
 
     def _with_memory(self, do: Callable[[DecisionMemory], object]) -> bool:
         memory = self._opened()
