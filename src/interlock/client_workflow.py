@@ -49,9 +49,30 @@ class WorkflowRuns(Protocol):
         values: Mapping[str, str] | None = None,
         tier: int | None = None,
         yolo: bool = False,
+        profile: str | None = None,
+        progress: str | None = None,
+        session: str | None = None,
         by: str | None = None,
     ) -> dict[str, Any]:
-        """Begin a run: a task of type WORKFLOW for the member `agent`, or for whoever takes it. The run's document."""
+        """Begin a run: a task of type WORKFLOW for the member `agent`, or for whoever takes it. The run's document.
+
+        `profile` says how careful it is, `progress` how talkative (verbose, summary, silent, streaming); runs of one
+        `session` share what is said to one of them."""
+
+    def adjust_workflow(
+        self,
+        said: str = "",
+        run: str | None = None,
+        *,
+        session: str | None = None,
+        clear: bool = False,
+        by: str | None = None,
+    ) -> dict[str, Any]:
+        """Say how careful or talkative a run is, in the words of the chat (`use tier 3`, `profile: cautious`,
+        `batch_size: 2`, `be careful`, `progress: silent`): `{workflow_id, session, said, in_force, text}`. It counts
+        from the run's next decision on, for all runs of its session. With `session` it is said to that session, which
+        may have no run yet. `clear` takes back what was said; without words it is only shown what is in force.
+        `safety_override_blocked` where it would switch off the final approval or the detection of stalls."""
 
     def preview_workflow(self, skill: str, *, directory: str | None = None) -> dict[str, Any]:
         """What a run would need and do: `{skill, steps, preflight, validation, faults, …}`; nothing is begun."""

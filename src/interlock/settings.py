@@ -222,6 +222,18 @@ SETTINGS: tuple[Setting, ...] = (
         choices=MODEL_CLASSES,
     ),
     Setting("workflow_selection", 300, "Seconds an agent's session is kept waiting for a human's answer.", minimum=0),
+    Setting(
+        "workflow_menu_interval", 2.0, "Seconds between two menus of workflows that are put to a human.", minimum=0
+    ),
+    Setting(
+        "workflow_menu_pause", 10, "Menus in a row after which a human is asked to pause first; 0: never.", minimum=0
+    ),
+    Setting(
+        "workflow_progress",
+        "summary",
+        "How talkative a workflow is: verbose, summary, silent or streaming.",
+        choices=("verbose", "summary", "silent", "streaming"),
+    ),
     Setting("workflow_queue_limit", 100, "Entries of the queue of workflows; one more removes the oldest.", minimum=1),
     Setting("wait_timeout", 30.0, "Seconds a long-poll waits when the caller does not say.", team=False, minimum=0),
     Setting("busy_timeout", 10.0, "Seconds to wait for a locked ledger before `ledger_busy`.", team=False, minimum=0),

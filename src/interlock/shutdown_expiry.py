@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from interlock.mailbox import send
 from interlock.model.names import SYSTEM
-from interlock.sessions import Act
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from interlock.sessions import Act
 
 
 def expire(act: Act) -> list[dict[str, Any]]:

@@ -28,6 +28,7 @@ from interlock.workflow.definition import workflow as workflows
 from interlock.workflow.entry.workflow_entry_wrapper import Invocation, detect
 from interlock.workflow.personal.hook_runner import HookRunner
 from interlock.workflow.personal.hooks import everywhere
+from interlock.workflow.personal.profiles import Profile
 from interlock.workflow.state.document import Plan, WorkflowState
 from tests.workflow import virtual
 
@@ -240,6 +241,7 @@ def play(
     permit: Callable[[Permission], Awaitable[str | None]] = refuse,
     examinations: tuple[Examination, ...] = (),
     subagents: Player | None = None,
+    profiles: Callable[[], dict[str, Profile]] = dict,
     models: Mapping[str, str] | None = None,
     meanwhile: Callable[[AutomationController], Awaitable[None]] | None = None,
     hooks: Path | None = None,
@@ -275,6 +277,7 @@ def play(
         run = RunContext(
             workflow, package, state, pool, desk, limits, checkpoints or NoCheckpoints(), knowledge or Knowledge(),
             thresholds, SubagentDispatcher(helpers, opening, limits=limits, models=models), examinations, hooking,
+            profiles=profiles,
         )  # fmt: skip
         controller = AutomationController(run)
         async with anyio.create_task_group() as group:

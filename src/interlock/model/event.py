@@ -128,6 +128,13 @@ EVENT_TYPES: dict[str, str] = {
     "workflow.feedback": "A person said, or showed, what they think of a choice; payload: workflow_id, id, kind, "
     "source, text, step.",
     "workflow.answered": "A human answered a run; payload: workflow_id, purpose, answer, by.",
+    "workflow.adjusted": "What a human said about care came into force, or was taken back; payload: workflow_id, "
+    "in_force, said.",
+    "workflow.rate_limited": "A menu waited before it was put to a human; payload: workflow_id, reason: interval or "
+    "pause, seconds, menus.",
+    "workflow.said": "Somebody said how careful or talkative workflows are to be; payload: workflow_id, session, said.",
+    "workflow.override_blocked": "Warning: an attempt to switch off what nobody can was refused; payload: workflow_id, "
+    "what, error, message.",
     "workflow.resumed": "A run went on after an interruption; payload: workflow_id, from_step, text.",
     "workflow.ended": "A run ended; payload: workflow_id, outcome, error, and what it left.",
     "workflow.queued": "A workflow waits for its turn; payload: skill, priority, queued_by.",

@@ -4,11 +4,13 @@ Conflict
 ├── StateConflict                state_conflict
 ├── StateUnreadable              state_unreadable         (damaged: start anew; the message says what is lost)
 └── RollbackRefused              rollback_refused
+Forbidden
+└── SafetyOverrideBlocked        safety_override_blocked
 """
 
 from __future__ import annotations
 
-from interlock.errors import Conflict
+from interlock.errors import Conflict, Forbidden
 
 
 class StateConflict(Conflict):
@@ -27,3 +29,9 @@ class RollbackRefused(Conflict):
     """A rollback that cannot be done as asked; nothing was changed, and `alternatives` says what would work."""
 
     code = "rollback_refused"
+
+
+class SafetyOverrideBlocked(Forbidden):
+    """Somebody wants to switch off the final approval or the detection of stalls (`what`), which nobody can."""
+
+    code = "safety_override_blocked"

@@ -33,3 +33,9 @@ def test_a_run_is_found_in_whichever_team_has_it(admin: Client, server: Server, 
         admin.post(f"/api/teams/{name}/members", {"name": "bob"})
     begun = admin.post("/api/workflows", {"team": "b-second", "skill": SKILL, "directory": str(root)})
     assert admin.get(f"/api/workflows/{begun['workflow_id']}")["workflow_id"] == begun["workflow_id"]
+    address = f"/api/workflows/{begun['workflow_id']}/adjust"
+    said = admin.post(address, {"said": "use tier 3"})
+    assert said["in_force"]["tier"]["value"] == 3 and admin.post(address, {})["said"] == ["use tier 3"]
+    assert admin.refused("POST", address, {"said": "skip final approval"}) == (403, "safety_override_blocked")
+    assert admin.refused("POST", address, {"said": "hello"}) == (400, "invalid_request")
+    assert server.person("vic", "viewer").refused("POST", address, {"said": "use tier 0"}) == (403, "forbidden")

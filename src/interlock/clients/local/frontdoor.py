@@ -24,6 +24,7 @@ from interlock.errors import (
 from interlock.frontdoor.chat import default_session, receive
 from interlock.model.group import FRONT_DOOR
 from interlock.model.names import check_team_name
+from interlock.model.task import FINAL
 from interlock.tasks.claim import claim
 from interlock.tasks.finish import SUMMARY_LIMIT
 from interlock.tasks.turns import WORKFLOW
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from interlock.workflow.running.chat_commands import ChatCommand
 
 PAGE_LIMIT = 1000
+BLOCKED = "safety_override_blocked"
 PROJECTS = "projects"
 """Where a project's work lies that names no directory of its own, in the home."""
 
@@ -84,7 +86,7 @@ class LocalFrontDoor:
             if told is not None:
                 claim(act, task)  # Before any worker can: it is done here and now.
         if told is not None:
-            task = team.complete(task.id, summary=self._answered(team, *told)[:SUMMARY_LIMIT])
+            task = team.complete(task.id, summary=self._answered(team, session, *told)[:SUMMARY_LIMIT])
         return {
             "task_id": task.id,
             "task_group_id": session,
@@ -95,7 +97,7 @@ class LocalFrontDoor:
     def _told(self, team: LocalTeam, session: str, content: str) -> tuple[ChatCommand, str | None, bool] | None:
         """The command to a workflow that a message is, the run it means, and whether it is confirmed; null where it is
         an ordinary message. A command means the newest workflow of its own chat session."""
-        from interlock.workflow.running.chat_commands import INVALID, RUN, chat_command, confirmed
+        from interlock.workflow.running.chat_commands import ADJUST, INVALID, RUN, chat_command, confirmed
 
         said, sure = confirmed(content)
         command = chat_command(said)
@@ -106,16 +108,34 @@ class LocalFrontDoor:
         with team.looks() as rows:
             tasks = set(rows.groups.tasks(session)) if rows.groups.get(session) is not None else set()
         run = next((one["workflow_id"] for one in team.workflow_runs() if one["task_id"] in tasks), None)
+        if command.kind == ADJUST:
+            at_work = run if run is not None and team.workflow_run(run)["state"] != "TERMINAL" else None
+            return (command, at_work, sure) if self._adjusts(team, command, at_work, tasks) else None
         return None if run is None else (command, run, sure)
 
-    def _answered(self, team: LocalTeam, command: ChatCommand, run: str | None, sure: bool) -> str:
+    def _adjusts(self, team: LocalTeam, command: ChatCommand, run: str | None, tasks: set[str]) -> bool:
+        """Whether a wish about care is meant for workflows: one is open in this chat, or it can mean nothing else where
+        workflows are installed. "Be careful" to an agent that does something else is an ordinary message."""
+        if run is not None:
+            return True
+        with team.looks() as rows:
+            begun = [rows.tasks.get(id) for id in tasks]
+        if any(one is not None and one.type == WORKFLOW and one.state not in FINAL for one in begun):
+            return True
+        try:
+            return command.precise and bool(team.installed_workflows())
+        except InterlockError:
+            return False  # It works nowhere.
+
+    def _answered(self, team: LocalTeam, session: str, command: ChatCommand, run: str | None, sure: bool) -> str:
         """What a command came to, in words."""
-        from interlock.workflow.running.chat_commands import carry_out, preview
+        from interlock.workflow.running.chat_commands import ADJUST, carry_out, preview
 
         try:
-            return (None if sure else preview(team, command, run=run)) or carry_out(team, command, run=run)
+            waits = None if sure or command.kind == ADJUST else preview(team, command, run=run)
+            return waits or carry_out(team, command, run=run, session=session)
         except InterlockError as error:
-            return error.message
+            return error.message if error.code != BLOCKED else f"{error.message} ({error.code})"
 
     def task_groups(self, project: str | None, offset: int, limit: int) -> tuple[list[dict[str, Any]], int]:
         for name, value in (("offset", offset), ("limit", limit)):

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from interlock.ledger import Rows
     from interlock.workflow.running.feedback import LearnedOf
+    from interlock.workflow.state.document import WorkflowState
     from interlock.workflow.state.store import Store
 
 
@@ -37,22 +39,25 @@ class LocalWorkflowRuns(LocalBase):
         values: Mapping[str, str] | None = None,
         tier: int | None = None,
         yolo: bool = False,
+        profile: str | None = None,
+        progress: str | None = None,
+        session: str | None = None,
         by: str | None = None,
     ) -> dict[str, Any]:
-        from interlock.workflow.running import starting, verbs
+        from interlock.workflow.running import starting
 
         where = self._directory_of(directory)
         found = starting.locate(skill, where)
         wanted = starting.Wanted(
             found.skill.invocation, where, brief, dict(values or {}), tier, yolo, agent=agent or "",
-            arguments=found.arguments,
+            arguments=found.arguments, session=session or "", profile=profile or "", progress=progress or "",
         )  # fmt: skip
         store = self._run_states
         with self._act(by) as act:
             task = starting.start(act, store, wanted, found, assignee=agent)
             state = store.load(act.rows, str(task.metadata[starting.KEY]))
-        warnings = [*act.warnings, *store.mirror(state)]
-        return {**verbs.shown(state), "warnings": warnings}
+            shown = self._shown(act.rows, state)
+        return {**shown, "warnings": [*act.warnings, *store.mirror(state)]}
 
     def preview_workflow(self, skill: str, *, directory: str | None = None) -> dict[str, Any]:
         from interlock.workflow.running import previewing, starting
@@ -60,16 +65,14 @@ class LocalWorkflowRuns(LocalBase):
         return previewing.preview(starting.locate(skill, self._directory_of(directory)))
 
     def workflow_runs(self) -> list[dict[str, Any]]:
-        from interlock.workflow.running import verbs
-
         with self._workspace.look() as rows:
-            return [verbs.shown(state) for state in self._run_states.list(rows)]
+            return [self._shown(rows, state) for state in self._run_states.list(rows)]
 
     def workflow_run(self, run: str | None = None) -> dict[str, Any]:
         from interlock.workflow.running import verbs
 
         with self._workspace.look() as rows:
-            return verbs.shown(verbs.find(rows, self._run_states, run))
+            return self._shown(rows, verbs.find(rows, self._run_states, run))
 
     def workflow_decisions(self, run: str | None = None) -> list[dict[str, Any]]:
         from interlock.workflow.running import previewing, verbs
@@ -96,7 +99,7 @@ class LocalWorkflowRuns(LocalBase):
         with self._act(by) as act:
             state = verbs.find(act.rows, store, run)
             said = verbs.take_up(act, store, state)
-            shown = verbs.shown(state)
+            shown = self._shown(act.rows, state)
         return {**shown, "resumed": said, "warnings": [*act.warnings, *store.mirror(state)]}
 
     def cancel_workflow(self, run: str | None = None, *, by: str | None = None) -> dict[str, Any]:
@@ -105,8 +108,28 @@ class LocalWorkflowRuns(LocalBase):
         store = self._run_states
         with self._act(by) as act:
             state = verbs.cancel(act, store, verbs.find(act.rows, store, run))
-            shown = verbs.shown(state)
+            shown = self._shown(act.rows, state)
         return {**shown, "warnings": [*act.warnings, *store.mirror(state)]}
+
+    def adjust_workflow(
+        self,
+        said: str = "",
+        run: str | None = None,
+        *,
+        session: str | None = None,
+        clear: bool = False,
+        by: str | None = None,
+    ) -> dict[str, Any]:
+        from interlock.workflow.running import saying, verbs
+
+        store = self._run_states
+        with self._act(by) as act:
+            state = verbs.find(act.rows, store, run) if session is None or run is not None else None
+            place = session if session is not None else saying.session_of(state) if state is not None else ""
+            root = act.rows.team.get().workdir or ""
+            if not said.strip() and not clear:
+                return saying.now(act.rows, place, state, self._mode(act.rows))
+            return saying.say(act, said, session=place, state=state, root=root, clear=clear)
 
     def workflow_checkpoints(self, run: str | None = None) -> list[dict[str, Any]]:
         from interlock.workflow.running import verbs
@@ -157,6 +180,15 @@ class LocalWorkflowRuns(LocalBase):
         with self._workspace.look() as rows:
             state = verbs.find(rows, self._run_states, run)
         return LearnedOf(self._workspace, self._as(by), state, self._open_memory)
+
+    def _shown(self, rows: Rows, state: WorkflowState) -> dict[str, Any]:
+        from interlock.clock import iso
+        from interlock.workflow.running import verbs
+
+        return verbs.shown(state, rows, iso(self._workspace.clock.now()), self._mode(rows))
+
+    def _mode(self, rows: Rows) -> str:
+        return str(self._workspace.settings(rows).get("workflow_progress"))
 
     @property
     def _run_states(self) -> Store:

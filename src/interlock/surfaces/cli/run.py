@@ -7,8 +7,8 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
@@ -24,12 +24,18 @@ if TYPE_CHECKING:
 
     from interlock.agent import Update
     from interlock.plan.comparing import Changes
-    from interlock.surfaces.cli.board import Board, Lines
 
 HINT = "Ctrl-C finishes what runs and stops; twice ends it at once"
 WATCHING = "another runner drives this team; Ctrl-C stops watching, the run goes on"
 LEFT = "no longer watching"
 """Why `drive` ended where another runner drives the team and goes on."""
+
+
+class View(Protocol):
+    """What shows a run while it lasts."""
+
+    def heard(self, member: str, task_id: str, update: Update) -> None:
+        """Something an agent said or did."""
 
 
 @verb("run", example="interlock run plan.yaml\ninterlock run plan.yaml --unattended --until 07:00")
@@ -150,17 +156,20 @@ def drive(
     hear: Callable[[str, str, Update], None] | None = None,
     take_over: bool = False,
     limits: dict[str, float] | None = None,
+    view: Callable[[str], AbstractContextManager[View]] | None = None,
 ) -> str:
-    """Drive the team, or watch the runner that does already, behind a board; answers why it ended."""
+    """Drive the team, or watch the runner that does already, behind a board; answers why it ended. `view` makes another
+    one than that of all tasks, with a hint at its foot."""
     stop = Stop()
-    with shown(call, team, HINT) as view:
+    behind = view or (lambda hint: shown(call, team, hint))
+    with behind(HINT) as view_:
 
         def heard(member: str, task_id: str, update: Update) -> None:
-            view.heard(member, task_id, update)
+            view_.heard(member, task_id, update)
             if hear is not None:
                 hear(member, task_id, update)
 
-        with interrupted_by_signals(stop, view):
+        with interrupted_by_signals(stop, view_):
             try:
                 return call.home.drive(
                     team.name, parallel=parallel, until=until, stop=stop, on_update=heard, take_over=take_over,
@@ -169,7 +178,7 @@ def drive(
             except RunnerAlive as error:
                 if error.details.get("elsewhere"):
                     raise  # Nobody here can tell when that one ends.
-    return _watch(call, team)
+    return _watch(call, team, behind)
 
 
 def finish(call: Call, team: Team, reason: str) -> int:
@@ -193,12 +202,17 @@ def finish(call: Call, team: Team, reason: str) -> int:
     return 0 if all_done else 1
 
 
+def lively(call: Call) -> bool:
+    """Whether there is a terminal that shows something live."""
+    return sys.stdout.isatty() and not call.json and os.environ.get("TERM") != "dumb"
+
+
 @contextmanager
-def shown(call: Call, team: Team, hint: str) -> Iterator[Board | Lines]:
+def shown(call: Call, team: Team, hint: str) -> Iterator[View]:
     """The live board on a terminal, plain lines elsewhere; with --json the lines go to stderr."""
     from interlock.surfaces.cli.board import Board, Lines
 
-    if sys.stdout.isatty() and not call.json and os.environ.get("TERM") != "dumb":
+    if lively(call):
         with Board(team, hint) as board:
             yield board
     else:
@@ -232,10 +246,10 @@ def _signals(handle: Callable[[int], object]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _watch(call: Call, team: Team) -> str:
+def _watch(call: Call, team: Team, behind: Callable[[str], AbstractContextManager[View]]) -> str:
     """Another process runs this plan: show its board until it ends or we are asked to leave it alone."""
     stop = Stop()
-    with shown(call, team, WATCHING) as view, _signals(lambda number: stop.request("interrupted", now=True)):
+    with behind(WATCHING) as view, _signals(lambda number: stop.request("interrupted", now=True)):
         if not hasattr(view, "note"):
             click.echo(WATCHING, err=True)
         while not stop.soft:

@@ -33,6 +33,7 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("workflow show", "workflow:show", "the steps of a workflow and what it needs"),
         ("workflow run", "workflow_run:run", "take an agent through a workflow of many steps"),
         ("workflow status", "workflow:status", "how far a run is, and why it did what it did"),
+        ("workflow adjust", "workflow:adjust", "say how careful or talkative a run is"),
         ("workflow resume", "workflow:resume", "go on with an interrupted or failed run"),
         ("workflow rollback", "workflow:rollback", "take a run back to before a step"),
         ("workflow cancel", "workflow:cancel", "call a run off"),
@@ -118,7 +119,7 @@ BRANCHES: dict[str, tuple[str, str]] = {
         "What waits for a human: reviews, and whatever an agent cannot decide.",
     ),
     "workflow": (
-        "list, show, run, status, resume, rollback, cancel, feedback, queue",
+        "list, show, run, status, adjust, resume, rollback, cancel, feedback, queue",
         "Workflows of many steps, run by agents that are watched and answered. What cannot be decided is asked.",
     ),
     "memory": (

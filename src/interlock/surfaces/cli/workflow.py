@@ -62,6 +62,27 @@ def status(call: Call, run: str | None, everything: bool, decisions: bool) -> No
     call.answer(document, [*_run(found), *([""] if decided else []), *(_decision(one) for one in decided)])
 
 
+@verb("adjust", example='interlock workflow adjust "use tier 3"')
+@click.argument("said", nargs=-1, metavar="[WORDS]...")
+@click.option(
+    "--run", metavar="RUN", help="The run that is meant: its id, its task, or its skill [default: the newest]."
+)
+@click.option("--clear", is_flag=True, help="Take back what was said.")
+def adjust(call: Call, said: tuple[str, ...], run: str | None, clear: bool) -> None:
+    """Say how careful or talkative a run is from its next decision on; without WORDS, what is in force and why.
+
+    The words are those of the chat: `use tier 3`, `profile: cautious`, `batch_size: 2`, `confidence: 85`, `be careful`,
+    `fewer interruptions`, `[thorough]` for the step at hand, `progress: silent`. They count for all runs of a session.
+    The final approval and the detection of stalls cannot be switched off.
+    """
+    found = call.team().adjust_workflow(" ".join(said), run, clear=clear)
+    lines = [words.clean(found["text"])]
+    if not said and not clear:
+        lines += [f"  said: {words.clean(one)}" for one in found["said"]]
+        lines.append(words.faint(f"  progress: {found['progress_mode']}"))
+    call.answer(found, lines)
+
+
 @verb("resume", example="interlock workflow resume")
 @click.argument("run", required=False)
 @click.option("--detach", is_flag=True, help="Leave the work to the team's runner.")
@@ -115,6 +136,8 @@ def rollback(call: Call, run: str | None, to: str | None, include: tuple[str, ..
 
 def _run(found: Mapping[str, Any]) -> list[str]:
     """One run for people."""
+    from interlock.workflow.running.chat_commands import in_force
+
     progress = found["progress"]
     whole = progress["completed_count"] + progress["remaining_count"]
     lines = [_line(found)]
@@ -127,7 +150,13 @@ def _run(found: Mapping[str, Any]) -> list[str]:
             f"  {MARKS.get(record['status'], '?')} {record['id']:>4}  {words.clean(record['name'])}{took}{why}".rstrip()
         )
         lines += _examiners(found, record)
-    lines.append(f"  {progress['completed_count']} of {whole} steps, {progress['progress_percent']} %")
+    met = {str(record["id"]) for record in found["steps"].values()}
+    for one in progress["remaining_steps"]:
+        if str(one["step"]) not in met:
+            lines.append(words.faint(f"  · {one['step']:>4}  {words.clean(one['name'])}".rstrip()))
+    estimate = f" (about {found['estimated_percent']} %)" if found["state"] != "TERMINAL" else ""
+    lines.append(f"  {progress['completed_count']} of {whole} steps, {progress['progress_percent']} %{estimate}")
+    lines += [f"  {words.clean(line)}" for line in in_force(found)]
     for name, kept in found["examinations"].items():
         if kept.get("rounds"):
             times, last = len(kept["rounds"]), str(kept["rounds"][-1]["verdict"]).replace("_", " ")

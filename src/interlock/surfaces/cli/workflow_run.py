@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import sys
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,12 +16,15 @@ from interlock.settings import PERMISSIONS
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
-from interlock.surfaces.cli.run import answer_questions, drive
+from interlock.surfaces.cli.run import View, answer_questions, drive, lively
 from interlock.surfaces.cli.source import FOLDER, SOURCE
 
 if TYPE_CHECKING:
     from interlock.client import Team
     from interlock.model.team import Member
+
+
+MODES = ("verbose", "summary", "silent", "streaming")
 
 
 @verb("run", example="interlock workflow run /bmad:bmm:workflows:create-prd --agent claude --brief brief.md")
@@ -37,6 +41,11 @@ if TYPE_CHECKING:
 @click.option(
     "--tier", type=click.IntRange(0, 4), metavar="N", help="0 to 4: how many checkpoints [default: by the brief]."
 )
+@click.option(
+    "--profile", metavar="P", help="cautious, thorough, balanced, aggressive, quick, or one of the project's."
+)
+@click.option("--progress", type=click.Choice(MODES), help="How talkative it is [default: workflow_progress].")
+@click.option("--session", metavar="NAME", help="Runs of one session share what is said to one of them.")
 @click.option("--yolo", is_flag=True, help="Ask nothing that can be decided without you.")
 @click.option("--new", is_flag=True, help="Begin anew, also where an interrupted run could go on.")
 @click.option("--detach", is_flag=True, help="Only begin it: the team's runner does the work.")
@@ -50,6 +59,9 @@ def run(
     brief: tuple[str, str] | None,
     values: tuple[str, ...],
     tier: int | None,
+    profile: str | None,
+    progress: str | None,
+    session: str | None,
     yolo: bool,
     new: bool,
     detach: bool,
@@ -74,13 +86,16 @@ def run(
     offer = None if new else team.resumable_workflow(skill, directory=directory)
     if offer is not None and _resumes(call, offer):
         begun = team.resume_workflow(offer["workflow_id"])
+        for said in _said(tier, profile, progress):
+            team.adjust_workflow(said, begun["workflow_id"])
         if not call.json:
             call.say(f"{words.strong(begun['workflow_id'])}  {begun['resumed']}")
     else:
         member, said = member_for(team, agent, permissions), brief[1] if brief else ""
         begun = team.start_workflow(
-            skill, directory=directory, agent=member, brief=said, values=given, tier=tier, yolo=yolo
-        )
+            skill, directory=directory, agent=member, brief=said, values=given, tier=tier, yolo=yolo,
+            profile=profile, progress=progress, session=session,
+        )  # fmt: skip
         if not call.json:
             call.say(f"{words.strong(begun['workflow_id'])}  {begun['skill']} begins as {begun['task_id']}")
     return carry_on(call, team, begun["workflow_id"], detach=detach)
@@ -92,13 +107,22 @@ def carry_on(call: Call, team: Team, run_id: str, *, detach: bool = False) -> in
 
     attended = not call.json and sys.stdin.isatty() and sys.stdout.isatty()
     while not detach:
-        reason = drive(call, team, parallel=None, until=None)
+        reason = drive(call, team, parallel=None, until=None, view=lambda hint: _view(call, team, run_id, hint))
         state = team.workflow_run(run_id)
         if state["state"] == "TERMINAL" or reason != "finished" or not attended or not answer_questions(call, team):
             break
     state = team.workflow_run(run_id)
     call.answer(state, _run(state))
     return 0 if detach or state["outcome"] == "COMPLETED" else 1
+
+
+def _view(call: Call, team: Team, run_id: str, hint: str) -> AbstractContextManager[View]:
+    """The run, live on a terminal, in plain lines elsewhere; with --json they go to stderr."""
+    from interlock.surfaces.cli.workflow_view import WorkflowBoard, WorkflowLines
+
+    if lively(call):
+        return WorkflowBoard(team, run_id, hint)
+    return WorkflowLines(team, run_id, lambda line: click.echo(line, err=call.json))
 
 
 def team_for(call: Call, root: str) -> Team:
@@ -172,6 +196,12 @@ def _resumes(call: Call, offer: dict[str, Any]) -> bool:
         return bool(offer["advice"] == "resume")
     call.say(offer["text"])
     return bool(click.confirm("Resume it?", default=offer["advice"] == "resume"))
+
+
+def _said(tier: int | None, profile: str | None, progress: str | None) -> list[str]:
+    """The options that a run which goes on takes, in the words of `workflow adjust`."""
+    found = {"use tier ": tier, "profile: ": profile, "progress: ": progress}
+    return [f"{words_}{value}" for words_, value in found.items() if value is not None]
 
 
 def _pair(text: str) -> tuple[str, str]:

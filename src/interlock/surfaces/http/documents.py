@@ -346,6 +346,15 @@ class Workflows(Document):
     workflows: list[Workflow]
 
 
+class Adjusted(Document):
+    """What was said about how careful or talkative a run is, and what is in force."""
+
+    workflow_id: str | None
+    session: str
+    said: list[str]
+    text: str
+
+
 class WorkflowEntry(Document):
     """A workflow that waits for its turn."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
@@ -257,7 +257,17 @@ class NewWorkflow(Strict):
     brief: Text = ""
     values: dict[str, Text] | None = None
     tier: Tier | None = None
+    profile: Text | None = None
+    progress: Literal["verbose", "summary", "silent", "streaming"] | None = None
+    session: Text | None = None
     yolo: bool = False
+
+
+class Adjustment(Strict):
+    """POST /api/workflows/{id}/adjust"""
+
+    said: Text = ""
+    clear: bool = False
 
 
 class QueuedWorkflow(Strict):

@@ -71,6 +71,15 @@ def resume(visitor: Operator, id: str, team: TeamName | None = None) -> Response
     return answer(visitor.acting(found.name).resume_workflow(str(run["workflow_id"])))
 
 
+@router.post("/{id}/adjust", responses={200: {"model": documents.Adjusted}})
+def adjust(visitor: Operator, id: str, words: models.Adjustment, team: TeamName | None = None) -> Response:
+    """Say how careful or talkative a run is (`use tier 3`, `be careful`, `progress: silent`); without words, see what
+    is in force."""
+    found, run = _find(visitor, id, team)
+    acting = visitor.acting(found.name)
+    return answer(acting.adjust_workflow(words.said, str(run["workflow_id"]), clear=words.clear))
+
+
 @router.post("/{id}/cancel", responses=ONE)
 def cancel(visitor: Operator, id: str, team: TeamName | None = None) -> Response:
     """Call a run off."""

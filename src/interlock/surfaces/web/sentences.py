@@ -16,7 +16,8 @@ QUIET = frozenset(
     "message.acknowledged scheduler.poll protocol.message.received task.completed task.logged verify.started "
     "dependency.met task.reclaimed delegation.requested group.created worktree.made integration.started merge.queued "
     "merge.started workflow.state workflow.context_loaded workflow.triggered workflow.dequeued workflow.status_changed "
-    "workflow.state_rebuilt message.requeued mirror.adopted ledger.migrated protocol.message.warning".split()
+    "workflow.rate_limited workflow.state_rebuilt message.requeued mirror.adopted ledger.migrated "
+    "protocol.message.warning".split()
 )
 """Types that say nothing to people which another event does not; the timeline shows them only when asked."""
 HOPS = frozenset({"task.transitioned"})
@@ -24,7 +25,7 @@ HOPS = frozenset({"task.transitioned"})
 LOUD = frozenset(
     "question.asked task.failed task.warning session.lost agent.idle_without_report run.refused review.failed "
     "protocol.message.rejected protocol.message.failed mirror.conflict workflow.escalated workflow.step_failed "
-    "workflow.status_cycling workflow.queue_overflow workflow.warning notice.failed".split()
+    "workflow.status_cycling workflow.queue_overflow workflow.warning workflow.override_blocked notice.failed".split()
 )
 
 
@@ -192,6 +193,9 @@ _SAID: dict[str, Any] = {
     "workflow.party_ended": _with("a discussion ended, {}: {}", "exit_reason", "recommendation"),
     "workflow.feedback": _with("learned ({}): {}", "kind", "text"),
     "workflow.answered": _with("answered the workflow: {}", "answer"),
+    "workflow.adjusted": lambda payload: f"goes on with {', '.join(map(str, payload.get('said') or ['its own tier']))}",
+    "workflow.said": lambda payload: f"said: {', '.join(map(str, payload.get('said') or ()))}",
+    "workflow.override_blocked": _with("{}", "message"),
     "workflow.resumed": _with("goes on: {}", "text"),
     "workflow.ended": _with("the workflow ended, {}", "outcome"),
     "workflow.curated": _with("what it taught was kept, {} new", "kept"),

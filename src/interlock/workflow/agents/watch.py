@@ -26,7 +26,8 @@ TIME_LIMIT, PARTY_TIMEOUT = "time_limit", "party_timeout"
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds (decision 30); 0 switches one off. `grace` is what a cancelled turn gets to end by itself."""
+    """Seconds (decision 30); 0 switches one off. `grace` is what a cancelled turn gets to end by itself. Menus are put
+    to a human `menu_interval` apart, and after `menu_pause` in a row (0: never) there is a pause."""
 
     silence: float = 60.0
     nested: float = 300.0
@@ -36,6 +37,8 @@ class Limits:
     party_round: float = 120.0
     sync_wait: float = 120.0
     exit_grace: float = 0.5
+    menu_interval: float = 2.0
+    menu_pause: int = 10
 
 
 class Watch:

@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from interlock.workflow.control import asking, escalation, menu_party, menus, partying, prompts, turning, wishes
+from interlock.workflow.control import (
+    asking,
+    escalation,
+    menu_party,
+    menus,
+    partying,
+    presenting,
+    prompts,
+    turning,
+    wishes,
+)
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision, menu_basis
 from interlock.workflow.control.ports import Asking
@@ -153,23 +163,22 @@ async def _ask_menu(
     confidence: int,
     source: str | None = None,
 ) -> None:
-    state, record = run.state, run.record
-    entry = asking.new_entry(state, record, "menu", known_by(shown), run.desk.now())
     ordered = wishes.last_first(run, shown)
     options = [f"{one.key}: {one.label}" for one in ordered]
-    data = {"options": [one.as_dict() for one in ordered], "menu_id": menus.menu_id(record, shown)}
-    state.waiting = Waiting(entry["key"], "menu", text_of(found), options, data={**data, "recommended": recommended})
+    data = {
+        "options": [one.as_dict() for one in ordered],
+        "menu_id": menus.menu_id(run.record, shown),
+        "recommended": recommended,
+    }
     run.decide(Decision("ask", recommended or "", why, confidence=confidence, source=source))
-    run.move(WAITING_USER)
     advice = f"\n\nRecommended: {recommended}." if recommended else ""
     keys = ", ".join(one.key for one in ordered)
     text = f"{text_of(found)}{advice}\n\nWhich one: {keys}?"
     context = f"{why} (confidence {confidence})"
-    question_ = Asking(
-        entry["key"], "menu", text, tuple(options), recommended, context, data={"confidence": confidence}
+    pending = presenting.Pending(
+        known_by(shown), text_of(found), text, tuple(options), recommended, context, confidence, data
     )
-    state.waiting.question_id = await run.save(question_)
-    state.waiting.asked_at = run.desk.now()
+    await presenting.present(run, pending)
 
 
 async def question(run: RunContext, found: Reading) -> None:

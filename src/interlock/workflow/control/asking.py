@@ -102,6 +102,12 @@ def from_facts(question: str, brief: str, values: dict[str, str]) -> Given | Non
     return Given(value, "brief", f"{by} says {name.strip()}")
 
 
+def kind_of(purpose: str) -> str:
+    """The kind of the question that is asked for that purpose."""
+    kinds = {"menu": "menu", "checkpoint": "checkpoint", "oversight": "checkpoint", "escalation": "escalation"}
+    return kinds.get(purpose, "escalation" if purpose == "party_mode" else "clarification")
+
+
 def choose(reply: str, options: Sequence[Option]) -> Option | None:
     """The option that a human's words mean: its key, its label, or the beginning of one label alone."""
     words = reply.strip().strip("[]().").strip().lower()

@@ -9,7 +9,7 @@ waits longer than its limit.
 from __future__ import annotations
 
 from interlock.errors import AgentError
-from interlock.workflow.control import documents, initializing, machine, mending, prompts, replying, working
+from interlock.workflow.control import adjusting, documents, initializing, machine, mending, prompts, replying, working
 from interlock.workflow.control.context import Ending, Postponed, RunContext
 from interlock.workflow.control.ports import Superseded
 from interlock.workflow.state import resume as resuming
@@ -55,7 +55,10 @@ class AutomationController:
                 if run.state.state == TERMINAL:
                     return await self._ended()
                 run.session = await run.desk.session()
+                adjusting.look(run)
                 ending = await self._turn()
+                if run.lost is not None:
+                    raise run.lost
                 if ending is not None:
                     return ending
             machine.end(run.state, FAILED, working.LOOP)

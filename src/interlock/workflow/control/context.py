@@ -16,14 +16,17 @@ from interlock.workflow.control.decision_log import EVENT, Decision
 from interlock.workflow.control.employing import RunEmployer
 from interlock.workflow.control.examination import Examination
 from interlock.workflow.control.hooking import Hooking
-from interlock.workflow.control.ports import WARNING, Asking, Checkpoints, Desk, Knowledge, NoCheckpoints
+from interlock.workflow.control.ports import WARNING, Asking, Checkpoints, Desk, Knowledge, NoCheckpoints, Superseded
 from interlock.workflow.control.reading import Heard, Reading
 from interlock.workflow.definition.package import Package
 from interlock.workflow.definition.step import Step
 from interlock.workflow.definition.workflow import Workflow
 from interlock.workflow.entry.adaptive_settings import AdaptiveSettings, adapt
+from interlock.workflow.personal import overrides
 from interlock.workflow.personal.patterns import Feedback, Forgotten
 from interlock.workflow.personal.preferences import Preferences
+from interlock.workflow.personal.profiles import Profile
+from interlock.workflow.personal.wording import PROFILE
 from interlock.workflow.state.document import StepRecord, WorkflowState
 
 TRANSCRIPT = 8  # turns of a step's visit that are kept
@@ -55,9 +58,11 @@ class Postponed(Exception):
 @dataclass
 class RunContext:
     """See the module. `thresholds` is read anew at every decision, so that a change counts at the next (BMAD-2a.7).
-    `session` is what the workflows of its session share, as it was at the beginning of the turn. `replay` are the keys
-    of the questions that were answered in a visit that begins again after an interruption, `told` the preferences
-    that the agent's session knows. `hooks` is null where there are none."""
+    `profiles` are the project's own, read in the same way. `session` is what the workflows of its session share, as it
+    was when the controller last looked: at the beginning of a turn, and when the agent's was over. `replay` are the
+    keys of the questions that were answered in a visit that begins again after an interruption, `told` the preferences
+    that the agent's session knows. `hooks` is null where there are none; `lost`: a subagent
+    found the run to be somebody else's."""
 
     workflow: Workflow
     package: Package
@@ -72,7 +77,9 @@ class RunContext:
     examinations: tuple[Examination, ...] = ()
     hooks: Hooking | None = None
     session: dict[str, Any] = field(default_factory=dict)
+    profiles: Callable[[], Mapping[str, Profile]] = dict
     interrupted: bool = False
+    lost: Superseded | None = None
     reading: Reading | None = None
     heard: Heard | None = None
     before: str = ""
@@ -108,12 +115,19 @@ class RunContext:
         return bool(self._events)
 
     @property
+    def care(self) -> overrides.Care:
+        """How careful to be, as was said in the session and at the beginning of the run (BMAD-7.1, 7.2)."""
+        shared = self.session.get(overrides.KEY) or {}
+        named = any(PROFILE in one for one in (shared, self.state.plan.said))
+        return overrides.in_force(self.state, shared, self.profiles() if named else {})
+
+    @property
     def settings(self) -> AdaptiveSettings:
         """What is in force for the next decision."""
         plan = self.state.plan
         own = self.workflow.settings.get("thresholds")
         given = {**(own if isinstance(own, Mapping) else {}), **plan.thresholds, **self.thresholds()}
-        return adapt(plan.tier, module=self.workflow.module, domain=plan.domain, thresholds=given)
+        return adapt(plan.tier, module=self.workflow.module, domain=plan.domain, thresholds=given, care=self.care)
 
     @property
     def gates(self) -> tuple[str, ...]:

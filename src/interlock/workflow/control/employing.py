@@ -79,11 +79,12 @@ class RunEmployer:
         state.subagents = _bounded(sorted([*others, engagement.as_dict()], key=lambda one: int(one.get("n", 0))))
 
     async def keep(self, engagement: Engagement) -> None:
-        """See the port. A run that is not ours any more stops its subagents, and finds out itself at its next save."""
+        """See the port. A run that is not ours any more stops its subagents, and ends with its turn."""
         self.note(engagement)
         try:
             await self._run.save_soon()
-        except Superseded:
+        except Superseded as error:
+            self._run.lost = error
             if self._run.dispatcher is not None:
                 await self._run.dispatcher.cancel()
 

@@ -38,6 +38,7 @@ async def initialize(run: RunContext) -> None:
     record = stepping.record_of(state, first)
     state.current_step = record.id
     state.plan_of_steps = stepping.expected(run.workflow, state, first, run.gates)
+    state.step_names = stepping.names(run.workflow, state, state.plan_of_steps)
     run.decide(Decision("first_step", str(record.id), f"the workflow begins with {first.path or first.title}"))
     if run.knowledge.context:
         run.event("workflow.context_loaded", characters=len(run.knowledge.context), relevance=run.knowledge.relevance)
@@ -108,11 +109,12 @@ def _classify(run: RunContext) -> None:
         signals = ", ".join(found.detection_signals[:6]) or "nothing of a project"
         run.decide(Decision("project_type", found.project_type, f"found: {signals}"))
     text = f"{plan.brief}\n{plan.arguments}".strip()
+    files = run.package.files
+    levels = next((files.settings(path).values for path in LEVELS if files.exists(path)), {})
+    brown = survey if plan.project_type == "brownfield" else None
+    tier = tier_suggester.suggest(text, brown, tier_suggester.from_levels(levels))
+    plan.own_tier = tier.tier if tier.confidence == "high" else None
     if plan.tier is None:
-        files = run.package.files
-        levels = next((files.settings(path).values for path in LEVELS if files.exists(path)), {})
-        brown = survey if plan.project_type == "brownfield" else None
-        tier = tier_suggester.suggest(text, brown, tier_suggester.from_levels(levels))
         plan.tier = tier.tier
         words = ", ".join(tier.matched_keywords) or "no word of any tier"
         run.decide(Decision("tier", str(tier.tier), f"{tier.confidence} confidence: {words}"))

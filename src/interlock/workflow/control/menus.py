@@ -134,7 +134,8 @@ def decide(
         # The line that asks names the way out, which is not among the numbered methods.
         leave = Option("x", "Proceed") if where.rounds else menu.options[0]
         return MenuDecision(ANSWERED, leave, "elicitation takes one round, then x returns to the parent menu", 85)
-    if selection.mode == AUTOMATIC and option is not None and score >= automatic_from:
+    # A human may let it answer at less than 80, never what is below 50 or dangerous.
+    if selection.mode != HUMAN and selection.choice > RISKY and option is not None and score >= automatic_from:
         return MenuDecision(ANSWERED, option, why, score)
     if where.depth > nesting.DEEPEST:
         return MenuDecision(ASK, None, why, 0)

@@ -7,6 +7,7 @@ back with what the human wants changed. An escalation is retried, skipped, stopp
 from __future__ import annotations
 
 from interlock.workflow.control import (
+    adjusting,
     advancing,
     answering,
     asking,
@@ -16,6 +17,7 @@ from interlock.workflow.control import (
     machine,
     menus,
     party_answered,
+    presenting,
     prompts,
     stepping,
     turning,
@@ -43,7 +45,9 @@ async def wait(run: RunContext) -> Ending | None:
         run.move(RUNNING)
         return None
     if waiting.question_id is None:
-        waiting.question_id = await run.save(Asking(waiting.key, _kind(waiting), waiting.text, tuple(waiting.options)))
+        waiting.question_id = await run.save(
+            Asking(waiting.key, asking.kind_of(waiting.purpose), waiting.text, tuple(waiting.options))
+        )
     reply = await run.desk.reply(waiting.question_id) if waiting.question_id else None
     if reply is None and waiting.question_id and run.pool.live:
         reply = await run.desk.wait(waiting.question_id, run.limits.selection)
@@ -55,6 +59,11 @@ async def wait(run: RunContext) -> Ending | None:
 
 async def _take(run: RunContext, waiting: Waiting, text: str, by: str) -> None:
     state = run.state
+    left = await adjusting.heard(run, waiting, text, by)
+    if left is None:
+        return
+    text = left
+    await presenting.answered(run, waiting, text)
     for entry in state.asked:
         if entry["key"] == waiting.key:
             entry |= {"answer": text, "by": "human", "who": by}
@@ -64,7 +73,7 @@ async def _take(run: RunContext, waiting: Waiting, text: str, by: str) -> None:
     pattern = await wishes.human_chose(run, waiting, text)
     run.decide(Decision(waiting.purpose, text, f"{by} answered", by="human", pattern=pattern))
     handlers = {
-        "menu": _menu, "question": _question, "preflight": _preflight, "oversight": _confirmed,
+        "menu": _menu, "menu_pause": _paused, "question": _question, "preflight": _preflight, "oversight": _confirmed,
         "checkpoint": _confirmed, "escalation": _escalation, "party_mode": _party, "resume": _change,
     }  # fmt: skip
     await handlers.get(waiting.purpose, _question)(run, waiting, text)
@@ -84,6 +93,14 @@ async def _menu(run: RunContext, waiting: Waiting, text: str) -> None:
     turning.send(run, *answering.chosen(run, option or text, why))
     state.waiting = None
     run.move(RUNNING)
+
+
+async def _paused(run: RunContext, waiting: Waiting, text: str) -> None:
+    """The pause after many menus is acknowledged, and the menu that waited is put to the human."""
+    if asking.meaning(text, waiting.purpose) == STOP:
+        _stop(run)
+        return
+    await presenting.acknowledged(run, waiting)
 
 
 async def _question(run: RunContext, waiting: Waiting, text: str) -> None:
@@ -212,8 +229,3 @@ def _stop(run: RunContext) -> None:
     state.error_details |= {"tried": list(state.recovery.get("tried", [])), "by": "human"}
     machine.end(state, FAILED, error)
     run.event("workflow.ended", outcome=FAILED, error=error, step=state.current_step)
-
-
-def _kind(waiting: Waiting) -> str:
-    kinds = {"menu": "menu", "checkpoint": "checkpoint", "oversight": "checkpoint", "escalation": "escalation"}
-    return kinds.get(waiting.purpose, "escalation" if waiting.purpose == "party_mode" else "clarification")

@@ -121,6 +121,13 @@ def expected(workflow: Workflow, state: WorkflowState, current: Step | None, gat
     return list(dict.fromkeys([*done, *ahead, *(f"{GATE}{name}" for name in gates)]))
 
 
+def names(workflow: Workflow, state: WorkflowState, expected: Sequence[StepId]) -> dict[str, str]:
+    """The titles of the expected steps, by their ids."""
+    known = {str(identify(state, one)): one.title for one in workflow.steps}
+    known |= {f"{GATE}{name}": gate(name).title for name in GATES}
+    return {str(id): known[str(id)] for id in expected if known.get(str(id))}
+
+
 def onward(workflow: Workflow, step: Step) -> list[str]:
     """The paths of the steps that may come after this one, the nearest first."""
     if step.id == START and workflow.follow:

@@ -6,7 +6,17 @@ its session is resumed where the agent can do that (decision 36).
 
 from __future__ import annotations
 
-from interlock.workflow.control import asking, documents, looping, menus, party_words, prompts, reading, stepping
+from interlock.workflow.control import (
+    adjusting,
+    asking,
+    documents,
+    looping,
+    menus,
+    party_words,
+    prompts,
+    reading,
+    stepping,
+)
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.initializing import fresh, outputs
@@ -31,6 +41,7 @@ async def begin(run: RunContext, step: Step, again: str = "") -> None:
     # What it may write is known before it writes: killed in between, that is what is put back.
     record.files = list(dict.fromkeys([*record.files, *documents.outputs(run.workflow, step, state.plan.values)]))
     state.plan_of_steps = stepping.expected(run.workflow, state, step, run.gates)
+    state.step_names = stepping.names(run.workflow, state, state.plan_of_steps)
     state.documents = list(dict.fromkeys([*state.documents, *documents.existing(run.root, outputs(run))]))
     await run.checkpoints.create(state, step=record.id, reason=f"before step {record.id}")
     run.event("workflow.step_started", step=record.id, name=record.name, visit=record.visit)
@@ -93,6 +104,9 @@ async def turn(run: RunContext) -> str | None:
     ended = await run.pool.prompt(
         text, nested=within is not None, party=within == PARTY, answered=sent.purpose == ANSWER
     )
+    # What was said meanwhile counts for whatever is decided about this turn.
+    run.session = await run.desk.session()
+    adjusting.look(run)
     if run.hooks is not None:
         await run.hooks.settle()
         if ended.heard.stop == "end":

@@ -9,6 +9,8 @@
         steps:
           8: {oversight: required}
           8a: {hooks: {…}}
+    profiles:
+      night: {tier: 1, batch_size: 10}     # for `profile: night`
 
 The file stands in the project's root. Where an author has put a setting in the workflow itself, that one counts.
 """
@@ -32,11 +34,12 @@ EXTENSIONS = (
 
 @dataclass(frozen=True)
 class Overlay:
-    """The settings of one workflow in that file."""
+    """The settings of one workflow in that file. `raw` is all that stands there, also what is no setting."""
 
     workflow: Mapping[str, Any] = field(default_factory=dict)
     steps: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     fault: Fault | None = None
+    raw: Mapping[str, Any] = field(default_factory=dict)
 
     def step(self, id: int | str) -> Mapping[str, Any]:
         """The settings of one step; what it does not say about `oversight` the workflow says."""
@@ -60,4 +63,10 @@ def read(files: Files, module: str, name: str) -> Overlay:
         if isinstance(steps, Mapping)
         else {},
         settings.fault,
+        found,
     )
+
+
+def profiles(files: Files) -> object:
+    """What the file says under `profiles`; null where it says nothing."""
+    return files.settings(FILE).values.get("profiles") if files.exists(FILE) else None

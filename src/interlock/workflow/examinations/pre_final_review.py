@@ -62,8 +62,8 @@ class PreFinalReview:
     title = "Pre-final review"
 
     def called_for(self, run: RunContext) -> str | None:
-        """From tier 3 on; not of Party Mode itself, which leaves no work behind."""
-        tier = run.settings.tier
+        """From tier 3 on, also where a lower one was asked for; not of Party Mode itself, which leaves no work."""
+        tier = run.settings.safety_tier
         if tier < partying.LARGE or run.workflow.skill.name == PARTY_MODE:
             return None
         return f"tier {tier} demands a review by several perspectives before the end"

@@ -1,4 +1,4 @@
-"""What a chat message says about workflows: begin one, how far is it, undo, roll back, cancel, go on.
+"""What a chat message says about workflows: begin one, how far is it, undo, roll back, cancel, go on, be careful.
 
 `chat_command` only understands; `carry_out` does it with the verbs of a team and answers in words. Anything else than
 such a command is None, and is no business of ours.
@@ -7,15 +7,17 @@ such a command is None, and is no business of ours.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from interlock.workflow.entry.workflow_entry_wrapper import Invocation, Malformed, detect
-from interlock.workflow.personal import explicit_feedback
+from interlock.workflow.personal import explicit_feedback, progress_display, wording
+from interlock.workflow.personal.wording import Blocked
 from interlock.workflow.state import rollback_plan
 
-RUN, STATUS, CANCEL, RESUME, ROLLBACK, CHECKPOINTS, UNDO, FEEDBACK, INVALID = (
-    *("run", "status", "cancel", "resume", "rollback", "checkpoints", "undo", "feedback", "invalid"),
+RUN, STATUS, CANCEL, RESUME, ROLLBACK, CHECKPOINTS, UNDO, FEEDBACK, ADJUST, INVALID = (
+    *("run", "status", "cancel", "resume", "rollback", "checkpoints", "undo", "feedback", "adjust", "invalid"),
 )
 LONGEST = 60  # characters of a message that is a command and nothing else
 
@@ -54,18 +56,24 @@ class Runs(Protocol):
     ) -> dict[str, Any]:
         """Roll it back."""
 
+    def adjust_workflow(self, said: str = "", run: str | None = None, *, session: str | None = None) -> dict[str, Any]:
+        """Say how careful or talkative it is."""
+
     def workflow_feedback(self, text: str, *, run: str | None = None) -> dict[str, Any]:
         """Say what was good or bad about its last decision."""
 
 
 @dataclass(frozen=True)
 class ChatCommand:
-    """One command. `text` is the invocation for `run`, the step for `rollback`, what was said for `feedback`, and
-    what is wrong for `invalid`."""
+    """One command. `text` is the invocation for `run`, the step for `rollback`, what was said for `feedback` and
+    `adjust`, and what is wrong for `invalid`. `modifier` is an inline one beside `resume`. `precise`: it can hardly
+    mean anything else, also where no workflow has begun yet."""
 
     kind: str
     text: str = ""
     arguments: str = ""
+    modifier: str = ""
+    precise: bool = True
 
 
 def chat_command(text: str) -> ChatCommand | None:
@@ -73,11 +81,22 @@ def chat_command(text: str) -> ChatCommand | None:
     message = text.strip()
     invoked = detect(message)
     if isinstance(invoked, Invocation):
+        refused = wording.understood(wording.inline(invoked.arguments)[1])
+        if isinstance(refused, Blocked):
+            return ChatCommand(INVALID, _refused(refused))
         return ChatCommand(RUN, invoked.text, invoked.arguments)
     if isinstance(invoked, Malformed):
         return ChatCommand(INVALID, str(invoked.as_dict()["message"]))
     if explicit_feedback.understood(message) is not None:
         return ChatCommand(FEEDBACK, message)
+    modifier, left = wording.inline(message)
+    if modifier is not None and left:
+        found = _short(left)
+        return replace(found, modifier=modifier) if found is not None and found.kind == RESUME else None
+    return _short(message) or _adjusting(message)
+
+
+def _short(message: str) -> ChatCommand | None:
     if len(message) > LONGEST:
         return None
     wish = rollback_plan.understood(message)
@@ -87,8 +106,24 @@ def chat_command(text: str) -> ChatCommand | None:
     return next((ChatCommand(kind) for kind, pattern in WORDS if pattern.fullmatch(message)), None)
 
 
-def carry_out(team: Runs, command: ChatCommand, *, run: str | None = None) -> str:
-    """Do what a command says to the run that is meant (the newest by default); the answer, in words.
+def _adjusting(message: str) -> ChatCommand | None:
+    """A wish about care or progress. One that is refused is a command too, so that it is explained."""
+    if progress_display.understood(message) is not None:
+        return ChatCommand(ADJUST, message)
+    said = wording.understood(message)
+    if said is None:
+        return None
+    precise = not isinstance(said, Blocked) and all(one.precise and one.kind != wording.INLINE for one in said)
+    return ChatCommand(ADJUST, message, precise=precise)
+
+
+def _refused(refused: Blocked) -> str:
+    return f"{refused.error.message} ({refused.code})"
+
+
+def carry_out(team: Runs, command: ChatCommand, *, run: str | None = None, session: str | None = None) -> str:
+    """Do what a command says to the run that is meant (the newest by default); the answer, in words. `session` is the
+    chat's, where there is one: what is said about care counts for all of its workflows.
 
     Raises:
         InterlockError: it cannot be done; the message says why and what can.
@@ -103,7 +138,11 @@ def carry_out(team: Runs, command: ChatCommand, *, run: str | None = None) -> st
     if command.kind == CANCEL:
         found = team.cancel_workflow(run)
         return f"{found['workflow_id']} is cancelled. What it wrote stays where it is."
+    if command.kind == ADJUST:
+        return str(team.adjust_workflow(command.text, run, session=session)["text"])
     if command.kind == RESUME:
+        if command.modifier:
+            team.adjust_workflow(f"[{command.modifier}]", run, session=session)
         found = team.resume_workflow(run)
         return f"{found['workflow_id']}: {found['resumed']}."
     if command.kind == FEEDBACK:
@@ -131,17 +170,29 @@ def confirmed(text: str) -> tuple[str, bool]:
 
 
 def status(found: dict[str, Any]) -> str:
-    """How far a run is."""
+    """How far a run is: in a line, its steps by name, what it waits for and what was said about it."""
     progress = found["progress"]
     whole = progress["completed_count"] + progress["remaining_count"]
     said = f"{found['skill']}: {progress['completed_count']} of {whole} steps ({progress['progress_percent']} %)"
+    steps = "\n".join(f"  {line}" for line in progress_display.summary(found))
     if found["outcome"]:
-        return f"{said}, {str(found['outcome']).lower()}." + (f" {found['error']}" if found["error"] else "")
+        error = f" {found['error']}" if found["error"] else ""
+        return f"{said}, {str(found['outcome']).lower()}.{error}\n{steps}"
     at = (
         f", at step {found['current_step']} ({found['current_step_name']})" if found["current_step"] is not None else ""
     )
     waits = f"\nIt waits for you: {found['waiting']['text']}" if found["waiting"] else ""
-    return f"{said}{at}.{waits}"
+    return "\n".join([f"{said}{at}.", steps, *in_force(found)]) + waits
+
+
+def in_force(found: Mapping[str, Any]) -> list[str]:
+    """What was said about care and counts now, and whether the next menu waits: a line for each."""
+    named = [(name, one) for name, one in (found.get("in_force") or {}).items() if one["method"] != "project"]
+    lines = [f"  {name.replace('_', ' ')} {one['value']}, by {one['text']!r} ({one['method']})" for name, one in named]
+    if found.get("rate_limited"):
+        until = f"until {found['next_available_at']}" if found["rate_limit_reason"] == "interval" else "for your word"
+        lines.append(f"  menus are held back {until}")
+    return lines
 
 
 def checkpoints(found: list[dict[str, Any]]) -> str:

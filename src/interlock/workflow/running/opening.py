@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from interlock.errors import WorkflowNotFound
+from interlock.errors import InterlockError, WorkflowNotFound
 from interlock.executor import Job, Patience
 from interlock.sessions import Caller
 from interlock.tasks.find import find
@@ -30,7 +30,8 @@ from interlock.workflow.examinations.parallel_bmb_validation import ParallelBmbV
 from interlock.workflow.examinations.pre_final_review import PreFinalReview
 from interlock.workflow.personal import hooks
 from interlock.workflow.personal.hook_runner import HookRunner
-from interlock.workflow.running import starting
+from interlock.workflow.personal.profiles import Profile
+from interlock.workflow.running import saying, starting
 from interlock.workflow.running.desk import LedgerDesk, ThreadedCheckpoints
 from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import FAILED, WorkflowState
@@ -76,7 +77,7 @@ class Prepared:
     ) -> RunContext:
         """What the controller works with. The life of a run that was begun in no chat is that of the process that
         drives the team (`caller.process`): all workflows of one `interlock run`, `work` or `up` share it."""
-        session = self.state.plan.session or caller.session or f"cli:{caller.name}"
+        session = saying.session_of(self.state)
         chat = self.state.plan.session not in ("", self.state.workflow_id)
         life = self.state.plan.session if chat else f"life:{caller.process or caller.session}"
         return RunContext(
@@ -84,6 +85,7 @@ class Prepared:
             LedgerDesk(workspace, caller, self.task_id, store_of(workspace), session, life, patience), self.limits,
             checkpoints=ThreadedCheckpoints(CheckpointKeeper(), workspace.clock), knowledge=knowledge,
             thresholds=self._thresholds, dispatcher=dispatcher, examinations=EXAMINATIONS, hooks=hooks,
+            profiles=self._profiles,
         )  # fmt: skip
 
     def hooks(self, job: Job) -> Hooking | None:
@@ -104,6 +106,13 @@ class Prepared:
         skill = self.workflow.skill
         found = overlay.read(Files(self.package.root), skill.module, skill.name).workflow.get("thresholds")
         return found if isinstance(found, Mapping) else {}
+
+    def _profiles(self) -> Mapping[str, Profile]:
+        """The project's own, as they are now. A file that cannot be used has none: what named them says so."""
+        try:
+            return saying.profiles_in(self.package.root)
+        except InterlockError:
+            return {}
 
 
 def store_of(workspace: Workspace) -> Store:
@@ -138,6 +147,8 @@ def prepare(workspace: Workspace, caller: Caller, task_id: str, workdir: str) ->
             grace=float(settings.get("stop_grace")),
             party_round=float(settings.get("workflow_party_round")),
             sync_wait=float(settings.get("workflow_sync_wait")),
+            menu_interval=float(settings.get("workflow_menu_interval")),
+            menu_pause=int(settings.get("workflow_menu_pause")),
         )
         subagents, max_model = int(settings.get("workflow_subagents")), str(settings.get("workflow_max_model"))
         ceiling, hooked = float(settings.get("workflow_ceiling")), bool(settings.get("workflow_hooks"))

@@ -17,6 +17,8 @@ from interlock.workflow.definition import workflow as workflows
 from interlock.workflow.definition.package import Package, Skill
 from interlock.workflow.definition.workflow import Workflow
 from interlock.workflow.entry.workflow_entry_wrapper import Invocation, Malformed, detect
+from interlock.workflow.personal import safety
+from interlock.workflow.running import saying
 from interlock.workflow.state import queue
 from interlock.workflow.state.document import Plan, WorkflowState
 from interlock.workflow.state.store import Store
@@ -29,7 +31,8 @@ KEY = "workflow"
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a run is asked to do. `skill` is an invocation, with whatever was said after it as its arguments."""
+    """What a run is asked to do. `skill` is an invocation, with whatever was said after it as its arguments. Runs of
+    one `session` share what is said to one of them."""
 
     skill: str
     directory: str
@@ -40,6 +43,9 @@ class Wanted:
     domain: str | None = None
     agent: str = ""
     arguments: str = ""
+    session: str = ""
+    profile: str = ""
+    progress: str = ""
 
 
 @dataclass(frozen=True)
@@ -107,12 +113,23 @@ def state_for(act: Act, wanted: Wanted, found: Located) -> WorkflowState:
     """The state of a run that has not begun.
 
     Raises:
-        InvalidRequest: the brief is too long, the tier is none, or there are too many values.
+        InvalidRequest: the brief is too long, the tier, profile or mode is none, or there are too many values.
+        SafetyOverrideBlocked: a value, the arguments or the configuration want to switch off what nobody can.
     """
     if len(wanted.brief) > BRIEF_LIMIT or len(wanted.values) > VALUES:
         raise InvalidRequest(f"A brief has at most {BRIEF_LIMIT} characters, --set at most {VALUES} values.")
     if wanted.tier is not None and not 0 <= wanted.tier <= 4:
         raise InvalidRequest("The tier is a number from 0 to 4.", field="tier")
+    for name, value in wanted.values.items():
+        refused = safety.attempt_setting(name, value)
+        if refused is not None:
+            raise safety.refusal(refused, f"{name}={value}")
+    saying.refuse_configured(found.workflow, found.package.root)
+    id, given = new_id(act, found.skill), (wanted.arguments or found.arguments)[:BRIEF_LIMIT]
+    said, arguments = saying.at_the_beginning(
+        id, found.package.root, tier=wanted.tier, profile=wanted.profile, progress=wanted.progress, arguments=given,
+        brief=wanted.brief, at=act.at, by=act.name,
+    )  # fmt: skip
     folder = found.workflow.variables.value("output_folder") or str(
         found.package.config(found.workflow.module).get("output_folder") or ""
     )
@@ -126,10 +143,12 @@ def state_for(act: Act, wanted: Wanted, found: Located) -> WorkflowState:
         tier=wanted.tier,
         domain=wanted.domain,
         yolo=wanted.yolo,
-        arguments=(wanted.arguments or found.arguments)[:BRIEF_LIMIT],
+        arguments=arguments,
+        session=wanted.session or id,
+        said=said,
     )
     return WorkflowState(
-        new_id(act, found.skill), found.skill.invocation, found.workflow.hash, module=found.workflow.module, plan=plan,
+        id, found.skill.invocation, found.workflow.hash, module=found.workflow.module, plan=plan,
         created_at=act.at,
     )  # fmt: skip
 
@@ -168,8 +187,9 @@ def for_task(act: Act, store: Store, task: Task, directory: str) -> WorkflowStat
     invoked = detect(text)
     found = locate(invoked.text if isinstance(invoked, Invocation) else text, directory)
     given = invoked.arguments if isinstance(invoked, Invocation) else ""
-    state = state_for(act, Wanted(found.skill.invocation, directory, arguments=given), found)
-    state.task_id, state.plan.session = task.id, task.group_id or state.plan.session
+    wanted = Wanted(found.skill.invocation, directory, arguments=given, session=task.group_id or "")
+    state = state_for(act, wanted, found)
+    state.task_id = task.id
     store.save(act, state)
     act.rows.tasks.update(task, metadata={**task.metadata, KEY: state.workflow_id, "retries": 0}, updated_at=act.at)
     act.event("workflow.started", task.id, workflow_id=state.workflow_id, skill=state.skill, by=act.name)

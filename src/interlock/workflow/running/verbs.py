@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from interlock.clock import seconds
 from interlock.errors import AmbiguousId, Forbidden, InvalidTransition, WorkflowNotFound
 from interlock.ledger import Rows
 from interlock.model.task import FINAL
@@ -15,6 +16,8 @@ from interlock.tasks.turns import WORKFLOW
 from interlock.workflow.control import machine
 from interlock.workflow.control.loop_back_handler import Loop
 from interlock.workflow.definition.package import Package
+from interlock.workflow.personal import progress_display
+from interlock.workflow.running import saying
 from interlock.workflow.running.starting import KEY
 from interlock.workflow.state import queue, step_tracking
 from interlock.workflow.state import resume as resuming
@@ -58,11 +61,14 @@ def find(rows: Rows, store: Store, reference: str | None) -> WorkflowState:
     return found[0]
 
 
-def shown(state: WorkflowState) -> dict[str, Any]:
-    """A run as every face shows it: the contract's fields, and how far it is."""
+def shown(state: WorkflowState, rows: Rows, at: str, mode: str) -> dict[str, Any]:
+    """A run as every face shows it at that moment: the contract's fields, how far it is, what was said about it, and
+    whether its next menu waits. `mode` is how talkative it is unless somebody said otherwise."""
     whole = state.as_dict()
     whole["loops"] = {key: Loop.of(one).status() for key, one in state.loops.items()}
     whole["progress"] = step_tracking.progress(state).as_dict()
+    whole |= saying.shown(state, rows, seconds(at), mode)
+    whole["estimated_percent"] = progress_display.percent(whole, seconds(at))
     return whole
 
 

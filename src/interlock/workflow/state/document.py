@@ -98,7 +98,9 @@ class Sent:
 @dataclass(slots=True)
 class Plan:
     """What the run was asked to do, as it was asked; nothing here changes by running, only by a human. `session` is
-    the chat session it was begun in, whose workflows share what a person said to one of them."""
+    the session it was begun in, whose workflows share what a person said to one of them: a chat session, or the run's
+    own id. `said` is what was said about care and progress at its beginning (`personal.overrides`), `own_tier` the tier
+    that the project looks like, where another one was asked for."""
 
     project: str = ""
     output_folder: str = ""
@@ -113,23 +115,26 @@ class Plan:
     arguments: str = ""
     thresholds: dict[str, Any] = field(default_factory=dict)
     session: str = ""
+    said: dict[str, Any] = field(default_factory=dict)
+    own_tier: int | None = None
 
 
 @dataclass(slots=True)
 class WorkflowState:
     """The document. `version` is the row's: it counts the saves, and a save of an older one is refused.
 
-    `plan_of_steps` are the ids the run expects to go through, branches along their likeliest way; `decisions` the
-    latest ones, short (each whole one is an event). `asked` are the questions to humans with their answers,
-    `transcript` what was said in the step's visit so far: a session that cannot be resumed gets it again. `visits`
-    counts states for loops (decision 31). `seconds` is the controller's own time (decision 30): waiting for a human and
-    being down are not in it. `written` are the files as the run last left them (path: hash, empty for deleted ones):
-    what differs from it was changed by somebody else. `rollbacks` are those done so far, the last one may be undone.
-    `loops` are those of validate, edit and validate again (`control.loop_back_handler`), by what is validated.
-    `examinations` are the rounds of each examination of finished work, `subagents` the agents that were given a part of
-    it, `party` the discussion under way or the last one, `learned` what the agents say was decided and learned,
-    `curated` when that was taken over into memory. `hooks` is what `control.hooking` keeps: what became of each step's,
-    and what the agent is yet to be told of their output.
+    `plan_of_steps` are the ids the run expects to go through, branches along their likeliest way, `step_names` their
+    titles; `decisions` the latest ones, short (each whole one is an event). `asked` are the questions to humans with
+    their answers, `transcript` what was said in the step's visit so far: a session that cannot be resumed gets it
+    again. `visits` counts states for loops (decision 31). `seconds` is the controller's own time (decision 30): waiting
+    for a human and being down are not in it. `written` are the files as the run last left them (path: hash, empty for
+    deleted ones): what differs from it was changed by somebody else. `rollbacks` are those done so far, the last one
+    may be undone. `loops` are those of validate, edit and validate again (`control.loop_back_handler`), by what is
+    validated. `examinations` are the rounds of each examination of finished work, `subagents` the agents that
+    were given a part of it, `party` the discussion under way or the last one, `learned` what the agents say was
+    decided and learned, `curated` when that was taken over into memory. `hooks` is what `control.hooking` keeps: what
+    became of each step's, and what the agent is yet to be told of their output. `care` is what was said about care and
+    in force at the last decision.
     """
 
     workflow_id: str
@@ -147,6 +152,7 @@ class WorkflowState:
     current_step: StepId | None = None
     completed_steps: list[StepId] = field(default_factory=list)
     plan_of_steps: list[StepId] = field(default_factory=list)
+    step_names: dict[str, str] = field(default_factory=dict)
     steps: dict[str, StepRecord] = field(default_factory=dict)
     menu_history: list[dict[str, Any]] = field(default_factory=list)
     checkpoints: list[dict[str, Any]] = field(default_factory=list)
@@ -166,6 +172,7 @@ class WorkflowState:
     documents: list[str] = field(default_factory=list)
     written: dict[str, str] = field(default_factory=dict)
     rollbacks: list[dict[str, Any]] = field(default_factory=list)
+    care: dict[str, Any] = field(default_factory=dict)
     examinations: dict[str, dict[str, Any]] = field(default_factory=dict)
     subagents: list[dict[str, Any]] = field(default_factory=list)
     party: dict[str, Any] = field(default_factory=dict)
@@ -188,8 +195,7 @@ class WorkflowState:
     @property
     def remaining_count(self) -> int:
         """How many of the expected steps are not done."""
-        done = {step_key(one) for one in self.completed_steps}
-        return sum(step_key(one) not in done for one in self.plan_of_steps) if self.outcome != COMPLETED else 0
+        return len(self.remaining_steps)
 
     @property
     def progress_percent(self) -> int:
@@ -210,6 +216,19 @@ class WorkflowState:
         """How often a step was mended and validated again, reviews and other examinations aside."""
         examined = {f"step_gate-{name}" for name in self.examinations}
         return sum(int(one.get("current_iteration", 0)) for key, one in self.loops.items() if key not in examined)
+
+    def name_of(self, id: StepId) -> str:
+        """The title of a step, also of one that was not met yet; "" where it is not known."""
+        record = self.steps.get(step_key(id))
+        return record.name if record is not None and record.name else self.step_names.get(str(id), "")
+
+    @property
+    def remaining_steps(self) -> list[StepId]:
+        """The expected steps that are not done, in their order; the one at hand is among them."""
+        if self.outcome == COMPLETED:
+            return []
+        done = {step_key(one) for one in self.completed_steps}
+        return [one for one in self.plan_of_steps if step_key(one) not in done]
 
     def step(self, id: StepId) -> StepRecord | None:
         """The record of a step, if it was met."""

@@ -89,7 +89,8 @@ def skip(state: WorkflowState, step: StepId, name: str, reason: str = "optional"
 @dataclass(frozen=True)
 class Progress:
     """How far a run is. `eta_ms` is what the remaining steps take if they take as long as the completed ones did on
-    average; null before the first. Waiting for a human is in neither."""
+    average; null before the first. Waiting for a human is in neither. The steps are (id, title); the one at hand is
+    among the remaining ones."""
 
     completed_count: int
     remaining_count: int
@@ -97,6 +98,8 @@ class Progress:
     current_step_name: str | None
     progress_percent: int
     eta_ms: int | None
+    completed_steps: tuple[tuple[StepId, str], ...] = ()
+    remaining_steps: tuple[tuple[StepId, str], ...] = ()
 
     @property
     def text(self) -> str:
@@ -116,6 +119,8 @@ class Progress:
             "current_step_name": self.current_step_name,
             "progress_percent": self.progress_percent,
             "eta_ms": self.eta_ms,
+            "completed_steps": [{"step": id, "name": name} for id, name in self.completed_steps],
+            "remaining_steps": [{"step": id, "name": name} for id, name in self.remaining_steps],
         }
 
 
@@ -134,6 +139,8 @@ def progress(state: WorkflowState) -> Progress:
         state.current_step_name,
         state.progress_percent,
         round(sum(durations) / len(durations) * left) if durations and left else None,
+        tuple((one, state.name_of(one)) for one in state.completed_steps),
+        tuple((one, state.name_of(one)) for one in state.remaining_steps),
     )
 
 

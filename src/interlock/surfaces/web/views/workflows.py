@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from interlock.surfaces.web.views.task import story
 from interlock.surfaces.web.visit import Visit
+from interlock.workflow.personal import progress_display
 
 SHOWN = 20
 MARKS = {
@@ -46,4 +48,15 @@ def _shown(run: dict[str, Any]) -> dict[str, Any]:
             for one in [*ordered, *(one for one in steps.values() if str(one.get("id")) not in planned)]
         ],
         "decisions": run.get("decisions") or [],
+        "said_about": ", ".join(_named(run)),
+        "live": progress_display.live(run, time.time()),
     }
+
+
+def _named(run: dict[str, Any]) -> list[str]:
+    """What was said about care and counts now; nothing where the project's own tier does."""
+    return [
+        f"{name.replace('_', ' ')} {one['value']} ({one['text']})"
+        for name, one in (run.get("in_force") or {}).items()
+        if one["method"] != "project"
+    ]

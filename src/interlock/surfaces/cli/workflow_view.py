@@ -1,0 +1,205 @@
+"""What a run of a workflow looks like while it lasts: live on a terminal, lines anywhere else (FR57, FR58, BMAD-7.7).
+
+Both read the team and show what `personal.progress_display` makes of it, in the mode that was said last, so a run of
+another process looks the same. That a human is needed is shown in every mode.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from interlock import words
+from interlock.agent import Update
+from interlock.client import Team
+from interlock.errors import InterlockError
+from interlock.model.event import Event
+from interlock.surfaces.cli.board import REFRESHES, line_for
+from interlock.workflow.personal import progress_display
+from interlock.workflow.personal.progress_display import ProgressDisplay
+
+ALWAYS = frozenset({"question.asked", "task.failed", "task.warning", "team.paused", "member.paused"})
+"""What is said in `silent` too."""
+LATER = 1.0
+"""Seconds after which the run is looked at again where nothing has happened."""
+AROUND = 9
+"""Lines of the live view that are no steps."""
+MARKS = {
+    "completed": ("✓", "green"),
+    "in_progress": ("▶", "yellow"),
+    "failed": ("✗", "red"),
+    "skipped": ("–", "dim"),
+    "rolled_back": ("↩", "dim"),
+}
+
+
+class Following:
+    """A run as its events tell it: `news` are the lines since the last call, `run` the run as it is."""
+
+    def __init__(self, team: Team, run_id: str, clock: Callable[[], float] = time.time) -> None:
+        self._team = team
+        self._clock = clock
+        self.run = team.workflow_run(run_id)
+        self.display = ProgressDisplay(str(self.run["progress_mode"]))
+        self._since = team.head()
+        self._looked = clock()
+        self._tools: set[str] = set()
+        self._heard: list[str] = []
+
+    def heard(self, update: Update) -> None:
+        """Something the agent said or did: a tool that has ended is told in `verbose`."""
+        if update.kind == "tool" and update.data.get("status") in ("completed", "failed"):
+            title = str(update.data.get("title") or update.text or update.data.get("kind") or "tool")
+            self._heard.append(f"{words.clean(title)}, {update.data['status']}")
+
+    def news(self) -> list[str]:
+        """The lines that are due."""
+        now = self._clock()
+        events, self._since = self._team.events(self._since)
+        events = [one for one in events if one.task_id == self.run["task_id"]]
+        if events or now - self._looked >= LATER:
+            self.run = self._team.workflow_run(self.run["workflow_id"])
+            self._looked = now
+            self.display.mode = str(self.run["progress_mode"])
+        heard, self._heard = self._heard, []
+        lines = [line for one in heard for line in self.display.heard(one)]
+        for event in events:
+            told = self.told(event)
+            lines += [told] if told else self.display.advance([event], self.run, now)
+        return [words.clean(line) for line in [*lines, *self.display.tick(self.run, now)]]
+
+    def told(self, event: Event) -> str | None:
+        """What a run of any task tells, where the mode lets it."""
+        if self.display.mode == progress_display.SILENT and event.type not in ALWAYS:
+            return None
+        return line_for(event)
+
+
+class WorkflowLines:
+    """Plain lines, each with its time. Use as a context manager around the run."""
+
+    def __init__(self, team: Team, run_id: str, say: Callable[[str], None], interval: float = 0.2) -> None:
+        self._following = Following(team, run_id)
+        self._say = say
+        self._interval = interval
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="interlock-progress", daemon=True)
+
+    def heard(self, member: str, task_id: str, update: Update) -> None:
+        """What an agent does; see `Following`."""
+        if task_id == self._following.run["task_id"]:
+            self._following.heard(update)
+
+    def __enter__(self) -> WorkflowLines:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._print()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(self._interval):
+            try:
+                self._print()
+            except InterlockError:
+                continue  # A busy ledger: the next look shows it.
+
+    def _print(self) -> None:
+        for line in self._following.news():
+            self._say(f"{time.strftime('%H:%M:%S')}  {line}")
+
+
+class WorkflowBoard:
+    """The live view: its lines scroll by above the steps and how far it is. Use as a context manager around the run."""
+
+    def __init__(self, team: Team, run_id: str, hint: str) -> None:
+        self._following = Following(team, run_id)
+        self._hint = hint
+        self._words = ""
+        self._console: Any = None
+        self._live: Any = None
+        self.note: str | None = None
+
+    def heard(self, member: str, task_id: str, update: Update) -> None:
+        """What an agent says and does; its last words are shown."""
+        if task_id != self._following.run["task_id"]:
+            return
+        self._following.heard(update)
+        if update.text.strip() and update.kind in ("text", "tool", "notice"):
+            self._words = words.clean(update.text.strip().splitlines()[-1])
+
+    def __enter__(self) -> WorkflowBoard:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._console = Console()
+        self._live = Live(
+            get_renderable=self._draw, console=self._console, refresh_per_second=REFRESHES, transient=True
+        )
+        self._live.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._live.__exit__(kind, error, traceback)
+        for line in self._following.news():
+            self._console.print(f"  {line}", style="dim", markup=False, highlight=False)
+
+    def _draw(self) -> Any:
+        from rich.console import Group
+        from rich.text import Text
+
+        try:
+            lines = self._following.news()
+        except InterlockError as error:
+            return Text(error.message, style="red")
+        run, now = self._following.run, time.time()
+        parts: list[Any] = [Text(f"  {line}", style="dim") for line in lines]
+        if lines:
+            # Above the live view, where they stay.
+            self._live.console.print(*parts, sep="\n")
+        if self._following.display.mode == progress_display.SILENT:
+            return Text(f" {run['skill']}  {self.note or 'silent until it has ended'}", style="dim")
+        live = progress_display.live(run, now)
+        foot = self.note or live or self._words or self._hint
+        body = [self._head(run, now), Text(""), *self._steps(run, now), Text("")]
+        return Group(*body, Text(f" {foot}", style="bold yellow" if self.note else "dim", no_wrap=True))
+
+    def _head(self, run: dict[str, Any], now: float) -> Any:
+        from rich.text import Text
+
+        much = progress_display.percent(run, now)
+        bar = "█" * (much // 5)
+        return Text.assemble(
+            (f" {run['skill']} ", "bold reverse"),
+            f"  {bar:░<20} {much} %  ",
+            (f"{run['completed_count']} of {run['completed_count'] + run['remaining_count']} steps", "dim"),
+        )
+
+    def _steps(self, run: dict[str, Any], now: float) -> list[Any]:
+        from rich.text import Text
+
+        progress, steps = run["progress"], run["steps"]
+        done, left = progress["completed_steps"], progress["remaining_steps"]
+        room = max(3, int(self._console.size.height) - AROUND)
+        before = done[-max(1, room // 2) :]
+        shown = [*before, *left][:room]
+        hidden = len(done) - len(before)
+        lines = [Text(f"  ✓ {hidden} more", style="dim")] if hidden else []
+        for one in shown:
+            record = steps.get(f"step_{one['step']}", {})
+            mark, style = MARKS.get(str(record.get("status")), ("·", "dim"))
+            took = record.get("duration_ms")
+            since = f"  {took / 1000:.1f} s" if took and record.get("status") == "completed" else ""
+            name = words.clean(str(one["name"]))
+            lines.append(Text.assemble((f"  {mark} ", style), f"{one['step']!s:>3}  {name}", (since, "dim")))
+        further = len(done) + len(left) - hidden - len(shown)
+        return [*lines, *([Text(f"  · {further} more", style="dim")] if further > 0 else [])]
