@@ -158,10 +158,12 @@ def test_more_than_three_blocking_errors_or_five_major_issues_call_party_mode(
 ) -> None:
     root = builder(tmp_path)
     answers = [finds(*[severity] * number), '{"status": "passed"}']
-    outcome = build(root, Maker(root), Validators({"08c": answers}), desk=MemoryDesk(answers=lambda asking: "retry"))
+    maker = Maker(root)
+    outcome = build(root, maker, Validators({"08c": answers}), desk=MemoryDesk(answers=lambda asking: "retry"))
     triggers = [one for one in outcome.state.triggers if one["what"] == "party_mode"]
     assert bool(triggers) == called
-    assert outcome.state.outcome == "COMPLETED"
+    assert outcome.state.outcome == "COMPLETED" and len(maker.fixes) == 1
+    assert f"{severity}: agent.persona.role.0" in maker.fixes[0], "the findings go to the maker all the same"
 
 
 def test_thresholds_of_the_project_decide_when_party_mode_is_called(tmp_path: Path) -> None:
