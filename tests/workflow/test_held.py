@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from interlock.settings import known
 from interlock.workflow.agents.pool import Limits
 from interlock.workflow.state.document import Plan
 from tests.behaviours.driving import until
@@ -44,6 +45,10 @@ def test_an_answer_in_time_goes_on_in_the_same_session_and_run(tmp_path: Path) -
     assert place.run()["outcome"] == "COMPLETED" and len(player.sessions) == 1  # type: ignore[attr-defined]
     assert len(place.team.runs(begun["task_id"])) == 1
     assert not [one for one in place.run()["decisions"] if one["kind"] == "resume"]
+
+
+def test_a_person_is_waited_for_300_seconds_unless_it_is_set_otherwise() -> None:
+    assert Limits().selection == known("workflow_selection").default == 300
 
 
 @pytest.mark.req("BMAD-2b.10.3")

@@ -23,5 +23,6 @@ def test_programs_discuss_a_stall_and_the_status_shows_it(tmp_path: Path) -> Non
     (round,) = party["rounds"]
     assert (round["round_number"], round["agents_responded"], round["consensus_level"]) == (1, 3, 100)
     assert party["summary"]["recommendation"] == "Add a section for the users"
-    types = [one.type for one in place.team.events() if one.type.startswith("workflow.party")]
+    events, _ = place.team.events()
+    types = [one.type for one in events if one.type.startswith("workflow.party")]
     assert types == ["workflow.party_round", "workflow.party_ended"]

@@ -174,7 +174,7 @@ def test_nobody_is_asked_by_a_run_in_which_nobody_is_there(tmp_path: Path) -> No
     assert outcome.state.outcome == "COMPLETED" and not outcome.desk.asked
 
 
-@pytest.mark.req("BMAD-5.4.2", "BMAD-FR21e", "BMAD-E5.15", "BMAD-5.4.1")
+@pytest.mark.req("BMAD-5.4.2", "BMAD-FR21e", "BMAD-E5.15", "BMAD-5.4.1", "BMAD-NFR5")
 def test_a_voice_that_leaves_ends_the_round_and_the_others_get_half_a_second(tmp_path: Path) -> None:
     heard = []
 
@@ -196,7 +196,7 @@ def test_a_voice_that_leaves_ends_the_round_and_the_others_get_half_a_second(tmp
     assert outcome.state.outcome == "COMPLETED"
 
 
-@pytest.mark.req("BMAD-5.4.4", "BMAD-FR21")
+@pytest.mark.req("BMAD-5.4.4", "BMAD-FR21", "BMAD-NFR5")
 def test_a_round_that_nobody_answers_in_time_ends_the_party_with_what_was_heard(tmp_path: Path) -> None:
     async def part(part: Part) -> str:
         if round_of(part) > 1:

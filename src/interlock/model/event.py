@@ -112,9 +112,15 @@ EVENT_TYPES: dict[str, str] = {
     "message.",
     "workflow.timeout": "A time limit ended an agent's turn; payload: workflow_id, step, timeout_error.",
     "workflow.recovered": "A failure was overcome; payload: workflow_id, recovery_method, attempts_count, step.",
-    "workflow.escalated": "Nothing helped, and a human was asked; payload: workflow_id, step, reason, tried.",
+    "workflow.escalated": "Nothing helped, and a human was asked; payload: workflow_id, step, reason, tried, error "
+    "(its code, where it has one).",
+    "workflow.iterated": "A step was mended and validated again; payload: workflow_id, step, of (which loop), "
+    "iteration, max_iterations, errors (those left), same_error_count.",
+    "workflow.examined": "Finished work was examined by others than its maker; payload: workflow_id, step, of, round, "
+    "verdict, findings (how many), and what that examination adds.",
+    "workflow.warning": "What people should know of before it happens, sent to them too; payload: workflow_id, what, "
+    "text, step.",
     "workflow.triggered": "Party Mode or elicitation was called for; payload: workflow_id, what, step, why, hash.",
-    "workflow.examined": "Finished work was examined by others; payload: workflow_id, step, of, round, verdict.",
     "workflow.party_round": "A round of Party Mode was over; payload: workflow_id, step, purpose, round_number, "
     "agents_responded, consensus_level (0 to 100).",
     "workflow.party_ended": "Party Mode came to its end; payload: workflow_id, step, purpose, exit_reason, rounds, "

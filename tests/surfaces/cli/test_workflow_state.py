@@ -9,6 +9,7 @@ import pytest
 from interlock.app import connect
 from interlock.model.names import SYSTEM
 from interlock.sessions import Caller
+from interlock.workflow.agents.employer import Engagement
 from interlock.workflow.state import step_tracking
 from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import RUNNING, Plan, WorkflowState
@@ -51,6 +52,8 @@ def run_of_three_steps(here: Path) -> None:
     state = WorkflowState("run-1", SKILL, state=RUNNING, plan_of_steps=[1, 2, 3], plan=Plan(project=str(here)))
     task = home.team("flows").create_task(SKILL, type="WORKFLOW")
     state.task_id = task.id
+    told = Engagement("reviewer-tests", "code_review", "reviewer", "sonnet", "s-7", n=1).as_dict()
+    state.subagents = [told, {**told, "label": "08a", "n": 2, "status": "completed"}]
     document = here / "_bmad-output" / "story.md"
     document.parent.mkdir()
     for step in (1, 2, 3):
@@ -64,6 +67,18 @@ def run_of_three_steps(here: Path) -> None:
     with workspace.act(Caller(SYSTEM)) as act:
         states.save(act, state)
     home.close()
+
+
+@pytest.mark.usefixtures("team")
+@pytest.mark.req("BMAD-FR23c")
+def test_a_runs_subagents_are_shown_with_what_they_can_be_resumed_by(interlock: Interlock, here: Path) -> None:
+    run_of_three_steps(here)
+    found = interlock("--json", "workflow", "status").json["subagents"]
+    assert [(one["label"], one["status"], one["agent_id"], one["model"]) for one in found] == [
+        ("reviewer-tests", "working", "s-7", "sonnet"),
+        ("08a", "completed", "s-7", "sonnet"),
+    ]
+    assert "subagents at work: reviewer-tests (reviewer)\n" in interlock("workflow", "status").out
 
 
 @pytest.mark.usefixtures("team")

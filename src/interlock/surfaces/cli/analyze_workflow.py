@@ -96,10 +96,15 @@ def validation(call: Call, file: tuple[str, str], output: tuple[str, str] | None
 def artifact(call: Call, file: tuple[str, str]) -> None:
     """Whether an agent, workflow, step or skill keeps to the standard: a score out of 100 and every deviation."""
     from interlock.workflow.validators.artifact import check
+    from interlock.workflow.validators.references import leads_somewhere
 
     path, text = file
     name = "workflow.md" if path == "-" else os.path.abspath(path).replace(os.sep, "/")
-    call.document(check(name, text, lambda reference: _leads_somewhere(path, reference, text)).as_dict())
+
+    def exists(reference: str) -> bool | None:
+        return None if path == "-" else leads_somewhere(path, reference, text)
+
+    call.document(check(name, text, exists).as_dict())
 
 
 def _asked_for(text: str, package: Package | None) -> Invocation | dict[str, Any]:
@@ -129,48 +134,12 @@ def _not_found(text: str, package: Package | None, directory: str, name: str) ->
 def _checklist(path: str, values: Any) -> str | None:
     """The text of the file that `validation:` names: where it says, else beside the workflow."""
     from interlock.surfaces.cli.source import read_file
+    from interlock.workflow.validators.references import places_of
 
     named = values.get("validation")
     if not isinstance(named, str) or not named.strip() or path == "-":
         return None
     beside = os.path.join(os.path.dirname(path), os.path.basename(named))
-    places = [*_resolved(path, named, values), beside]
+    places = [*places_of(path, named, values), beside]
     found = next((place for place in places if os.path.isfile(place)), None)
     return read_file(found) if found else None
-
-
-def _leads_somewhere(path: str, reference: str, text: str) -> bool | None:
-    from interlock.workflow.definition import frontmatter
-
-    if path == "-" or "{{" in reference or "*" in reference:
-        return None
-    values = frontmatter.read(text, os.path.basename(path)).values
-    places = _resolved(path, reference, values)
-    if not places:
-        return None
-    return any(
-        os.path.isfile(place) for place in (*places, os.path.join(os.path.dirname(path), os.path.basename(reference)))
-    )
-
-
-def _resolved(path: str, reference: str, values: Any) -> list[str]:
-    """Where a reference in the file at `path` may lead; empty when a variable in it has no value or it is an output."""
-    from interlock.workflow.definition import package as packages
-    from interlock.workflow.definition.variables import Variables
-
-    folder = os.path.dirname(os.path.abspath(path))
-    package = packages.find(folder)
-    root = package.root if package else folder
-    module = os.path.relpath(folder, root).split(os.sep)[1:2] if package else []
-    config = package.config(module[0]) if package and module else {}
-    variables = Variables(values, project_root=root, installed_path=folder, config={})
-    # A path that begins with a name of the configuration is one that the workflow writes.
-    if "{" in variables.resolve(reference).text or (set(config) & set(_names(reference))):
-        return []
-    return [os.path.join(folder, resolved.text) for resolved in variables.alternatives(reference)]
-
-
-def _names(reference: str) -> list[str]:
-    from interlock.workflow.definition.variables import NAME
-
-    return NAME.findall(reference)

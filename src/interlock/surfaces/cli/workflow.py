@@ -149,6 +149,7 @@ def _run(found: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"  {MARKS.get(record['status'], '?')} {record['id']:>4}  {words.clean(record['name'])}{took}{why}".rstrip()
         )
+        lines += _examiners(found, record)
     met = {str(record["id"]) for record in found["steps"].values()}
     for one in progress["remaining_steps"]:
         if str(one["step"]) not in met:
@@ -156,6 +157,17 @@ def _run(found: Mapping[str, Any]) -> list[str]:
     estimate = f" (about {found['estimated_percent']} %)" if found["state"] != "TERMINAL" else ""
     lines.append(f"  {progress['completed_count']} of {whole} steps, {progress['progress_percent']} %{estimate}")
     lines += [f"  {words.clean(line)}" for line in in_force(found)]
+    for name, kept in found["examinations"].items():
+        if kept.get("rounds"):
+            times, last = len(kept["rounds"]), str(kept["rounds"][-1]["verdict"]).replace("_", " ")
+            lines.append(f"  {name.replace('_', ' ')}: {last}, round {times}")
+    for key, loop in found["loops"].items():
+        if loop["current_iteration"]:
+            counted = f"{loop['current_iteration']} of {loop['max_iterations']}"
+            lines.append(f"  {key.replace('_', ' ')}: iteration {counted}")
+    if at_work := [one for one in found.get("subagents", []) if one["status"] == "working"]:
+        named = [f"{words.clean(one['label'])} ({words.clean(one['role'])})" for one in at_work]
+        lines.append(f"  subagents at work: {', '.join(named)}")
     lines += _party(found.get("party") or {})
     if found["documents"]:
         lines.append(f"  documents: {', '.join(found['documents'])}")
@@ -171,6 +183,18 @@ def _run(found: Mapping[str, Any]) -> list[str]:
         lines += ["", click.style("It waits for you:", bold=True), words.clean(found["waiting"]["text"])]
         lines.append(words.faint(f"interlock question reply {found['task_id']} TEXT"))
     return lines
+
+
+def _examiners(found: Mapping[str, Any], record: Mapping[str, Any]) -> list[str]:
+    """How those stand who look at the work at the same time, while they do."""
+    name = str(record["id"]).removeprefix("gate-")
+    now = found.get("examinations", {}).get(name, {}).get("now") or {}
+    if record["status"] != "in_progress":
+        return []
+    return [
+        f"        {label}  {words.clean(one['name'])}: {one['status'].replace('_', ' ')}"
+        for label, one in now.get("validators", {}).items()
+    ]
 
 
 def _party(party: Mapping[str, Any]) -> list[str]:

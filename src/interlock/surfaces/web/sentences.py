@@ -25,7 +25,7 @@ HOPS = frozenset({"task.transitioned"})
 LOUD = frozenset(
     "question.asked task.failed task.warning session.lost agent.idle_without_report run.refused review.failed "
     "protocol.message.rejected protocol.message.failed mirror.conflict workflow.escalated workflow.step_failed "
-    "workflow.status_cycling workflow.queue_overflow workflow.override_blocked notice.failed".split()
+    "workflow.status_cycling workflow.queue_overflow workflow.override_blocked workflow.warning notice.failed".split()
 )
 
 
@@ -186,6 +186,9 @@ _SAID: dict[str, Any] = {
     "workflow.timeout": _with("a time limit ended a turn in step {}", "step"),
     "workflow.recovered": _with("went on after a failure ({})", "recovery_method"),
     "workflow.escalated": _reason_of("nothing helped in step {}, so you are asked", "step"),
+    "workflow.iterated": _with("iteration {} of {} in step {}", "iteration", "max_iterations", "step"),
+    "workflow.examined": _with("{}, round {}: {}", "of", "round", "verdict"),
+    "workflow.warning": _with("{}", "text"),
     "workflow.party_round": _with("round {} of a discussion: {} answered", "round_number", "agents_responded"),
     "workflow.party_ended": _with("a discussion ended, {}: {}", "exit_reason", "recommendation"),
     "workflow.feedback": _with("learned ({}): {}", "kind", "text"),

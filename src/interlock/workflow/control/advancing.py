@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from interlock.workflow.control import asking, documents, learning, partying, prompts, recovering, stepping, turning
+from interlock.workflow.control import (
+    asking,
+    documents,
+    learning,
+    looping,
+    partying,
+    prompts,
+    recovering,
+    standing_in,
+    stepping,
+    turning,
+)
 from interlock.workflow.control.batching import Batch, summary
 from interlock.workflow.control.checkpoint_format import Operation, present
 from interlock.workflow.control.confidence_calculator import calculate
@@ -18,7 +29,7 @@ from interlock.workflow.definition.step import Step
 from interlock.workflow.entry import validation_type_detector, verdicts
 from interlock.workflow.entry.custom_pattern import InvalidPattern
 from interlock.workflow.state import step_tracking
-from interlock.workflow.state.document import COMPLETING, FAILED, RUNNING, WAITING_USER, StepRecord, Waiting
+from interlock.workflow.state.document import COMPLETING, FAILED, RUNNING, WAITING_USER, StepId, StepRecord, Waiting
 
 OVERSIGHT = frozenset({"required", "true", "always"})
 
@@ -35,18 +46,14 @@ async def validate(run: RunContext) -> None:
     if outcome == verdicts.FAILURE and reading.kind != SKIPPED:
         issues = reading.closing.issues or _listed(reading.closing.text)
         recovering.failed(run.state, recovering.VALIDATION, why, issues, reading.closing.text)
+        recovering.limited(run.state, looping.validated(run, issues or [reading.closing.text or why]))
         step_tracking.fail(run.state, record.id, run.desk.now(), why)
         run.decide(Decision("verdict", "failed", why, by="agent"))
         run.event("workflow.step_failed", step=record.id, reason=why, attempts=record.attempts)
         run.move(FAILED)
         return
-    await _settle_recovery(run)
-    if run.examination is not None:
-        # Whoever mended its own work does not approve it: it is examined again.
-        run.state.sent = None
-        run.move(RUNNING)
-        await run.save()
-        return
+    looping.validated(run, [])
+    await settle_recovery(run)
     if await partying.doubted(run, reading, signals(run, outcome)):
         return
     await done(run, reading, outcome)
@@ -78,7 +85,7 @@ def judge(run: RunContext, reading: Reading, step: Step) -> tuple[str, str]:
     return "unknown", "nothing says how it went"
 
 
-async def _settle_recovery(run: RunContext) -> None:
+async def settle_recovery(run: RunContext) -> None:
     """A failure that is over: what helped is logged, and kept where it was more than trying again."""
     found = run.state.recovery
     tried, advice = found.get("tried") or [], found.get("advice")
@@ -115,11 +122,41 @@ async def done(run: RunContext, reading: Reading, outcome: str) -> None:
         left = _gate(run, mandatory=True)
         await go_on(run, stepping.record_of(state, left.step).id) if left and left.step else await _end(run)
         return
-    if found.step is None:
-        found = _gate(run) or found
+    found = after(run, found)
     chosen = stepping.record_of(state, found.step).id if found.step else "end"
     run.decide(Decision("next_step", str(chosen), found.why, basis={"after": record.path, "said": reading.next}))
+    if chosen in state.completed_steps and looping.edits(run) and _round_and_round(run, chosen):
+        return
     await _pause_or(run, step, record, found.step)
+
+
+def after(run: RunContext, found: stepping.Following, skipped: str | None = None) -> stepping.Following:
+    """What follows a step that is done (or that a human skipped, for that reason), examinations in their places."""
+    found = standing_in.onward(run, found, skipped)
+    return found if found.step is not None else _gate(run) or found
+
+
+def _round_and_round(run: RunContext, to: StepId) -> bool:
+    """A workflow that edits goes back to an earlier step, and through those after it once more: as often as its loop
+    allows; whether that is over."""
+    judgement = looping.went_back(run, to)
+    if judgement.error is None:
+        step_tracking.reopen(run.state, to)
+        return False
+    why = f"the workflow goes back to step {to} again and again"
+    recovering.failed(run.state, recovering.VALIDATION, why)
+    recovering.limited(run.state, judgement)
+    run.move(FAILED)
+    return True
+
+
+async def skipped(run: RunContext, reason: str) -> None:
+    """The step at hand is not done: what comes after it, the validations beside the workflow's own among it."""
+    state, record = run.state, run.record
+    step_tracking.skip(state, record.id, record.name, reason)
+    run.event("workflow.step_completed", step=record.id, name=record.name, status=record.status, verdict=None)
+    step = after(run, stepping.following(run.workflow, state, run.step, None, None), reason).step
+    await go_on(run, stepping.record_of(state, step).id if step else None)
 
 
 async def stopped(run: RunContext, status: str) -> bool:
@@ -252,7 +289,15 @@ def signals(run: RunContext, outcome: str) -> dict[str, float | None]:
         "validation_verdict": verdict,
         "memory_match": run.knowledge.relevance,
         "party_mode": partying.signal(run),
+        **_examined(run),
     }
+
+
+def _examined(run: RunContext) -> dict[str, float]:
+    """What those who examined the work add, where the step at hand is an examination."""
+    name = run.examination.name if run.examination is not None else ""
+    rounds = run.state.examinations.get(name, {}).get("rounds", [])
+    return dict(rounds[-1].get("signals", {})) if rounds else {}
 
 
 def _listed(text: str) -> list[str]:

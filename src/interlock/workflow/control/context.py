@@ -16,7 +16,7 @@ from interlock.workflow.control.decision_log import EVENT, Decision
 from interlock.workflow.control.employing import RunEmployer
 from interlock.workflow.control.examination import Examination
 from interlock.workflow.control.hooking import Hooking
-from interlock.workflow.control.ports import Asking, Checkpoints, Desk, Knowledge, NoCheckpoints
+from interlock.workflow.control.ports import WARNING, Asking, Checkpoints, Desk, Knowledge, NoCheckpoints
 from interlock.workflow.control.reading import Heard, Reading
 from interlock.workflow.definition.package import Package
 from interlock.workflow.definition.step import Step
@@ -163,6 +163,10 @@ class RunContext:
         """An event, written with the next save."""
         self._events.append((type, {"workflow_id": self.state.workflow_id, **payload}))
 
+    def warn(self, what: str, text: str) -> None:
+        """An event that whoever began the run, and the human, get as a message too (`Desk.save` sees to it)."""
+        self.event(WARNING, what=what, text=text, step=self.state.current_step)
+
     def move(self, to: str) -> None:
         """Take the run to another state, with its event."""
         before = self.state.state
@@ -173,8 +177,6 @@ class RunContext:
     async def save(self, asking: Asking | None = None) -> str | None:
         """Write down the state with everything decided since the last save; the id of the question, which is held
         where a session lives that can go on with the answer."""
-        if asking is not None:
-            asking = replace(asking, held=self.pool.live and self.limits.selection > 0)
         async with self._saving:  # Subagents at work at once save too.
             return await self._save(asking)
 

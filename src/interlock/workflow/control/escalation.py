@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from interlock.workflow.control import asking
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from interlock.workflow.control import asking, machine
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.ports import Asking
-from interlock.workflow.state.document import WAITING_USER, Waiting
+from interlock.workflow.state.document import FAILED, WAITING_USER, Waiting
 
 OPTIONS = ("retry", "skip", "stop")
+WHAT_NOW = "What should be done: retry, skip, stop, or something else (say it)?"
 PARTY_OPTIONS = ("continue", "retry", "stop")
 PARTY = "party_mode"
 
@@ -28,3 +32,31 @@ async def ask(run: RunContext, purpose: str, kind: str, text: str, options: tupl
     run.move(WAITING_USER)
     state.waiting.question_id = await run.save(Asking(entry["key"], kind, text, options))
     state.waiting.asked_at = run.desk.now()
+
+
+async def escalate(
+    run: RunContext,
+    text: str,
+    reason: str,
+    tried: Sequence[Mapping[str, Any]] = (),
+    error: str | None = None,
+    details: Mapping[str, Any] | None = None,
+) -> None:
+    """Ask a human about the step at hand. `error` is the code of the limit that was reached, `details` what there is to
+    say about it."""
+    details = details or {}
+    if error is not None:
+        run.state.error, run.state.error_details = error, {"step": run.state.current_step, **details}
+        pattern = f" ({details['pattern']})" if details.get("pattern") else ""
+        attempts = f"\n\nSo far:\n{details['attempts']}" if details.get("attempts") else ""
+        text = f"{text}\n\n{error}{pattern}{attempts}"
+    run.event("workflow.escalated", step=run.record.id, reason=reason, tried=[dict(one) for one in tried], error=error)
+    await ask(run, "escalation", "escalation", f"{text}\n\n{WHAT_NOW}", OPTIONS)
+
+
+def exhausted(run: RunContext, error: str, details: Mapping[str, Any]) -> None:
+    """The run ends: its loop came to its limit (BMAD-5.10.1). The summary of the attempts is in `error_details`."""
+    state = run.state
+    state.error_details = {"step": state.current_step, **details}
+    machine.end(state, FAILED, error)
+    run.event("workflow.ended", outcome=FAILED, error=error, step=state.current_step, **details)

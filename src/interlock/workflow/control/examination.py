@@ -9,12 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from interlock.workflow.entry.verdicts import APPROVE as APPROVE
+from interlock.workflow.entry.verdicts import BLOCKED as BLOCKED
+from interlock.workflow.entry.verdicts import CHANGES as CHANGES
 
 if TYPE_CHECKING:
     from interlock.workflow.control.context import RunContext
+    from interlock.workflow.definition.step import Step
 
-APPROVE, CHANGES, BLOCKED = "approve", "changes_requested", "blocked"
+NOT_DONE, SKIPPED, CAPACITY, STOPPED = "not_done", "skipped", "capacity", "stopped"
+"""Of an examination that came to no verdict: nobody could look at the work, a setting leaves it out, the provider of
+those who would look at it has no capacity left (`details.retry_at`, seconds since the epoch, where it says when), the
+run is being stopped."""
 BLOCKING, MAJOR, MINOR = "blocking", "major", "minor"
 SEVERITIES = (BLOCKING, MAJOR, MINOR)
 
@@ -46,16 +54,24 @@ class Finding:
             **self.data,
         }
 
+    @classmethod
+    def of(cls, kept: Mapping[str, Any]) -> Finding:
+        """The finding that `as_dict` gave."""
+        severity, title, location, fix = (str(kept.get(name, "")) for name in ("severity", "title", "location", "fix"))
+        data = {name: value for name, value in kept.items() if name not in cls.__dataclass_fields__}
+        return cls(severity, title, location, fix, tuple(kept.get("found_by", ())), data)
+
 
 @dataclass(frozen=True)
 class Examined:
-    """What an examination came to. `details` is kept with the run (reports, checklist, scores); `signals` are those of
-    the confidence calculator that it gives, 0 to 100."""
+    """What an examination came to. `details` is kept with the run (reports, checklist, scores); `told` stands in its
+    event beside verdict and round; `signals` are those of the confidence calculator that it gives, 0 to 100."""
 
     verdict: str
     summary: str
     findings: tuple[Finding, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+    told: Mapping[str, Any] = field(default_factory=dict)
     signals: Mapping[str, float] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -66,6 +82,15 @@ class Examined:
             "findings": [one.as_dict() for one in self.findings],
             **self.details,
         }
+
+    @classmethod
+    def of(cls, kept: Mapping[str, Any]) -> Examined:
+        """Verdict, summary and findings as `as_dict` gave them."""
+        return cls(
+            str(kept.get("verdict", "")),
+            str(kept.get("summary", "")),
+            tuple(Finding.of(one) for one in kept.get("findings", ())),
+        )
 
 
 class Examination(Protocol):
@@ -79,3 +104,18 @@ class Examination(Protocol):
 
     async def examine(self, run: RunContext, round: int) -> Examined:
         """Look at the work as it is now; `round` counts from 1. Never raises for what agents do."""
+
+
+@runtime_checkable
+class StandIn(Examination, Protocol):
+    """An examination that is held instead of steps in which the maker would look at its own work (`standing_in.py`).
+
+    Its `Examined.details["stands_for"]` says what became of each of them: `{path: {status, summary, confidence}}`, with
+    the status `completed` or `skipped`.
+    """
+
+    def replaces(self, run: RunContext, step: Step) -> tuple[str, ...]:
+        """The paths of the steps that are not done where `step` is one of them; empty where it is none. Cheap."""
+
+    def declined(self, run: RunContext) -> str | None:
+        """Why they are done as they are written after all, null where it is held instead."""

@@ -76,7 +76,7 @@ def reopen(state: WorkflowState) -> None:
     if state.outcome != FAILED:
         raise IllegalMove(f"{state.workflow_id}: only a run that failed can be taken up again")
     state.state, state.outcome, state.error, state.timeout_error = RECOVERING, None, None, None
-    state.visits, state.recovery, state.error_details = {}, {}, {}
+    state.visits, state.recovery, state.error_details, state.loops = {}, {}, {}, {}
     state.hooks.pop("pinned", None)  # Hooks are taken as they are now: whoever takes it up has seen them.
 
 

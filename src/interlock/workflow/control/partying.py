@@ -74,12 +74,13 @@ def new(
     )  # fmt: skip
 
 
-async def call(run: RunContext, purpose: str, why: str) -> None:
-    """Party Mode is called for: recorded, and held with the next turns of the controller (FR19b, 2b.3)."""
+async def call(run: RunContext, purpose: str, why: str, problem: str = "") -> None:
+    """Party Mode is called for: recorded, and held with the next turns of the controller (FR19b, 2b.3). `problem` is
+    what is discussed, by default the step's."""
     escalation.triggered(run, "party_mode", why)
     if purpose == STALL:
         run.state.recovery["party"] = "running"
-    await begin(run, new(run, purpose, why))
+    await begin(run, new(run, purpose, why, problem=problem))
 
 
 async def begin(run: RunContext, party: Party) -> None:
@@ -132,7 +133,10 @@ async def recommend(run: RunContext, party: Party, words: str = "") -> None:
 
 
 async def send(run: RunContext, text: str) -> None:
-    """The next turn of the run's agent."""
+    """The next turn of the run's agent; what others found in its work is to be mended in it too."""
+    name = run.examination.name if run.examination is not None else ""
+    found = run.state.examinations.get(name, {}).get("mend")
+    text = f"{text}\n\n{found}" if found else text
     run.record.status, run.record.error = "in_progress", None
     run.state.waiting = None
     turning.send(run, turning.FIX, text)

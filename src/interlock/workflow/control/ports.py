@@ -14,6 +14,9 @@ from interlock.workflow.state.document import StepId, WorkflowState
 
 Events = Sequence[tuple[str, Mapping[str, Any]]]
 
+WARNING = "workflow.warning"
+"""The event whose `text` people get as a message."""
+
 
 class Superseded(Exception):
     """Somebody else has taken this run over, or ended it: whatever we were about to do is not ours any more."""
@@ -42,7 +45,8 @@ class Desk(Protocol):
         """The time, ISO 8601 UTC."""
 
     async def save(self, state: WorkflowState, events: Events = (), asking: Asking | None = None) -> str | None:
-        """Write the state, append the events and ask the question, in one transaction; the question's id.
+        """Write the state, append the events and ask the question, in one transaction; the question's id. The text of
+        a `WARNING` is also sent to whoever began the run and to the human.
 
         Raises:
             Superseded: the state or the run is not ours any more; nothing was written.

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from interlock.workflow import markdown
 from interlock.workflow.control import documents
 from interlock.workflow.control.examination import Examined
+from interlock.workflow.control.stepping import GATE
 from interlock.workflow.definition.instructions import STEP
 from interlock.workflow.definition.step import Step
 from interlock.workflow.definition.workflow import Workflow
-from interlock.workflow.state.document import Plan, WorkflowState
+from interlock.workflow.state.document import CODE_REVIEW, Plan, WorkflowState
 
 FRAME = 30_000  # characters of the workflow's own text
 DECIDED = 12  # answers that a prompt repeats
@@ -230,10 +231,33 @@ def summary(state: WorkflowState) -> str:
     done = [state.steps[key] for key in state.steps if state.steps[key].status in ("completed", "skipped")]
     documents_ = ", ".join(state.documents) or "none"
     asked = sum(1 for one in state.asked if one.get("by") == "human")
+    examined = "".join(f" {one}" for one in (_examined(state), _next(state)) if one)
     return (
         f"{state.skill} is {str(state.outcome or state.state).lower()}: {len(done)} steps, documents: {documents_}; "
         f"{len(state.menu_history)} menus answered, {asked} question{'' if asked == 1 else 's'} put to people."
+        f"{examined}"
     )
+
+
+def _examined(state: WorkflowState) -> str:
+    """Who has looked at the work beside whoever made it; that nobody has is said too."""
+    said = []
+    for name, kept in state.examinations.items():
+        rounds = kept.get("rounds", ())
+        record = state.step(f"{GATE}{name}")
+        title = record.name if record and record.name else name.replace("_", " ")
+        if record is not None and record.status == "skipped":
+            said.append(f"{title}: left out, {record.reason}.")
+        elif rounds:
+            times = "once" if len(rounds) == 1 else f"{len(rounds)} times"
+            said.append(f"{title}: {str(rounds[-1]['verdict']).replace('_', ' ')}, looked at {times}.")
+    return " ".join(said)
+
+
+def _next(state: WorkflowState) -> str:
+    rounds = state.examinations.get(CODE_REVIEW, {}).get("rounds", ())
+    story = rounds[-1].get("next_story") if rounds else None
+    return f"The next story that is ready is {story}." if story else ""
 
 
 def quoted(text: str) -> str:

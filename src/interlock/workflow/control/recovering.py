@@ -3,7 +3,8 @@
 A *transient* failure (the agent died, was silent, its network broke) is retried three times with growing pauses. A
 failed *validation* is fixed: by what was remembered, then by its findings, then by the template. Two equal results in a
 row are a stall; from the second attempt on a stall calls Party Mode, once for the same result. What nothing has helped
-against is put to a human, with everything that was tried and why it failed.
+against is put to a human, with everything that was tried and why it failed. The limits of the Loop-Back Handler stand
+above all of it: they ask a human where the order below would try something else, and end what goes round for ever.
 """
 
 from __future__ import annotations
@@ -13,23 +14,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from interlock.workflow.control import stalls
+from interlock.workflow.control.loop_back_handler import MAX_ITERATIONS, PERSISTENT, Judgement
 from interlock.workflow.state.document import WorkflowState
 
 TRANSIENT, VALIDATION, UNCLEAR = "transient", "validation", "unclear"
 TRANSIENT_TRIES = 3
 FIRST_PAUSE = 1.0  # seconds; doubled each time
-RETRY, FIX, PARTY, ASK = "retry", "fix", "party_mode", "ask"
+RETRY, FIX, PARTY, ASK, END = "retry", "fix", "party_mode", "ask", "end"
 TRIED = 20
 
 
 @dataclass(frozen=True)
 class Remedy:
-    """What to do next: `retry` after `pause` seconds, `fix` by `strategy`, call `party_mode`, or `ask` a human."""
+    """What to do next: `retry` after `pause` seconds, `fix` by `strategy`, call `party_mode`, `ask` a human, or `end`
+    the run. `error` is the code of the limit that was reached."""
 
     action: str
     strategy: str = ""
     pause: float = 0.0
     why: str = ""
+    error: str | None = None
 
 
 def failed(state: WorkflowState, kind: str, reason: str, issues: Sequence[str] = (), output: str = "") -> None:
@@ -60,6 +64,12 @@ def failed(state: WorkflowState, kind: str, reason: str, issues: Sequence[str] =
         break
 
 
+def limited(state: WorkflowState, judgement: Judgement) -> None:
+    """Note what the loop of the step says about the failure in `state.recovery`."""
+    if judgement.error is not None:
+        state.recovery |= {"error": judgement.error, "details": dict(judgement.details)}
+
+
 def remedy(state: WorkflowState, *, fix_known: bool, template: bool, unwanted: Collection[str] = frozenset()) -> Remedy:
     """What the failure in `state.recovery` calls for; strategies that a person does not want here are left out."""
     found = state.recovery
@@ -71,10 +81,16 @@ def remedy(state: WorkflowState, *, fix_known: bool, template: bool, unwanted: C
         return Remedy(ASK, why=f"{TRANSIENT_TRIES} tries did not help")
     if found.get("kind") == UNCLEAR:
         return Remedy(ASK, why="the agent does not say how the step stands")
+    error = found.get("error")
+    if error == MAX_ITERATIONS:
+        return Remedy(END, why="it was mended and validated again as often as may be", error=error)
     if found.get("stalled"):
         response = stalls.stall_response(attempts, found["hash"], frozenset(found.get("failed_party", ())))
         if response == "party_mode":
             return Remedy(PARTY, why=f"the same result {attempts} times in a row")
+    # An error that stays while others go is no reason to stop: fewer are left each time.
+    if error is not None and not (error == PERSISTENT and found.get("shrinking")):
+        return Remedy(ASK, why=f"{error.replace('_', ' ')}: more of the same would not help", error=error)
     usable = [one for one in stalls.FALLBACKS[:-1] if one not in tried and one not in unwanted]
     for strategy in usable:
         if (strategy == "memory_patterns" and not fix_known) or (strategy == "template_fixes" and not template):

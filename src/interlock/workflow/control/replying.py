@@ -11,7 +11,9 @@ from interlock.workflow.control import (
     advancing,
     answering,
     asking,
+    examining,
     initializing,
+    looping,
     machine,
     menus,
     party_answered,
@@ -28,7 +30,6 @@ from interlock.workflow.control.ports import Asking
 from interlock.workflow.control.stalls import Visits
 from interlock.workflow.menu.history import Entry, History
 from interlock.workflow.menu.options import Option
-from interlock.workflow.state import step_tracking
 from interlock.workflow.state.document import FAILED, INITIALIZING, RUNNING, WAITING_USER, Waiting
 
 STOPPED = "a human stopped it"
@@ -186,18 +187,20 @@ async def _ask_again(run: RunContext, waiting: Waiting) -> None:
 
 
 async def _escalation(run: RunContext, waiting: Waiting, text: str) -> None:
-    state, record = run.state, run.record
+    state = run.state
     meant = asking.meaning(text, waiting.purpose)
     party = waiting.purpose == "party_mode"
     if meant == STOP:
         _stop(run)
-    elif meant in (SKIP, GO_ON) and (meant == SKIP or party):
-        reason = "a human accepts its result as it is" if meant == GO_ON else "a human skipped it"
-        step_tracking.skip(state, record.id, record.name, reason)
+        return
+    looping.advised(run)
+    state.error, state.error_details = None, {}
+    if meant in (SKIP, GO_ON) and (meant == SKIP or party):
         state.recovery = {}
-        found = stepping.following(run.workflow, state, run.step, None, None)
-        following = stepping.record_of(state, found.step).id if found.step else None
-        await advancing.go_on(run, following)
+        reason = "a human accepts its result as it is" if meant == GO_ON else "a human skipped it"
+        await advancing.skipped(run, reason)
+    elif run.examination is not None and not state.recovery:
+        await examining.advised(run, run.examination, None if meant == AGAIN else text)
     else:
         failed_party = state.recovery.get("failed_party", [])
         advice = "" if meant == AGAIN else f"The user's advice on what went wrong:\n\n{prompts.quoted(text)}"
@@ -222,7 +225,7 @@ async def _party(run: RunContext, waiting: Waiting, text: str) -> None:
 
 def _stop(run: RunContext) -> None:
     state = run.state
-    error = str(state.recovery.get("reason") or STOPPED)
-    state.error_details = {"tried": list(state.recovery.get("tried", [])), "by": "human"}
+    error = state.error or str(state.recovery.get("reason") or STOPPED)
+    state.error_details |= {"tried": list(state.recovery.get("tried", [])), "by": "human"}
     machine.end(state, FAILED, error)
     run.event("workflow.ended", outcome=FAILED, error=error, step=state.current_step)

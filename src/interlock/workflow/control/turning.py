@@ -6,7 +6,17 @@ its session is resumed where the agent can do that (decision 36).
 
 from __future__ import annotations
 
-from interlock.workflow.control import adjusting, asking, documents, menus, party_words, prompts, reading, stepping
+from interlock.workflow.control import (
+    adjusting,
+    asking,
+    documents,
+    looping,
+    menus,
+    party_words,
+    prompts,
+    reading,
+    stepping,
+)
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.initializing import fresh, outputs
@@ -26,6 +36,7 @@ async def begin(run: RunContext, step: Step, again: str = "") -> None:
     fresh(run)
     text = prompts.step_prompt(run.workflow, state, step, again=again)
     record = stepping.record_of(state, step)
+    looping.begun(run)
     step_tracking.begin(state, record.id, step.title, run.desk.now(), input=step_tracking.input_hash(text))
     # What it may write is known before it writes: killed in between, that is what is put back.
     record.files = list(dict.fromkeys([*record.files, *documents.outputs(run.workflow, step, state.plan.values)]))
@@ -57,6 +68,9 @@ async def take_up(run: RunContext) -> None:
     left = f"; not restored: {', '.join(kept[:5])}" if kept else ""
     run.decide(Decision("resume", str(record.id), f"the step was interrupted and begins again{left}"))
     again = prompts.interrupted(restored=kept is not None and not kept)
+    if run.examination is not None and state.sent is not None:
+        state.sent = Sent(1, FIX, f"{again}\n\n{state.sent.text}")
+        return
     party = Party.of(state.party)
     if party is not None and not party.running and (party.step, party.visit) == (record.id, record.visit):
         again += party_words.known_before(party)

@@ -15,6 +15,7 @@ from interlock.workflow.control import (
     partying,
     prompts,
     reading,
+    standing_in,
     stepping,
     turning,
 )
@@ -34,12 +35,11 @@ async def work(run: RunContext) -> Ending | None:
     state = run.state
     if run.hooks is not None and not await run.hooks.begin():
         return None
-    if run.examination is not None and state.sent is None:
-        await examining.work(run, run.examination)
-        return None
     if (party := partying.under_way(run)) is not None:
         await partying.go_on(run, party)
         return None
+    if run.examination is not None and state.sent is None:
+        return await examining.work(run, run.examination)
     if run.interrupted and state.sent is not None:
         await turning.take_up(run)
     elif state.sent is None:
@@ -81,6 +81,9 @@ async def _act(run: RunContext, found: Reading) -> None:
 async def _over(run: RunContext, found: Reading) -> None:
     """The step says that it is done. A step with a menu that was never shown is not: its way on was never chosen."""
     run.reading = found
+    if run.examination is not None:
+        await examining.mended(run, run.examination, found)
+        return
     run.move(VALIDATING)
     await advancing.validate(run)
 
@@ -125,6 +128,9 @@ async def _went_on(run: RunContext, found: Reading) -> Reading:
             return found
         if not over and not (found.entered or (listed and _belongs(run, found, following.text))):
             return found
+        if standing_in.instead(run, following) is not None:
+            # What it began is done by others; of the step before it nothing is known but that it is done.
+            return Reading(reading.COMPLETED)
         if not await advancing.stopped(run, reading.COMPLETED):
             return found
         advancing.complete(run, step, record, Reading(reading.COMPLETED, closing=found.closing), "unknown")

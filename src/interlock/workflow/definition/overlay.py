@@ -3,7 +3,9 @@
     workflows:
       bmm/create-prd:
         oversight: required            # a human confirms after each step
+        parallel_validation: false     # the builder's validation steps one after the other, as they are written
         validation: {type: custom, success_pattern: "…", failure_pattern: "…"}
+        skip_review: true              # of dev-story: its work is not reviewed
         steps:
           8: {oversight: required}
           8a: {hooks: {…}}
@@ -25,6 +27,7 @@ from interlock.workflow.definition.frontmatter import Fault
 FILE = "interlock.workflows.yaml"
 EXTENSIONS = (
     *("oversight", "hooks", "validation", "thresholds", "domain", "module"),
+    *("parallel_validation", "skip_review"),
     *("requires", "required_config", "required_mcp", "required_documents"),
 )
 

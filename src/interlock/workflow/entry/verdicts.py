@@ -103,3 +103,77 @@ def _is_choice(text: str) -> bool:
     """Two ways out at least: `APPROVED/DONE` is none, `PASSED/FAILED` is one."""
     parts = {re.sub(r"\s+", " ", part.strip().upper()) for part in re.split(r"[/|]", text)}
     return len({WORDS[part] for part in parts if part in WORDS}) > 1
+
+
+APPROVE, CHANGES, BLOCKED = "approve", "changes_requested", "blocked"
+BLOCKS = frozenset(("BLOCKED", "BLOCK", "BLOCKING FAILURE"))
+COUNTED = re.compile(r"(\d+)\W{0,3}\s*(critical|high|medium|med|major|low|minor)\b", re.IGNORECASE)
+COUNTS = re.compile(r"^.*\b(?:issues|findings|problems)\b(?:\s+found)?\W{0,6}:?.*$", re.IGNORECASE | re.MULTILINE)
+NUMBER = r"\W{0,8}\s*(\d+)"
+FIXED = re.compile(rf"\b(?:issues fixed|patches handled|fixed)\b\s*:{NUMBER}", re.IGNORECASE)
+LEFT = re.compile(rf"\b(?:action items created|left as action items)\b\s*:{NUMBER}", re.IGNORECASE)
+PATCHES = re.compile(r"(\d+)\W{0,3}\s*`?(decision-needed|patch)`?(?=\s*[,.;]|\s+findings?\b|$)", re.IGNORECASE)
+STORY = re.compile(r"\bstory status\b\W{0,6}:?\W{0,6}\s*(done|in-progress|in progress)\b", re.IGNORECASE)
+CLEAN = re.compile(r"\bclean review\b|\ball layers passed\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class ReviewVerdict:
+    """What a code review came to: approve, changes_requested or blocked. `printed`: it says so; else it was derived,
+    as `why` tells. `left`: its findings were left for later, as somebody chose."""
+
+    verdict: str
+    printed: bool
+    why: str
+    left: bool = False
+
+
+def of_word(word: str) -> str | None:
+    """The outcome of a code review that one word or phrase means, null where it means none."""
+    known = re.sub(r"[\s_]+", " ", word.strip(" *_`\"'.!").upper())
+    outcome = WORDS.get(known)
+    if outcome is None:
+        return None
+    return BLOCKED if known in BLOCKS else APPROVE if outcome == SUCCESS else CHANGES
+
+
+def of_findings(grave: int) -> str:
+    """The outcome that follows from the number of open High and Medium findings (decision 39)."""
+    return CHANGES if grave else APPROVE
+
+
+def review(text: str) -> ReviewVerdict | None:
+    """What the text of a code review came to; null where nothing in it tells.
+
+    Where no verdict is printed it is derived: from the story's status, which the review sets by the same rule, else
+    from the findings it counts and those that it says were mended.
+    """
+    left = any(int(found) for found in LEFT.findall(text))
+    printed = read(text)
+    said = of_word(printed.word) if printed is not None and printed.labelled else None
+    if printed is not None and said is not None:
+        return ReviewVerdict(said, True, f"it says {printed.word}", left)
+    story = STORY.findall(text)
+    if story:
+        done = story[-1].lower() == "done"
+        return ReviewVerdict(APPROVE if done else CHANGES, False, f"the story is {story[-1].lower()} after it", left)
+    counted = _open(text)
+    if counted is not None:
+        fixed = sum(int(found) for found in FIXED.findall(text)[-1:])
+        open_ = max(0, counted - fixed)
+        return ReviewVerdict(of_findings(open_), False, f"{open_} High and Medium findings are open", left)
+    if CLEAN.search(text):
+        return ReviewVerdict(APPROVE, False, "it found nothing", left)
+    if printed is not None and (said := of_word(printed.word)) is not None:
+        return ReviewVerdict(said, True, f"it says {printed.word}", left)
+    return None
+
+
+def _open(text: str) -> int | None:
+    """How many findings above Low the last count of `text` names, null where it counts none."""
+    for line in reversed(COUNTS.findall(text)):
+        found = COUNTED.findall(line)
+        if found:
+            return sum(int(number) for number, level in found if level.lower() not in ("low", "minor"))
+    patches = PATCHES.findall(text)
+    return sum(int(number) for number, _ in patches) if patches else None

@@ -1,1 +1,1 @@
-"""Examinations of finished work by others than its maker."""
+"""Examinations of finished work: each implements `control.examination.Examination`."""

@@ -136,7 +136,7 @@ def _examined(party: Party, round: int) -> Examined:
             for agent, one in said.items()
             if verdicts[agent] != APPROVE
         )
-    return Examined(verdict, told, findings, details, {"party_mode": came_to.confidence})
+    return Examined(verdict, told, findings, details, signals={"party_mode": came_to.confidence})
 
 
 def verdict_of(one: Contribution) -> str:

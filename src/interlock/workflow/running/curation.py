@@ -25,6 +25,7 @@ from interlock.workspace import Workspace
 
 SECONDS = 8.0
 """For everything that is done here, as far as it is a matter of choice."""
+LOOKED_AT = 40  # of the newest runs
 LEFT_OVER = 3  # earlier runs that are made up for at once
 DAYS = 7
 AT_WORK = 60.0  # seconds in which somebody else may be about to do it
@@ -53,7 +54,7 @@ def _due(workspace: Workspace, store: Store, ended: WorkflowState) -> list[Workf
     now = workspace.clock.now()
     oldest, newest = iso(now - DAYS * 86_400), iso(now - AT_WORK)
     with workspace.ledger.snapshot() as rows:
-        waiting = [one for one in store.list(rows) if one.outcome == COMPLETED and one.curated is None]
+        waiting = [one for one in store.list(rows, limit=LOOKED_AT) if one.outcome == COMPLETED and one.curated is None]
     mine = [one for one in waiting if one.workflow_id == ended.workflow_id]
     others = [
         one

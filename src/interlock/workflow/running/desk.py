@@ -11,10 +11,13 @@ import anyio.to_thread
 from interlock.clock import iso
 from interlock.errors import Conflict, Forbidden, LedgerBusy
 from interlock.executor import Patience
+from interlock.mailbox import notify
+from interlock.model.names import HUMAN
+from interlock.model.task import Task
 from interlock.sessions import Act, Caller
 from interlock.tasks import answer
 from interlock.tasks.find import find
-from interlock.workflow.control.ports import Asking, Events, Superseded
+from interlock.workflow.control.ports import WARNING, Asking, Events, Superseded
 from interlock.workflow.running.holding import HeldQuestion, taken
 from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import RUNNING, StepId, WorkflowState
@@ -79,6 +82,8 @@ class LedgerDesk:
                     raise Superseded(f"{task.id} is not this run's any more; nothing was written.")
                 for type, payload in events:
                     act.event(type, task.id, **payload)
+                    if type == WARNING:
+                        self._tell(act, task, str(payload["text"]))
                 if asking is not None:
                     question = self._ask(act, state, asking)
                 self._store.save(act, state)
@@ -90,6 +95,10 @@ class LedgerDesk:
                 state.waiting.question_id = waiting
             raise
         return question
+
+    def _tell(self, act: Act, task: Task, text: str) -> None:
+        for one in dict.fromkeys((task.created_by, HUMAN)):
+            notify(act, one, f"{task.id}: {text}", summary=f"{task.id}: {text}")
 
     def _ask(self, act: Act, state: WorkflowState, asking: Asking) -> str:
         task = find(act.rows, self._task_id)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import anyio.to_thread
+
 from interlock.errors import InterlockError, WorkflowNotFound
 from interlock.executor import Job, Patience
 from interlock.sessions import Caller
@@ -23,6 +25,8 @@ from interlock.workflow.definition import overlay
 from interlock.workflow.definition.files import Files
 from interlock.workflow.definition.package import Package
 from interlock.workflow.definition.workflow import Workflow
+from interlock.workflow.examinations.code_review import CodeReview
+from interlock.workflow.examinations.parallel_bmb_validation import ParallelBmbValidation
 from interlock.workflow.examinations.pre_final_review import PreFinalReview
 from interlock.workflow.personal import hooks
 from interlock.workflow.personal.hook_runner import HookRunner
@@ -36,7 +40,11 @@ from interlock.workflow.state.store import Store
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
 from interlock.workspace import Workspace
 
-EXAMINATIONS: tuple[Examination, ...] = (PreFinalReview(),)
+EXAMINATIONS: tuple[Examination, ...] = (
+    ParallelBmbValidation(),
+    CodeReview(anyio.to_thread.run_sync),
+    PreFinalReview(),
+)
 """Those that there are, in the order in which they come after a workflow's last step."""
 
 

@@ -14,6 +14,7 @@ from interlock.tasks.create import create
 from interlock.tasks.find import find as find_task
 from interlock.tasks.turns import WORKFLOW
 from interlock.workflow.control import machine
+from interlock.workflow.control.loop_back_handler import Loop
 from interlock.workflow.definition.package import Package
 from interlock.workflow.personal import progress_display
 from interlock.workflow.running import saying
@@ -64,6 +65,7 @@ def shown(state: WorkflowState, rows: Rows, at: str, mode: str) -> dict[str, Any
     """A run as every face shows it at that moment: the contract's fields, how far it is, what was said about it, and
     whether its next menu waits. `mode` is how talkative it is unless somebody said otherwise."""
     whole = state.as_dict()
+    whole["loops"] = {key: Loop.of(one).status() for key, one in state.loops.items()}
     whole["progress"] = step_tracking.progress(state).as_dict()
     whole |= saying.shown(state, rows, seconds(at), mode)
     whole["estimated_percent"] = progress_display.percent(whole, seconds(at))

@@ -31,6 +31,9 @@ OUTCOMES = (COMPLETED, FAILED, CANCELLED)
 STEP_STATUSES = ("pending", "in_progress", "completed", "failed", "skipped", "rolled_back")
 DONE = frozenset({"completed", "skipped"})
 
+CODE_REVIEW = "code_review"
+"""The examination whose rounds are the iterations of the review (BMAD-5.13.5)."""
+
 
 @dataclass(slots=True)
 class StepRecord:
@@ -120,17 +123,18 @@ class Plan:
 class WorkflowState:
     """The document. `version` is the row's: it counts the saves, and a save of an older one is refused.
 
-    `plan_of_steps` are the ids the run expects to go through, branches along their likeliest way, `step_names` their
-    titles; `decisions` the latest ones, short (each whole one is an event). `asked` are the questions to humans with
-    their answers, `transcript` what was said in the step's visit so far: a session that cannot be resumed gets it
-    again. `visits` counts states for loops (decision 31). `seconds` is the controller's own time (decision 30): waiting
-    for a human and being down are not in it. `written` are the files as the run last left them (path: hash, empty for
-    deleted ones): what differs from it was changed by somebody else. `rollbacks` are those done so far, the last one
-    may be undone. `examinations` are the rounds of each examination of finished work, `subagents` the agents that
-    were given a part of it, `party` the discussion under way or the last one, `learned` what the agents say was
-    decided and learned, `curated` when that was taken over into memory. `hooks` is what `control.hooking` keeps: what
-    became of each step's, and what the agent is yet to be told of their output. `care` is what was said about care and
-    in force at the last decision.
+    `plan_of_steps` are the ids the run expects to go through, branches along their likeliest way, `step_names`
+    their titles; `decisions` the latest ones, short (each whole one is an event). `asked` are the questions to
+    humans with their answers, `transcript` what was said in the step's visit so far: a session that cannot be
+    resumed gets it again. `visits` counts states for loops (decision 31). `seconds` is the controller's own time
+    (decision 30): waiting for a human and being down are not in it. `written` are the files as the run last left
+    them (path: hash, empty for deleted ones): what differs from it was changed by somebody else. `rollbacks` are
+    those done so far, the last one may be undone. `loops` are those of validate, edit and validate again
+    (`control.loop_back_handler`), by what is validated. `examinations` are the rounds of each examination of
+    finished work, `subagents` the agents that were given a part of it, `party` the discussion under way or the last
+    one, `learned` what the agents say was decided and learned, `curated` when that was taken over into memory.
+    `hooks` is what `control.hooking` keeps: what became of each step's, and what the agent is yet to be told of
+    their output. `care` is what was said about care and in force at the last decision.
     """
 
     workflow_id: str
@@ -161,6 +165,7 @@ class WorkflowState:
     batch: list[str] = field(default_factory=list)
     visits: dict[str, int] = field(default_factory=dict)
     recovery: dict[str, Any] = field(default_factory=dict)
+    loops: dict[str, dict[str, Any]] = field(default_factory=dict)
     asked: list[dict[str, Any]] = field(default_factory=list)
     transcript: list[dict[str, str]] = field(default_factory=list)
     triggers: list[dict[str, Any]] = field(default_factory=list)
@@ -214,6 +219,17 @@ class WorkflowState:
         done = {step_key(one) for one in self.completed_steps}
         return [one for one in self.plan_of_steps if step_key(one) not in done]
 
+    @property
+    def review_iterations(self) -> int:
+        """How often the work was reviewed."""
+        return len(self.examinations.get(CODE_REVIEW, {}).get("rounds", ()))
+
+    @property
+    def implementation_iterations(self) -> int:
+        """How often a step was mended and validated again, reviews and other examinations aside."""
+        examined = {f"step_gate-{name}" for name in self.examinations}
+        return sum(int(one.get("current_iteration", 0)) for key, one in self.loops.items() if key not in examined)
+
     def step(self, id: StepId) -> StepRecord | None:
         """The record of a step, if it was met."""
         return self.steps.get(step_key(id))
@@ -227,6 +243,8 @@ class WorkflowState:
             "completed_count": len(self.completed_steps),
             "remaining_count": self.remaining_count,
             "progress_percent": self.progress_percent,
+            "review_iterations": self.review_iterations,
+            "implementation_iterations": self.implementation_iterations,
         }
         return shown
 

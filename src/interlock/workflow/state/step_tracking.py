@@ -67,6 +67,16 @@ def fail(state: WorkflowState, step: StepId, at: str, error: str) -> StepRecord:
     return record
 
 
+def reopen(state: WorkflowState, step: StepId) -> None:
+    """A step that was done, and those done since, are to be done once more."""
+    if step not in state.completed_steps:
+        return
+    place = state.completed_steps.index(step)
+    for one in state.completed_steps[place:]:
+        state.steps[step_key(one)].status = "pending"
+    del state.completed_steps[place:]
+
+
 def skip(state: WorkflowState, step: StepId, name: str, reason: str = "optional") -> StepRecord:
     """A step is not executed; it counts as done."""
     record = state.steps.setdefault(step_key(step), StepRecord(step, name))

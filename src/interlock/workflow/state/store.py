@@ -33,9 +33,15 @@ class Store(Protocol):
         """
 
     def list(
-        self, rows: Rows, *, skill: str | None = None, task_id: str | None = None, open_only: bool = False
+        self,
+        rows: Rows,
+        *,
+        skill: str | None = None,
+        task_id: str | None = None,
+        open_only: bool = False,
+        limit: int | None = None,
     ) -> Sequence[WorkflowState]:
-        """The runs, the newest first; a damaged document is left out."""
+        """The runs, the newest first, at most `limit`; a damaged document is left out."""
 
     def mirror(self, state: WorkflowState) -> Sequence[str]:
         """Write the state's file, atomically, after the commit; three tries with growing pauses.

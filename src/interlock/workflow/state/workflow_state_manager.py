@@ -57,11 +57,17 @@ class WorkflowStateManager:
         act.topics.add("workflows")
 
     def list(
-        self, rows: Rows, *, skill: str | None = None, task_id: str | None = None, open_only: bool = False
+        self,
+        rows: Rows,
+        *,
+        skill: str | None = None,
+        task_id: str | None = None,
+        open_only: bool = False,
+        limit: int | None = None,
     ) -> Sequence[WorkflowState]:
         """See `store.Store.list`."""
         found = []
-        for row in rows.workflows.select(skill=skill, task_id=task_id, open_only=open_only):
+        for row in rows.workflows.select(skill=skill, task_id=task_id, open_only=open_only, limit=limit):
             try:
                 found.append(read_row(row))
             except StateUnreadable:
