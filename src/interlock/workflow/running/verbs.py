@@ -61,12 +61,18 @@ def find(rows: Rows, store: Store, reference: str | None) -> WorkflowState:
     return found[0]
 
 
-def shown(state: WorkflowState, rows: Rows, at: str, mode: str) -> dict[str, Any]:
-    """A run as every face shows it at that moment: the contract's fields, how far it is, what was said about it, and
-    whether its next menu waits. `mode` is how talkative it is unless somebody said otherwise."""
+def documented(state: WorkflowState) -> dict[str, Any]:
+    """The contract's fields, with its loops as people count them and how far it is."""
     whole = state.as_dict()
     whole["loops"] = {key: Loop.of(one).status() for key, one in state.loops.items()}
     whole["progress"] = step_tracking.progress(state).as_dict()
+    return whole
+
+
+def shown(state: WorkflowState, rows: Rows, at: str, mode: str) -> dict[str, Any]:
+    """A run as every face shows it at that moment: its document, what was said about it, and whether its next menu
+    waits. `mode` is how talkative it is unless somebody said otherwise."""
+    whole = documented(state)
     whole |= saying.shown(state, rows, seconds(at), mode)
     whole["estimated_percent"] = progress_display.percent(whole, seconds(at))
     return whole
