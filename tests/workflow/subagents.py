@@ -1,4 +1,4 @@
-"""A firm of subagents in virtual time: players, a dispatcher, and how many agents lived at once."""
+"""A context of subagents in virtual time: players, a dispatcher, and how many agents lived at once."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import anyio
 
 from interlock.agent import Opening, Turn, Update
-from interlock.workflow.agents.employer import Engagement, Terms
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
+from interlock.workflow.agents.subagent_registry import RoutingTerms, SubagentRecord
 from interlock.workflow.agents.watch import Limits
 from tests.workflow import virtual
 from tests.workflow.stage import Play, Player, PlayerSession
@@ -40,35 +40,35 @@ class Staff(Player):
 
 
 class Books:
-    """An employer that keeps everything in memory."""
+    """An registry that keeps everything in memory."""
 
     def __init__(self, **terms: Any) -> None:
-        self.given = Terms(**terms)
+        self.given = RoutingTerms(**terms)
         self.entries: dict[int, dict[str, Any]] = {}
         self.reasons: list[str] = []
         self.warnings: list[str] = []
-        self.open: list[Engagement] = []
+        self.open: list[SubagentRecord] = []
 
-    def terms(self) -> Terms:
+    def terms(self) -> RoutingTerms:
         return self.given
 
-    def left_open(self, input: str, label: str) -> Engagement | None:
+    def left_open(self, input: str, label: str) -> SubagentRecord | None:
         found = next((one for one in self.open if (one.input, one.label) == (input, label)), None)
         if found is not None:
             self.open.remove(found)
         return found
 
-    def engaged(self, engagement: Engagement, why: str, warning: str | None) -> None:
+    def assigned(self, record: SubagentRecord, why: str, warning: str | None) -> None:
         self.reasons.append(why)
         self.warnings += [warning] if warning else []
-        self.note(engagement)
+        self.note(record)
 
-    def note(self, engagement: Engagement) -> None:
-        engagement.n = engagement.n or len(self.entries) + 1
-        self.entries[engagement.n] = engagement.as_dict()
+    def note(self, record: SubagentRecord) -> None:
+        record.n = record.n or len(self.entries) + 1
+        self.entries[record.n] = record.as_dict()
 
-    async def keep(self, engagement: Engagement) -> None:
-        self.note(engagement)
+    async def keep(self, record: SubagentRecord) -> None:
+        self.note(record)
         await anyio.lowlevel.checkpoint()
 
 
@@ -84,7 +84,7 @@ class Office:
             stop_grace=1.0, output_bytes=1_000_000, model=model, **more.pop("opening", {}),
         )  # fmt: skip
         self.dispatcher = SubagentDispatcher(staff, opening, self.told.append, size, limits=LIMITS, **more)
-        self.dispatcher.employer = self.books
+        self.dispatcher.registry = self.books
 
     def __call__(self, main: Callable[[SubagentDispatcher], Awaitable[Value]]) -> Value:
         """Run `main` in virtual time; afterwards nobody is left."""

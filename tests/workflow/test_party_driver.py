@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.workflow.agents import cast
-from interlock.workflow.control import contributions, party_mode_driver
-from interlock.workflow.control.contributions import Contribution
-from interlock.workflow.control.party_mode_driver import (
+from interlock.workflow.definition.personas import Persona
+from interlock.workflow.party import cast, contributions, party_mode_driver
+from interlock.workflow.party.contributions import Contribution
+from interlock.workflow.party.party_mode_driver import (
     CONSENSUS,
     EXIT_KEYWORD,
     EXIT_REASONS,
@@ -23,7 +23,6 @@ from interlock.workflow.control.party_mode_driver import (
     Party,
     RoundInput,
 )
-from interlock.workflow.definition.personas import Persona
 
 PROBLEM = "Step 3 (Scope) fails its validation with the same result twice: the scope names no users."
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from interlock.workflow.control.contributions import Contribution
 from interlock.workflow.examinations.pre_final_review import PreFinalReview, verdict_of
+from interlock.workflow.party.contributions import Contribution
 from interlock.workflow.running import opening
 from interlock.workflow.state.document import Plan
 from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Player, play, project, script, writes

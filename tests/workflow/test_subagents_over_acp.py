@@ -22,7 +22,7 @@ from tests.behaviours.driving import until
 DEAF = ["sh", "-c", "trap '' TERM; while :; do sleep 1; done"]
 
 
-class Firm:
+class SubagentContext:
     """A dispatcher of programs that follow one script; `alive` are the processes that any of them left."""
 
     def __init__(self, path: Path, size: int, **script: object) -> None:
@@ -55,77 +55,77 @@ def test_processes_of_subagents_that_answer_crash_hang_or_make_room_are_gone_aft
             {"match": "hang", "do": [{"child": DEAF}, {"touch": str(started)}, {"hang": "deaf"}]},
         ]
     }
-    firm = Firm(tmp_path, 2, **script)
+    context = SubagentContext(tmp_path, 2, **script)
 
     async def main() -> tuple[list[Report], Report, int]:
         reports: list[Report] = []
 
         async def one(label: str, **more: object) -> None:
             assignment = Assignment(label, f"{label}, please", "validation", **more)  # type: ignore[arg-type]
-            reports.append(await firm.dispatcher.run(assignment))
+            reports.append(await context.dispatcher.run(assignment))
 
         async with anyio.create_task_group() as group:
             group.start_soon(one, "answer")
             group.start_soon(one, "crash")
-        talk = await firm.dispatcher.open(Assignment("open", "", "creative"))
+        talk = await context.dispatcher.open(Assignment("open", "", "creative"))
         assert (await talk.say("answer me")).text == "yes\n"
         async with anyio.create_task_group() as group:
             group.start_soon(one, "hang")
             await anyio.to_thread.run_sync(until, started.exists)
-            at_work = len(await anyio.to_thread.run_sync(lambda: firm.alive))
+            at_work = len(await anyio.to_thread.run_sync(lambda: context.alive))
             # Both seats are taken: the open conversation is idle and gives way, then the hanging one makes room.
             group.start_soon(lambda: one("answer", priority=HIGH))
             group.start_soon(lambda: one("answer too", priority=HIGH))
             await anyio.to_thread.run_sync(until, lambda: sum(one.label.startswith("answer") for one in reports) == 3)
-            await firm.dispatcher.close()
-        late = await firm.dispatcher.run(Assignment("late", "answer"))
+            await context.dispatcher.close()
+        late = await context.dispatcher.run(Assignment("late", "answer"))
         return reports, late, at_work
 
     reports, late, at_work = anyio.run(main)
     found = {(one.label, one.status) for one in reports}
     assert {("answer", "completed"), ("crash", "failed"), ("answer too", "completed")} <= found
     assert dict(found)["hang"] in ("cancelled", "preempted") and late.status == "cancelled"
-    assert at_work > 2 and firm.alive == set()
-    assert "[answer] yes" in firm.log.read_text()
+    assert at_work > 2 and context.alive == set()
+    assert "[answer] yes" in context.log.read_text()
 
 
 @pytest.mark.req("BMAD-FR23c", "BMAD-5.8.4")
 def test_a_subagents_session_is_resumed_in_another_process_by_its_id(tmp_path: Path) -> None:
-    firm = Firm(tmp_path, 1, can=["resume"], state=str(tmp_path / "kept"), turns=[[{"say": "noted"}]])
+    context = SubagentContext(tmp_path, 1, can=["resume"], state=str(tmp_path / "kept"), turns=[[{"say": "noted"}]])
 
     async def main() -> tuple[str | None, bool, str]:
-        first = await firm.dispatcher.open(Assignment("winston", "", "creative"))
+        first = await context.dispatcher.open(Assignment("winston", "", "creative"))
         await first.say("remember the milk")
         await first.close()
-        again = await firm.dispatcher.open(Assignment("winston", "", "creative", agent_id=first.agent_id))
+        again = await context.dispatcher.open(Assignment("winston", "", "creative", agent_id=first.agent_id))
         report = await again.say("what was it?")
-        await firm.dispatcher.close()
+        await context.dispatcher.close()
         return first.agent_id, again.resumed, report.status
 
     id, resumed, status = anyio.run(main)
-    assert id and resumed and status == "completed" and firm.alive == set()
+    assert id and resumed and status == "completed" and context.alive == set()
     pids = {one["pid"] for one in recorded(tmp_path, "prompt")}
     assert len(pids) == 2
 
 
 def test_a_subagent_ends_without_the_runs_own_agent_and_with_the_run_as_a_whole(tmp_path: Path) -> None:
-    firm = Firm(tmp_path, 2, turns=[[{"child": ["sleep", "300"], "session": True}, {"say": "here"}]])
+    context = SubagentContext(tmp_path, 2, turns=[[{"child": ["sleep", "300"], "session": True}, {"say": "here"}]])
 
     async def main() -> None:
-        own = await firm.agent.open(firm.opening)
-        await own.prompt("begin", firm.told.append)
-        first = await firm.dispatcher.open(Assignment("first", "", "creative"))
-        second = await firm.dispatcher.open(Assignment("second", "", "creative"))
+        own = await context.agent.open(context.opening)
+        await own.prompt("begin", context.told.append)
+        first = await context.dispatcher.open(Assignment("first", "", "creative"))
+        second = await context.dispatcher.open(Assignment("second", "", "creative"))
         assert [(await one.say("hello")).status for one in (first, second)] == ["completed"] * 2
         await first.close()
-        assert (await own.prompt("still there?", firm.told.append)).output == "here\n"
+        assert (await own.prompt("still there?", context.told.append)).output == "here\n"
         assert (await second.say("and you?")).status == "completed"
         await own.close()
         assert (await second.say("and now?")).status == "completed"
         # What a runner does that finds the run of one that was killed.
-        assert await anyio.to_thread.run_sync(lambda: end_marked(firm.token, 0.3, whole=True))
-        assert firm.alive == set()
-        await firm.dispatcher.close()
+        assert await anyio.to_thread.run_sync(lambda: end_marked(context.token, 0.3, whole=True))
+        assert context.alive == set()
+        await context.dispatcher.close()
 
     anyio.run(main)
-    assert firm.alive == set()
+    assert context.alive == set()

@@ -9,7 +9,7 @@ import pytest
 from interlock.app import connect
 from interlock.model.names import SYSTEM
 from interlock.sessions import Caller
-from interlock.workflow.agents.employer import Engagement
+from interlock.workflow.agents.subagent_registry import SubagentRecord
 from interlock.workflow.state import step_tracking
 from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import RUNNING, Plan, WorkflowState
@@ -52,7 +52,7 @@ def run_of_three_steps(here: Path) -> None:
     state = WorkflowState("run-1", SKILL, state=RUNNING, plan_of_steps=[1, 2, 3], plan=Plan(project=str(here)))
     task = home.team("flows").create_task(SKILL, type="WORKFLOW")
     state.task_id = task.id
-    told = Engagement("reviewer-tests", "code_review", "reviewer", "sonnet", "s-7", n=1).as_dict()
+    told = SubagentRecord("reviewer-tests", "code_review", "reviewer", "sonnet", "s-7", n=1).as_dict()
     state.subagents = [told, {**told, "label": "08a", "n": 2, "status": "completed"}]
     document = here / "_bmad-output" / "story.md"
     document.parent.mkdir()

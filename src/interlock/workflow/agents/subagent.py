@@ -17,10 +17,10 @@ from interlock.agent import Permission, Session, Turn, ignore, refuse
 from interlock.errors import AgentError, NoCapacity
 from interlock.processes import within
 from interlock.workflow.agents.assignment import Assignment, Report
-from interlock.workflow.agents.employer import INTERRUPTED, WORKING, Engagement
-from interlock.workflow.agents.firm import Firm
+from interlock.workflow.agents.subagent_context import SubagentContext
 from interlock.workflow.agents.subagent_pool import PREEMPTED, Seat, Stopped, Ticket
-from interlock.workflow.agents.telling import Told
+from interlock.workflow.agents.subagent_registry import INTERRUPTED, WORKING, SubagentRecord
+from interlock.workflow.agents.subagent_voice import Told
 from interlock.workflow.agents.watch import AGENT_TIMEOUT, TIME_LIMIT, WRITES, Watch, prompted
 from interlock.workflow.control.prompts import history
 
@@ -50,19 +50,19 @@ class Subagent:
 
     def __init__(
         self,
-        firm: Firm,
+        context: SubagentContext,
         assignment: Assignment,
-        engagement: Engagement,
+        record: SubagentRecord,
         *,
         preamble: str = "",
         fits: Hashable = None,
         chosen: bool = False,
     ) -> None:
         self.assignment = assignment
-        self.engagement = engagement
+        self.record = record
         self.resumed = False
         """Whether its session is the one that was to be resumed."""
-        self._firm = firm
+        self._context = context
         self._preamble = preamble
         self._chosen = chosen
         self._fits = fits
@@ -74,7 +74,7 @@ class Subagent:
     @property
     def agent_id(self) -> str | None:
         """What it can be resumed by, null where its program cannot."""
-        return self.engagement.agent_id
+        return self.record.agent_id
 
     async def ready(self) -> None:
         """Open its session, where its program has one before it is prompted.
@@ -82,21 +82,21 @@ class Subagent:
         Raises:
             AgentError: its program did not start, or the run is ending.
         """
-        if not self._firm.agent.lasting:
+        if not self._context.agent.lasting:
             return
         try:
-            seat = await self._firm.pool.take(self._ticket)
+            seat = await self._context.pool.take(self._ticket)
         except Stopped:
             raise AgentError(f"{self.assignment.label} was not started: the run is ending.") from None
         try:
             await self._seated(seat)
         except BaseException:
-            self.engagement.status = "failed"
-            self._firm.employer().note(self.engagement)
+            self.record.status = "failed"
+            self._context.registry().note(self.record)
             raise
         finally:
             await self._leave(seat, keep=seat.session is not None)
-        await self._firm.employer().keep(self.engagement)
+        await self._context.registry().keep(self.record)
 
     async def say(self, text: str, time_limit: float = 0.0, *, interrupted: bool = False) -> Report:
         """One prompt and what comes back, within so many seconds of its own work (0: the session's own limits).
@@ -107,18 +107,18 @@ class Subagent:
             return report
         finally:
             status = report.status if report is not None else "cancelled"
-            ending = self._firm.pool.stopped and status in ("cancelled", "preempted")
-            self.engagement.status = INTERRUPTED if ending else status
-            self._firm.employer().note(self.engagement)
+            ending = self._context.pool.stopped and status in ("cancelled", "preempted")
+            self.record.status = INTERRUPTED if ending else status
+            self._context.registry().note(self.record)
 
     async def close(self) -> None:
         """End it; its agent goes back to the pool where it may be put to other work."""
         self._closed = True
-        if self.engagement.status == WORKING:
-            self.engagement.status = "cancelled"
-            self._firm.employer().note(self.engagement)
+        if self.record.status == WORKING:
+            self.record.status = "cancelled"
+            self._context.registry().note(self.record)
         with anyio.CancelScope(shield=True):
-            await self._firm.pool.give_up(self, reuse=self.engagement.status == "completed")
+            await self._context.pool.give_up(self, reuse=self.record.status == "completed")
 
     async def permit(self, permission: Permission) -> str | None:
         """Its agent asks. Who is not to write is refused that; everything else is for whoever the run asks."""
@@ -129,7 +129,7 @@ class Subagent:
         if watch is not None:
             watch.hold(anyio.current_time())
         try:
-            return await self._firm.opening.permit(titled)
+            return await self._context.opening.permit(titled)
         finally:
             if watch is not None:
                 watch.release(anyio.current_time())
@@ -139,7 +139,7 @@ class Subagent:
         worked, crashes = 0.0, 0
         while True:
             try:
-                seat = await self._firm.pool.take(ticket)
+                seat = await self._context.pool.take(ticket)
             except Stopped:
                 status = "preempted" if ticket.preempted else "cancelled"
                 return self._report(status, Turn("cancelled", detail="the run is ending"), worked)
@@ -161,9 +161,9 @@ class Subagent:
 
     async def _attempt(self, seat: Seat, text: str, limit: float, interrupted: bool) -> Attempt:
         """Ask once. The seat is left afterwards, kept for the next prompt where that is possible."""
-        self.engagement.status = WORKING
-        self.engagement.attempts += 1
-        firm, keep = self._firm, False
+        self.record.status = WORKING
+        self.record.attempts += 1
+        context, keep = self._context, False
         try:
             knows = await self._seated(seat)
             session = seat.session
@@ -172,14 +172,14 @@ class Subagent:
             if interrupted and not knows and self.assignment.writes:
                 turn = Turn("failed", detail="it was interrupted, and cannot be taken up where it was left")
                 return Attempt(turn, lost=True)
-            await firm.employer().keep(self.engagement)
+            await context.registry().keep(self.record)
             if self._ticket.stop.is_set():
                 keep = True
                 return Attempt(Turn("cancelled", detail="it was stopped before it began"))
             asked = self._asked(seat, text, knows, interrupted)
             seat.strange = False
-            self._watch = watch = Watch(firm.limits, False, anyio.current_time(), whole=limit)
-            with Told(firm.opening, firm.on_update, self.assignment.label, watch) as told:
+            self._watch = watch = Watch(context.limits, False, anyio.current_time(), whole=limit)
+            with Told(context.opening, context.on_update, self.assignment.label, watch) as told:
                 turn = await prompted(session, asked, watch, told.hear, stop=self._ticket.stop, log="")
             seconds = watch.worked(anyio.current_time())
             if watch.timeout is not None:
@@ -187,7 +187,7 @@ class Subagent:
                 hung = watch.timeout == AGENT_TIMEOUT
                 return Attempt(Turn("timeout", turn.output, detail=detail), seconds, crashed=hung)
             keep = turn.stop in ("end", "cancelled") and not self._closed
-            gone = turn.stop == "failed" and firm.agent.lasting and not session.lasting
+            gone = turn.stop == "failed" and context.agent.lasting and not session.lasting
             return Attempt(turn, seconds, gone or turn.stop == "killed")
         except NoCapacity as error:
             return Attempt(Turn("capacity", detail=error.message, retry_at=error.details.get("retry_at")))
@@ -199,24 +199,24 @@ class Subagent:
 
     async def _leave(self, seat: Seat, *, keep: bool) -> None:
         with anyio.CancelScope(shield=True):
-            await self._firm.pool.leave(seat, keep=keep)
+            await self._context.pool.leave(seat, keep=keep)
 
     async def _seated(self, seat: Seat) -> bool:
         """See to it that there is an agent in the seat, none only where that was stopped; whether it knows what was
         said before."""
-        pool = self._firm.pool
+        pool = self._context.pool
         if seat.session is not None and not seat.session.lasting:  # It died while nobody looked.
             await pool.clear(seat)
             seat.session, seat.retiring = None, seat.session
         await pool.clear(seat)
         if seat.session is not None:
-            self.engagement.agent_id = seat.session.agent_session
+            self.record.agent_id = seat.session.agent_session
             return not seat.strange
-        wanted, model = self.engagement.agent_id, self.engagement.model
+        wanted, model = self.record.agent_id, self.record.model
         ways: list[tuple[str | None, str | None]] = [(model, wanted)] if wanted is not None else []
         ways.append((model, None))
-        if self._chosen and model != self._firm.opening.model:
-            ways.append((self._firm.opening.model, None))
+        if self._chosen and model != self._context.opening.model:
+            ways.append((self._context.opening.model, None))
         for number, (name, resume) in enumerate(ways, 1):
             try:
                 seat.session = await self._opened(seat, name, resume)
@@ -229,7 +229,7 @@ class Subagent:
             break
         if seat.session is None:
             return False
-        self.engagement.model, self.engagement.agent_id = name, seat.session.agent_session
+        self.record.model, self.record.agent_id = name, seat.session.agent_session
         self.resumed = resume is not None and seat.session.agent_session == resume
         return self.resumed
 
@@ -242,7 +242,7 @@ class Subagent:
 
         # It takes no part in the team and may end before the run: the run's process and tools are not its own.
         opening = replace(
-            self._firm.opening, environment=within(self._firm.opening.environment), model=model, resume=resume,
+            self._context.opening, environment=within(self._context.opening.environment), model=model, resume=resume,
             permit=permit, on_start=ignore, mcp=(),
         )  # fmt: skip
         found: list[Session] = []
@@ -255,7 +255,7 @@ class Subagent:
         async with anyio.create_task_group() as group:
             group.start_soon(halt)
             try:
-                found.append(await self._firm.agent.open(opening))
+                found.append(await self._context.agent.open(opening))
             except AgentError as error:
                 failed.append(error)
             group.cancel_scope.cancel()
@@ -276,7 +276,7 @@ class Subagent:
         self._transcript = [*self._transcript, said][-REMEMBERED:]
 
     def _report(self, status: Any, turn: Turn, seconds: float) -> Report:
-        known = self.engagement
+        known = self.record
         return Report(
             known.label, status, turn.output, known.agent_id, known.model, turn.detail, round(seconds, 3), turn.retry_at
         )

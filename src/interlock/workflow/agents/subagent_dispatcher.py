@@ -19,12 +19,12 @@ from interlock.agent import Agent, Opening, Update
 from interlock.errors import InterlockError
 from interlock.workflow.agents import model_selection
 from interlock.workflow.agents.assignment import Assignment, Report
-from interlock.workflow.agents.employer import Employer, Engagement, Nobody, input_of
-from interlock.workflow.agents.firm import Firm
 from interlock.workflow.agents.model_selection import CLASSES, Model, class_of
 from interlock.workflow.agents.routing import route
 from interlock.workflow.agents.subagent import Subagent
+from interlock.workflow.agents.subagent_context import SubagentContext
 from interlock.workflow.agents.subagent_pool import SubagentPool
+from interlock.workflow.agents.subagent_registry import NoRegistry, SubagentRecord, SubagentRegistry, input_of
 from interlock.workflow.agents.watch import Limits
 
 POOL = 10
@@ -47,13 +47,15 @@ class SubagentDispatcher:
         models: Mapping[str, str] | None = None,
         max_model: str | None = None,
     ) -> None:
-        self.employer: Employer = Nobody()
+        self.registry: SubagentRegistry = NoRegistry()
         """Whose work it is; the run puts itself here."""
         self.max_model = max_model
         self._models = dict(models or {})
         self._pool = SubagentPool(size)
         self._opening = opening
-        self._firm = Firm(agent, opening, on_update, limits or Limits(), self._pool, lambda: self.employer)
+        self._context = SubagentContext(
+            agent, opening, on_update, limits or Limits(), self._pool, lambda: self.registry
+        )
 
     @property
     def stopped(self) -> bool:
@@ -71,7 +73,7 @@ class SubagentDispatcher:
         Raises:
             AgentError: its program did not start.
         """
-        subagent = self._engage(assignment, alone=True)
+        subagent = self._assign(assignment, alone=True)
         try:
             await subagent.ready()
         except BaseException:
@@ -81,14 +83,14 @@ class SubagentDispatcher:
 
     async def run(self, assignment: Assignment) -> Report:
         """Carry out one assignment. Never raises for what the agent does."""
-        earlier = self.employer.left_open(input_of(assignment), assignment.label)
-        subagent = self._engage(assignment, earlier)
+        earlier = self.registry.left_open(input_of(assignment), assignment.label)
+        subagent = self._assign(assignment, earlier)
         try:
             interrupted = earlier is not None
             report = await subagent.say(assignment.prompt, assignment.time_limit, interrupted=interrupted)
         finally:
             await subagent.close()
-        await self.employer.keep(subagent.engagement)
+        await self.registry.keep(subagent.record)
         return report
 
     async def run_all(self, assignments: Sequence[Assignment]) -> list[Report]:
@@ -116,7 +118,7 @@ class SubagentDispatcher:
         A model that the member itself was given is the largest it uses where its class is known, and used for
         everything where it is not: somebody chose it.
         """
-        terms, own = self.employer.terms(), self._opening.model
+        terms, own = self.registry.terms(), self._opening.model
         own_class = class_of(own, self._models)
         caps = [one for one in (self.max_model, terms.max_model, own_class) if one in CLASSES]
         cap = min(caps, key=CLASSES.index, default=None)
@@ -132,23 +134,25 @@ class SubagentDispatcher:
         """End every agent and everything they started."""
         await self._pool.close()
 
-    def _engage(self, assignment: Assignment, earlier: Engagement | None = None, *, alone: bool = False) -> Subagent:
-        terms = self.employer.terms()
+    def _assign(
+        self, assignment: Assignment, earlier: SubagentRecord | None = None, *, alone: bool = False
+    ) -> Subagent:
+        terms = self.registry.terms()
         found = route(assignment, terms.installed, terms.module)
         model = None if assignment.model else self.select(assignment)
         name = assignment.model if model is None else model.name
         why = f"for {assignment.label}: " + (f"{model.cls}, {model.why}" if model else "the model was asked for")
-        engagement = earlier or Engagement(assignment.label, assignment.kind, found.role.name, name)
-        engagement.input = input_of(assignment)
-        engagement.agent_id = assignment.agent_id or engagement.agent_id
-        self.employer.engaged(engagement, why, found.warning)
+        record = earlier or SubagentRecord(assignment.label, assignment.kind, found.role.name, name)
+        record.input = input_of(assignment)
+        record.agent_id = assignment.agent_id or record.agent_id
+        self.registry.assigned(record, why, found.warning)
         fits: Hashable = (assignment.kind, found.role.name, name, assignment.writes)
         told = alone or assignment.prompt.lstrip().startswith(SAYS_WHO)
         return Subagent(
-            self._firm,
+            self._context,
             assignment,
-            engagement,
+            record,
             preamble="" if told else found.preamble,
-            fits=fits if found.role.reuse and not alone and engagement.agent_id is None else None,
+            fits=fits if found.role.reuse and not alone and record.agent_id is None else None,
             chosen=model is not None,
         )

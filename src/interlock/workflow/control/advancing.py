@@ -10,7 +10,6 @@ from interlock.workflow.control import (
     documents,
     learning,
     looping,
-    partying,
     prompts,
     recovering,
     standing_in,
@@ -28,6 +27,7 @@ from interlock.workflow.control.reading import FINISHED, SKIPPED, Reading
 from interlock.workflow.definition.step import Step
 from interlock.workflow.entry import validation_type_detector, verdicts
 from interlock.workflow.entry.custom_pattern import InvalidPattern
+from interlock.workflow.party import partying
 from interlock.workflow.state import step_tracking
 from interlock.workflow.state.document import COMPLETING, FAILED, RUNNING, WAITING_USER, StepId, StepRecord, Waiting
 

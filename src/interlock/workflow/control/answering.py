@@ -8,17 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from interlock.workflow.control import (
-    asking,
-    escalation,
-    menu_party,
-    menus,
-    partying,
-    presenting,
-    prompts,
-    turning,
-    wishes,
-)
+from interlock.workflow.control import asking, escalation, menus, presenting, prompts, turning, wishes
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision, menu_basis
 from interlock.workflow.control.ports import Asking
@@ -29,6 +19,7 @@ from interlock.workflow.menu.menu_participation_engine import participate
 from interlock.workflow.menu.options import Option
 from interlock.workflow.menu.recognition import Menu
 from interlock.workflow.menu.selection import SEVERAL, Situation
+from interlock.workflow.party import menu_party, partying
 from interlock.workflow.personal.preferences import LEARNED
 from interlock.workflow.state.document import WAITING_USER, Waiting
 

@@ -10,14 +10,14 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from interlock.workflow.agents import cast
-from interlock.workflow.control import documents, party_mode_driver, party_rounds, party_words, partying
+from interlock.workflow.control import documents
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
-from interlock.workflow.control.party_mode_driver import SIMULATED, Party
-from interlock.workflow.control.party_rounds import IDEATION, SEED
 from interlock.workflow.control.prompts import quoted
 from interlock.workflow.definition.step import Step
+from interlock.workflow.party import cast, party_mode_driver, partying, rounds, wording
+from interlock.workflow.party.party_mode_driver import SIMULATED, Party
+from interlock.workflow.party.rounds import IDEATION, SEED
 
 NAMED = re.compile(r"brainstorm", re.IGNORECASE)
 IDEATES = re.compile(
@@ -93,7 +93,7 @@ async def prepare(run: RunContext) -> None:
     Raises:
         Postponed: nobody has capacity for now.
     """
-    party = party_rounds.of(run)
+    party = rounds.of(run)
     if not (party is not None and party.running and party.purpose == IDEATION and party.step == run.record.id):
         topic = _topic(run) if _is_due(run) else ""
         if not topic:
@@ -101,9 +101,9 @@ async def prepare(run: RunContext) -> None:
         party = _new(run, topic)
         why = f"tier {run.settings.tier}: {'simulated ideation' if party.how == SIMULATED else 'full Party Mode'}"
         run.decide(Decision("brainstorming", party.how, why))
-    party = await party_rounds.hold(run, party)
+    party = await rounds.hold(run, party)
     summary = party_mode_driver.summary(party).as_dict()
-    text = party_words.seed(party, _prompts(run, party.problem) if _is_large(run) else ())
+    text = wording.seed(party, _prompts(run, party.problem) if _is_large(run) else ())
     seed: dict[str, Any] = {"step": run.record.id, "text": text, "how": party.how, "summary": summary}
     run.state.party = {**run.state.party, SEED: seed}
     await run.save()

@@ -13,11 +13,11 @@ from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.agents.watch import Limits
 from interlock.workflow.control import machine, stepping
 from interlock.workflow.control.decision_log import EVENT, Decision
-from interlock.workflow.control.employing import RunEmployer
 from interlock.workflow.control.examination import Examination
 from interlock.workflow.control.hooking import Hooking
 from interlock.workflow.control.ports import WARNING, Asking, Checkpoints, Desk, Knowledge, NoCheckpoints, Superseded
 from interlock.workflow.control.reading import Heard, Reading
+from interlock.workflow.control.run_registry import RunRegistry
 from interlock.workflow.definition.package import Package
 from interlock.workflow.definition.step import Step
 from interlock.workflow.definition.workflow import Workflow
@@ -93,7 +93,7 @@ class RunContext:
 
     def __post_init__(self) -> None:
         if self.dispatcher is not None:
-            self.dispatcher.employer = RunEmployer(self)
+            self.dispatcher.registry = RunRegistry(self)
 
     @property
     def preferences(self) -> Preferences:

@@ -9,17 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlock.workflow.control import (
-    advancing,
-    escalation,
-    looping,
-    mending,
-    menus,
-    partying,
-    prompts,
-    reading,
-    turning,
-)
+from interlock.workflow.control import advancing, escalation, looping, mending, menus, prompts, reading, turning
 from interlock.workflow.control.closing import Closing
 from interlock.workflow.control.context import Ending, RunContext
 from interlock.workflow.control.decision_log import Decision
@@ -38,6 +28,7 @@ from interlock.workflow.control.examination import (
 from interlock.workflow.control.reading import Reading
 from interlock.workflow.control.stalls import Visits
 from interlock.workflow.menu.bmb_thresholds import ADVANCED_ELICITATION, PARTY_MODE
+from interlock.workflow.party import partying
 from interlock.workflow.state import step_tracking
 from interlock.workflow.state.document import RUNNING
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import anyio
 
-from interlock.workflow.control import escalation, machine, partying, recovering, turning, wishes
+from interlock.workflow.control import escalation, machine, recovering, turning, wishes
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.prompts import fix
 from interlock.workflow.control.reading import Heard
+from interlock.workflow.party import partying
 from interlock.workflow.personal.preferences import LEARNED
 from interlock.workflow.state.document import FAILED, RECOVERING, RUNNING
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from interlock.workflow.control import asking
-from interlock.workflow.control.party_mode_driver import REOPEN
 from interlock.workflow.entry.adaptive_settings import AdaptiveSettings
 from interlock.workflow.menu import bmb_thresholds, forms, labels, nesting
 from interlock.workflow.menu.detection import Detection
@@ -19,6 +18,7 @@ from interlock.workflow.menu.nesting import ELICITATION, PARTY, Frame, MenuStack
 from interlock.workflow.menu.options import Option
 from interlock.workflow.menu.recognition import Menu
 from interlock.workflow.menu.selection import AUTOMATIC, HUMAN, RECOMMENDED, RISKY, Selection, Situation
+from interlock.workflow.party.party_mode_driver import REOPEN
 from interlock.workflow.state.document import StepRecord, WorkflowState
 
 # Under --yolo, in this order: what leads on, what mends, what says yes; then whatever else is not dangerous.

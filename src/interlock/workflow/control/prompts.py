@@ -155,7 +155,7 @@ def from_brief(question: str, unwanted: Sequence[str] = ()) -> str:
 def decide_yourself(question: str) -> str:
     """The same where nobody is there (`--yolo`)."""
     return (
-        "Nobody is there to answer. Decide as an experienced user of this project would, write the assumption down "
+        "NoRegistry is there to answer. Decide as an experienced user of this project would, write the assumption down "
         f"where it belongs, and go on with the step:\n\n{quoted(question)}"
     )
 

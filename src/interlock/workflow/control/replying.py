@@ -16,7 +16,6 @@ from interlock.workflow.control import (
     looping,
     machine,
     menus,
-    party_answered,
     presenting,
     prompts,
     stepping,
@@ -30,6 +29,7 @@ from interlock.workflow.control.ports import Asking
 from interlock.workflow.control.stalls import Visits
 from interlock.workflow.menu.history import Entry, History
 from interlock.workflow.menu.options import Option
+from interlock.workflow.party import answered
 from interlock.workflow.state.document import FAILED, INITIALIZING, RUNNING, WAITING_USER, Waiting
 
 STOPPED = "a human stopped it"
@@ -216,7 +216,7 @@ async def _escalation(run: RunContext, waiting: Waiting, text: str) -> None:
 
 async def _party(run: RunContext, waiting: Waiting, text: str) -> None:
     """What the voices could not settle: the recommendation, the work as it is, other words, or as after any failure."""
-    taken = await party_answered.take(run, text)
+    taken = await answered.take(run, text)
     if taken == STOP:
         _stop(run)
     elif not taken:

@@ -6,24 +6,15 @@ its session is resumed where the agent can do that (decision 36).
 
 from __future__ import annotations
 
-from interlock.workflow.control import (
-    adjusting,
-    asking,
-    documents,
-    looping,
-    menus,
-    party_words,
-    prompts,
-    reading,
-    stepping,
-)
+from interlock.workflow.control import adjusting, asking, documents, looping, menus, prompts, reading, stepping
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.initializing import fresh, outputs
-from interlock.workflow.control.party_mode_driver import MENU, REOPEN, Party
-from interlock.workflow.control.party_mode_driver import RUNNING as UNDER_WAY
 from interlock.workflow.definition.step import Step
 from interlock.workflow.menu.nesting import PARTY
+from interlock.workflow.party import wording
+from interlock.workflow.party.party_mode_driver import MENU, REOPEN, Party
+from interlock.workflow.party.party_mode_driver import RUNNING as UNDER_WAY
 from interlock.workflow.state import step_tracking
 from interlock.workflow.state.document import Sent
 
@@ -73,7 +64,7 @@ async def take_up(run: RunContext) -> None:
         return
     party = Party.of(state.party)
     if party is not None and not party.running and (party.step, party.visit) == (record.id, record.visit):
-        again += party_words.known_before(party)
+        again += wording.known_before(party)
     state.sent = Sent(1, STEP, prompts.step_prompt(run.workflow, state, run.step, again=again))
 
 

@@ -11,8 +11,6 @@ from interlock.workflow.control import (
     learning,
     machine,
     mending,
-    menu_party,
-    partying,
     prompts,
     reading,
     standing_in,
@@ -24,6 +22,7 @@ from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.reading import Reading
 from interlock.workflow.control.stalls import Visits
 from interlock.workflow.menu.step_menus import menus_of
+from interlock.workflow.party import menu_party, partying
 from interlock.workflow.state.document import FAILED, TERMINAL, VALIDATING
 
 NUDGES = 2

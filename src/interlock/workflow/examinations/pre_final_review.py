@@ -14,10 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from interlock.workflow.agents import cast
-from interlock.workflow.control import party_rounds, party_synthesis, partying
 from interlock.workflow.control.context import RunContext
-from interlock.workflow.control.contributions import Contribution
 from interlock.workflow.control.examination import (
     APPROVE,
     BLOCKED,
@@ -29,8 +26,10 @@ from interlock.workflow.control.examination import (
     Examined,
     Finding,
 )
-from interlock.workflow.control.party_mode_driver import Party, summary
-from interlock.workflow.control.party_rounds import PARTY_MODE
+from interlock.workflow.party import cast, partying, rounds, synthesis
+from interlock.workflow.party.contributions import Contribution
+from interlock.workflow.party.party_mode_driver import Party, summary
+from interlock.workflow.party.rounds import PARTY_MODE
 
 PERSPECTIVES = 2
 ROUNDS = 2  # of the discussion: a look by oneself, and one at what the others have found
@@ -74,10 +73,10 @@ class PreFinalReview:
         Raises:
             Postponed: nobody has capacity for now.
         """
-        party = party_rounds.of(run)
+        party = rounds.of(run)
         if party is None or not party.running or (party.purpose, party.visit) != (self.name, round):
             party = _new(run, round)
-        return _examined(await party_rounds.hold(run, party), round)
+        return _examined(await rounds.hold(run, party), round)
 
 
 def _new(run: RunContext, round: int) -> Party:
@@ -106,7 +105,7 @@ def _earlier(rounds: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _examined(party: Party, round: int) -> Examined:
-    said = {agent: one for agent, (one, _) in party_synthesis.latest(party.rounds).items()}
+    said = {agent: one for agent, (one, _) in synthesis.latest(party.rounds).items()}
     verdicts = {agent: verdict_of(one) for agent, one in said.items()}
     findings = merged(said.values())
     came_to = summary(party)
@@ -190,4 +189,4 @@ def _finding(given: Any, agent: str) -> Finding | None:
 
 
 def _same(one: Finding, other: Finding) -> bool:
-    return one.location == other.location and party_synthesis.alike(one.title, other.title)
+    return one.location == other.location and synthesis.alike(one.title, other.title)

@@ -10,24 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from interlock.workflow.agents import cast
-from interlock.workflow.control import (
-    escalation,
-    menus,
-    party_mode_driver,
-    party_rounds,
-    party_words,
-    recovering,
-    turning,
-)
+from interlock.workflow.control import escalation, menus, recovering, turning
 from interlock.workflow.control.confidence_calculator import calculate
 from interlock.workflow.control.context import RunContext
-from interlock.workflow.control.party_mode_driver import FULL, MENU, SIMULATED, STAGNATION, Party
 from interlock.workflow.control.prompts import quoted
 from interlock.workflow.control.reading import SKIPPED, Reading
 from interlock.workflow.definition.personas import personas
 from interlock.workflow.markdown import tail
 from interlock.workflow.menu import bmb_thresholds
+from interlock.workflow.party import cast, party_mode_driver, rounds, wording
+from interlock.workflow.party.party_mode_driver import FULL, MENU, SIMULATED, STAGNATION, Party
 from interlock.workflow.state.document import RUNNING
 
 STALL, THRESHOLDS, DOUBT, CHOSEN = "stall", "thresholds", "low_confidence", "chosen"
@@ -66,7 +58,7 @@ def new(
     """A discussion for the step at hand, not begun yet: in full from tier 3 on where party mode is installed."""
     record = run.record
     if not how:
-        how = FULL if run.settings.tier >= LARGE and party_rounds.installed(run.package) else SIMULATED
+        how = FULL if run.settings.tier >= LARGE and rounds.installed(run.package) else SIMULATED
     voices = tuple(one.name for one in cast.voices(personas(run.package), topic, run.workflow.module))
     return Party(
         purpose, how, problem or _problem(run, why), _context(run), record.id, record.visit, why,
@@ -85,14 +77,14 @@ async def call(run: RunContext, purpose: str, why: str, problem: str = "") -> No
 
 async def begin(run: RunContext, party: Party) -> None:
     """Let the controller hold it with its next turn."""
-    party_rounds.keep(run, party)
+    rounds.keep(run, party)
     run.move(RUNNING)
     await run.save()
 
 
 def under_way(run: RunContext) -> Party | None:
     """The discussion that is to be gone on with before the step's agent has its next turn."""
-    party = party_rounds.of(run)
+    party = rounds.of(run)
     if party is None or not party.running or party.how == MENU or party.purpose not in HERE:
         return None
     here = run.record
@@ -107,7 +99,7 @@ async def go_on(run: RunContext, party: Party) -> None:
     """
     # The turn before it was over, also where the process that heard it is gone.
     run.interrupted = False
-    await settle(run, await party_rounds.hold(run, party))
+    await settle(run, await rounds.hold(run, party))
 
 
 async def settle(run: RunContext, party: Party) -> None:
@@ -117,7 +109,7 @@ async def settle(run: RunContext, party: Party) -> None:
     if found.recommendation and (party.exit_reason != STAGNATION or alone):
         await recommend(run, party)
     elif not found.recommendation and (party.purpose == DOUBT or (alone and party.purpose == THRESHOLDS)):
-        await send(run, party_words.without(party))
+        await send(run, wording.without(party))
     else:
         await ask(run, party)
 
@@ -129,7 +121,7 @@ async def recommend(run: RunContext, party: Party, words: str = "") -> None:
     if party.purpose == STALL:
         recovering.trying(state, TRIED)
         state.recovery["advice"] = words or party_mode_driver.summary(party).recommendation
-    await send(run, party_words.recommended(party, words))
+    await send(run, wording.recommended(party, words))
 
 
 async def send(run: RunContext, text: str) -> None:
@@ -148,7 +140,7 @@ async def ask(run: RunContext, party: Party) -> None:
     """The positions are put to a human, who decides (BMAD-5.2.4)."""
     record = run.record
     trouble = recovering.report(run.state) if run.state.recovery else ""
-    text = party_words.question(party, f"{record.id} ({record.name})", trouble)
+    text = wording.question(party, f"{record.id} ({record.name})", trouble)
     await escalation.ask(run, escalation.PARTY, "escalation", text, escalation.PARTY_OPTIONS)
 
 
@@ -185,7 +177,7 @@ async def doubted(run: RunContext, reading: Reading, signals: Mapping[str, float
 
 def signal(run: RunContext) -> float | None:
     """How sure the voices of this visit's discussion were of what they recommended; None where there was none."""
-    party, here = party_rounds.of(run), run.record
+    party, here = rounds.of(run), run.record
     if party is None or party.running or (party.step, party.visit) != (here.id, here.visit):
         return None
     found = party_mode_driver.summary(party)

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from interlock.workflow.control.contributions import Contribution
+from interlock.workflow.party.contributions import Contribution
 
 if TYPE_CHECKING:
-    from interlock.workflow.control.party_mode_driver import Round
+    from interlock.workflow.party.party_mode_driver import Round
 
 ALIKE = 0.7  # of the words of two positions together that both have
 UNSURE = 40.0  # a confidence below it is asked about

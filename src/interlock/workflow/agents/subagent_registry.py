@@ -1,6 +1,6 @@
 """PORT within `workflow`: what the subagents of a run are given by it, and where they are written down (FR23c).
 
-The run itself is the employer (`control/employing.py`); without one, nothing is known and nothing is kept.
+The run itself keeps it (`control/run_registry.py`); without one, nothing is known and nothing is kept.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WORKING, INTERRUPTED = "working", "interrupted"
 
 
 @dataclass
-class Engagement:
+class SubagentRecord:
     """One subagent as the run knows it. `n` is its number in the run, 0 while it has none; `status` is `working` until
     it is that of its report. `input` is the hash of what it was asked: only the same question is taken up again by the
     session that was asked it. Times are ISO 8601 UTC."""
@@ -41,7 +41,7 @@ class Engagement:
 
 
 @dataclass(frozen=True)
-class Terms:
+class RoutingTerms:
     """What work is routed and models are chosen by, as it is now."""
 
     tier: int | None = None
@@ -50,43 +50,43 @@ class Terms:
     installed: Sequence[Persona] = ()
 
 
-class Employer(Protocol):
+class SubagentRegistry(Protocol):
     """See the module."""
 
-    def terms(self) -> Terms:
+    def terms(self) -> RoutingTerms:
         """The terms that hold now."""
 
-    def left_open(self, input: str, label: str) -> Engagement | None:
-        """The engagement of an earlier process for the very same work that never ended, given out once."""
+    def left_open(self, input: str, label: str) -> SubagentRecord | None:
+        """The record of an earlier process for the very same work that never ended, given out once."""
 
-    def engaged(self, engagement: Engagement, why: str, warning: str | None) -> None:
+    def assigned(self, record: SubagentRecord, why: str, warning: str | None) -> None:
         """A subagent was chosen for a piece of work, for these reasons; `warning` where nobody is specialised in it."""
 
-    def note(self, engagement: Engagement) -> None:
+    def note(self, record: SubagentRecord) -> None:
         """It is another one than before; written with whatever is written next."""
 
-    async def keep(self, engagement: Engagement) -> None:
+    async def keep(self, record: SubagentRecord) -> None:
         """Note it, and write it down at once."""
 
 
-class Nobody:
-    """No employer."""
+class NoRegistry:
+    """Where no run keeps one."""
 
-    def terms(self) -> Terms:
+    def terms(self) -> RoutingTerms:
         """None that are special."""
-        return Terms()
+        return RoutingTerms()
 
-    def left_open(self, input: str, label: str) -> Engagement | None:
+    def left_open(self, input: str, label: str) -> SubagentRecord | None:
         """Nothing is known of earlier."""
         return None
 
-    def engaged(self, engagement: Engagement, why: str, warning: str | None) -> None:
+    def assigned(self, record: SubagentRecord, why: str, warning: str | None) -> None:
         """Not noted."""
 
-    def note(self, engagement: Engagement) -> None:
+    def note(self, record: SubagentRecord) -> None:
         """Not noted."""
 
-    async def keep(self, engagement: Engagement) -> None:
+    async def keep(self, record: SubagentRecord) -> None:
         """Not kept."""
 
 

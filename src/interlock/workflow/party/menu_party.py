@@ -6,18 +6,18 @@ to talk about: all of that is answered by the driver, until it leaves with the e
 
 from __future__ import annotations
 
-from interlock.workflow.agents import cast
-from interlock.workflow.control import contributions, party_mode_driver, party_rounds, party_words, partying, turning
+from interlock.workflow.control import turning
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
-from interlock.workflow.control.party_mode_driver import ERROR, MENU, REOPEN, STAGNATION, TIMEOUT, Party
-from interlock.workflow.control.party_rounds import Answered
 from interlock.workflow.control.reading import Reading
 from interlock.workflow.definition.personas import personas
 from interlock.workflow.menu import forms, nesting
 from interlock.workflow.menu.nesting import PARTY
 from interlock.workflow.menu.recognition import Menu
 from interlock.workflow.menu.selection import Situation
+from interlock.workflow.party import cast, contributions, party_mode_driver, partying, rounds, wording
+from interlock.workflow.party.party_mode_driver import ERROR, MENU, REOPEN, STAGNATION, TIMEOUT, Party
+from interlock.workflow.party.rounds import Answered
 
 ASKED = 2  # times that the host may ask what to talk about
 EXIT = "E"
@@ -25,7 +25,7 @@ EXIT = "E"
 
 def under_way(run: RunContext) -> Party | None:
     """The discussion within the step at hand."""
-    party = party_rounds.of(run)
+    party = rounds.of(run)
     here = run.record
     if party is None or not party.running or party.how != MENU:
         return None
@@ -35,8 +35,8 @@ def under_way(run: RunContext) -> Party | None:
 def opened(run: RunContext, purpose: str, why: str) -> str:
     """Party Mode was chosen: what the agent is told beside the choice."""
     party = under_way(run) or partying.new(run, purpose, why, how=MENU)
-    party_rounds.keep(run, party)
-    return party_words.in_menu(party_mode_driver.input_of(party))
+    rounds.keep(run, party)
+    return wording.in_menu(party_mode_driver.input_of(party))
 
 
 def reopens(run: RunContext) -> bool:
@@ -49,7 +49,7 @@ def left(run: RunContext) -> Party | None:
     party = under_way(run)
     if party is None or run.state.party.get(REOPEN):
         return None
-    return party_rounds.ended(run, party_mode_driver.cut(party, ERROR, "the agent left it by itself"))
+    return rounds.ended(run, party_mode_driver.cut(party, ERROR, "the agent left it by itself"))
 
 
 def timed_out(run: RunContext, output: str) -> str:
@@ -59,7 +59,7 @@ def timed_out(run: RunContext, output: str) -> str:
         return ""
     said = contributions.hosted(output, cast.names(personas(run.package)))
     detail = f"a round took longer than {run.limits.party_round:g} s"
-    party = party_rounds.ended(run, party_mode_driver.cut(party, TIMEOUT, detail, said))
+    party = rounds.ended(run, party_mode_driver.cut(party, TIMEOUT, detail, said))
     return party_mode_driver.summary(party).text
 
 
@@ -83,7 +83,7 @@ async def menu(run: RunContext, found: Reading, shown: Menu, where: Situation) -
         return shown.options[0].key
     if forms.form_of(shown) == forms.LONE:
         key = shown.options[0].key
-        text = party_words.in_menu(party_mode_driver.input_of(party))
+        text = wording.in_menu(party_mode_driver.input_of(party))
         run.decide(Decision("menu", key, "Party Mode may begin", confidence=100))
         turning.send(run, turning.NESTED, f"{key}\n\n{text}")
         return key
@@ -97,7 +97,7 @@ async def said(run: RunContext, found: Reading) -> bool:
         return False
     nobody = not contributions.hosted(found.closing.text, cast.names(personas(run.package)))
     if nobody and run.once("party/asked", ASKED):
-        turning.send(run, turning.NESTED, party_words.in_menu(party_mode_driver.input_of(party)))
+        turning.send(run, turning.NESTED, wording.in_menu(party_mode_driver.input_of(party)))
         return True
     await _round(run, party, found.closing.text, EXIT)
     return True
@@ -106,12 +106,12 @@ async def said(run: RunContext, found: Reading) -> bool:
 async def _round(run: RunContext, party: Party, text: str, key: str) -> None:
     """One round is over: the next one's input, or the way out."""
     said_ = contributions.hosted(text, cast.names(personas(run.package)))
-    party, given = party_rounds.after(run, party, Answered(said_))
+    party, given = rounds.after(run, party, Answered(said_))
     if given is not None:
         run.decide(
             Decision("menu", f"round {given.round_number}", "Party Mode goes on with the driver's input", "engine")
         )
-        turning.send(run, turning.NESTED, party_words.in_menu(given))
+        turning.send(run, turning.NESTED, wording.in_menu(given))
         return
     run.state.menu_stack = [one for one in run.state.menu_stack if one.get("within") is None]
     found = party_mode_driver.summary(party)
@@ -120,7 +120,7 @@ async def _round(run: RunContext, party: Party, text: str, key: str) -> None:
         await partying.ask(run, party)
         return
     run.decide(Decision("menu", key, f"Party Mode has ended: {party.exit_reason}", confidence=100))
-    turning.send(run, turning.NESTED, party_words.leave_menu(key, found))
+    turning.send(run, turning.NESTED, wording.leave_menu(key, found))
 
 
 def _inside(run: RunContext) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from interlock.workflow.agents.cast import Voice
-from interlock.workflow.control.party_mode_driver import Party, RoundInput, Summary, summary
 from interlock.workflow.control.prompts import quoted
+from interlock.workflow.party.cast import Voice
+from interlock.workflow.party.party_mode_driver import Party, RoundInput, Summary, summary
 
 LEAVE = "*exit\n\n(The session is over. Say goodbye in one line, and do nothing else.)"
 

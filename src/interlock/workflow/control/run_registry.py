@@ -1,4 +1,4 @@
-"""A run as the employer of its subagents: what they are chosen by, and what is written down of them (FR23c).
+"""The registry that a run keeps of its subagents: what they are chosen by, and what is written down of them (FR23c).
 
 Each is one entry of `state.subagents`, written when its session is known and when it has reported. After a crash the
 piece of work that was under way is given to the session that had it, where the program can resume one.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from interlock.workflow.agents.employer import INTERRUPTED, WORKING, Engagement, Terms
+from interlock.workflow.agents.subagent_registry import INTERRUPTED, WORKING, RoutingTerms, SubagentRecord
 from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.ports import Superseded
 from interlock.workflow.definition.personas import Persona, personas
@@ -22,8 +22,8 @@ OPEN = frozenset({WORKING, INTERRUPTED, "capacity"})
 """With one of these an earlier process left what can be taken up again."""
 
 
-class RunEmployer:
-    """See the module, and `agents.employer.Employer`."""
+class RunRegistry:
+    """See the module, and `agents.subagent_registry.SubagentRegistry`."""
 
     def __init__(self, run: RunContext) -> None:
         self._run = run
@@ -36,51 +36,51 @@ class RunEmployer:
     def _installed(self) -> tuple[Persona, ...]:
         return personas(self._run.package)
 
-    def terms(self) -> Terms:
+    def terms(self) -> RoutingTerms:
         """See the port."""
         run = self._run
-        return Terms(run.state.plan.tier, run.settings.max_model, run.workflow.module, self._installed)
+        return RoutingTerms(run.state.plan.tier, run.settings.max_model, run.workflow.module, self._installed)
 
-    def left_open(self, input: str, label: str) -> Engagement | None:
+    def left_open(self, input: str, label: str) -> SubagentRecord | None:
         """See the port."""
         for entry in self._left:
             if entry.get("input") == input and entry.get("label") == label:
                 self._left.remove(entry)
-                known = {name: value for name, value in entry.items() if name in Engagement.__dataclass_fields__}
-                return Engagement(**known)
+                known = {name: value for name, value in entry.items() if name in SubagentRecord.__dataclass_fields__}
+                return SubagentRecord(**known)
         return None
 
-    def engaged(self, engagement: Engagement, why: str, warning: str | None) -> None:
+    def assigned(self, record: SubagentRecord, why: str, warning: str | None) -> None:
         """See the port."""
         run = self._run
-        choice = f"{engagement.role} on {engagement.model or 'its own model'}"
-        why = f"{why}; its session is taken up again" if engagement.n else why
-        basis = {"label": engagement.label, "kind": engagement.kind, "tier": run.state.plan.tier}
+        choice = f"{record.role} on {record.model or 'its own model'}"
+        why = f"{why}; its session is taken up again" if record.n else why
+        basis = {"label": record.label, "kind": record.kind, "tier": run.state.plan.tier}
         run.decide(Decision("subagent", choice, f"{why}; {warning}" if warning else why, basis=basis))
         if warning is not None:
-            run.event("workflow.subagent_unrouted", label=engagement.label, kind=engagement.kind, warning=warning)
-        engagement.started, engagement.ended, engagement.status = run.desk.now(), None, WORKING
-        self.note(engagement)
+            run.event("workflow.subagent_unrouted", label=record.label, kind=record.kind, warning=warning)
+        record.started, record.ended, record.status = run.desk.now(), None, WORKING
+        self.note(record)
 
-    def note(self, engagement: Engagement) -> None:
+    def note(self, record: SubagentRecord) -> None:
         """See the port."""
         state, entries = self._run.state, self._run.state.subagents
-        if engagement.n == 0:
-            engagement.n = max((int(one.get("n", 0)) for one in entries), default=0) + 1
-        over = engagement.status != WORKING
-        if over and engagement.ended is None:
-            engagement.ended = self._run.desk.now()
+        if record.n == 0:
+            record.n = max((int(one.get("n", 0)) for one in entries), default=0) + 1
+        over = record.status != WORKING
+        if over and record.ended is None:
+            record.ended = self._run.desk.now()
             told = ("label", "role", "model", "agent_id", "status", "attempts")
-            self._run.event("workflow.subagent_ended", **{name: getattr(engagement, name) for name in told})
+            self._run.event("workflow.subagent_ended", **{name: getattr(record, name) for name in told})
         elif not over:
-            engagement.ended = None
+            record.ended = None
         # A new list each time: a thread may be writing the old one.
-        others = [one for one in entries if one.get("n") != engagement.n]
-        state.subagents = _bounded(sorted([*others, engagement.as_dict()], key=lambda one: int(one.get("n", 0))))
+        others = [one for one in entries if one.get("n") != record.n]
+        state.subagents = _bounded(sorted([*others, record.as_dict()], key=lambda one: int(one.get("n", 0))))
 
-    async def keep(self, engagement: Engagement) -> None:
+    async def keep(self, record: SubagentRecord) -> None:
         """See the port. A run that is not ours any more stops its subagents, and ends with its turn."""
-        self.note(engagement)
+        self.note(record)
         try:
             await self._run.save_soon()
         except Superseded as error:

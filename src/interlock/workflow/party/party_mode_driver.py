@@ -19,10 +19,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from interlock.workflow.control import party_synthesis
-from interlock.workflow.control.contributions import Contribution
 from interlock.workflow.control.exit_words import exit_word
-from interlock.workflow.control.party_synthesis import Recommended
+from interlock.workflow.party import synthesis
+from interlock.workflow.party.contributions import Contribution
+from interlock.workflow.party.synthesis import Recommended
 from interlock.workflow.state.document import StepId
 
 CONSENSUS, MAX_ROUNDS, STAGNATION = "consensus_reached", "max_rounds", "stagnation"
@@ -157,7 +157,7 @@ class Summary:
     @property
     def text(self) -> str:
         """For people and for whoever acts on it."""
-        return party_synthesis.told(
+        return synthesis.told(
             self.exit_reason, self.rounds, self.recommendation, self.confidence, self.recommendations, self.error
         )
 
@@ -181,8 +181,8 @@ def input_of(party: Party) -> RoundInput:
     """The input of the round that a running discussion is in."""
     if not party.rounds:
         return opening(party)
-    questions = party_synthesis.questions(party.problem, party.context, party.rounds[-1], party.options, party.voices)
-    context = party_synthesis.context(party.rounds, party.options)
+    questions = synthesis.questions(party.problem, party.context, party.rounds[-1], party.options, party.voices)
+    context = synthesis.context(party.rounds, party.options)
     return RoundInput(len(party.rounds) + 1, party.problem, context, questions, _form(party), party.max_rounds)
 
 
@@ -227,7 +227,7 @@ def leaves(said: str) -> str | None:
 
 def summary(party: Party) -> Summary:
     """What it has come to so far, or in the end."""
-    ranked = party_synthesis.ranked(party.rounds, party.options)
+    ranked = synthesis.ranked(party.rounds, party.options)
     best = ranked[0] if ranked else None
     last = party.rounds[-1] if party.rounds else None
     return Summary(
@@ -237,7 +237,7 @@ def summary(party: Party) -> Summary:
         best.confidence if best else 0.0,
         last.consensus_level if last else 0,
         ranked,
-        party_synthesis.positions(party.rounds, party.options),
+        synthesis.positions(party.rounds, party.options),
         party.error,
     )
 
@@ -268,7 +268,7 @@ def _label(one: Contribution, options: dict[str, str]) -> str:
     if named and named[1].upper() in options:
         return named[1].upper()
     for label, text in options.items():
-        if any(said and party_synthesis.alike(said, text) for said in (one.position, one.recommendation)):
+        if any(said and synthesis.alike(said, text) for said in (one.position, one.recommendation)):
             return label
     if len(options) >= len(LABELS):
         return ""

@@ -1,0 +1,1 @@
+"""Party Mode: discussions of several voices about a run's work, led by the Party Mode Driver."""
