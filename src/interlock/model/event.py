@@ -94,6 +94,8 @@ EVENT_TYPES: dict[str, str] = {
     "workflow.started": "A run of a workflow was asked for; payload: workflow_id, skill, by.",
     "workflow.state": "A run took another of the nine states; payload: workflow_id, from, to, step.",
     "workflow.preflight": "What a run needs was checked; payload: workflow_id, overall_status, missing, checks.",
+    "workflow.aligned": "PRD, architecture and stories were compared; payload: workflow_id, documents, "
+    "alignment_status, issues, orphaned_requirements, unaddressed_decisions.",
     "workflow.context_loaded": "Earlier work was put into the agent's context; payload: workflow_id, characters, "
     "relevance.",
     "workflow.step_started": "A step began; payload: workflow_id, step, name, visit.",

@@ -178,6 +178,7 @@ _SAID: dict[str, Any] = {
     "notice.failed": _with("nobody could be notified: {}", "error"),
     "workflow.started": _with("{} begins", "skill"),
     "workflow.preflight": _with("checked what the workflow needs: {}", "overall_status"),
+    "workflow.aligned": _with("compared the project's documents: {}", "alignment_status"),
     "workflow.step_started": _with("step {} begins: {}", "step", "name"),
     "workflow.step_completed": _with("step {} is {}: {}", "step", "status", "name"),
     "workflow.step_failed": _reason_of("step {} did not pass its check", "step"),

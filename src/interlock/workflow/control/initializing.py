@@ -6,7 +6,7 @@ configuration of the package's other modules. A human's answer to the question f
 
 from __future__ import annotations
 
-from interlock.workflow.control import asking, documents, recovering, stepping
+from interlock.workflow.control import aligning, asking, documents, recovering, stepping
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.ports import Asking
@@ -34,6 +34,7 @@ async def initialize(run: RunContext) -> None:
         await _ask_for(run, missing)
         return
     _classify(run)
+    aligning.align(run)
     first = stepping.entry(run.workflow)
     record = stepping.record_of(state, first)
     state.current_step = record.id

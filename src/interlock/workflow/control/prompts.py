@@ -59,6 +59,9 @@ def framing(workflow: Workflow, state: WorkflowState, memory: str = "") -> str:
         parts.append(
             f"## Brief\n\nThe user's own words; they answer questions before anybody is asked.\n\n{plan.brief}"
         )
+    if state.misaligned:
+        listed = "\n".join(f"- {one}" for one in state.misaligned)
+        parts.append(f"## What the project's documents disagree about\n\n{listed}")
     if memory:
         parts.append(f"## From earlier work\n\n{memory}")
     about = [f"- {name}: {value}" for name, value in _about(plan) if value]

@@ -1,4 +1,4 @@
-"""What an agent is told of earlier work before a workflow begins (BMAD-2a.5, FR31, FR35, NFR3).
+"""Context Pre-Loader: what an agent is told of earlier work before a workflow begins (BMAD-2a.5, FR31, FR35, NFR3).
 
 Looked up by project and the words of the workflow; said once, decisions first, cut to fit. Memory is optional: when it
 cannot be asked in time, that is logged and the context is empty.

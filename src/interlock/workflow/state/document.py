@@ -132,9 +132,9 @@ class WorkflowState:
     may be undone. `loops` are those of validate, edit and validate again (`control.loop_back_handler`), by what is
     validated. `examinations` are the rounds of each examination of finished work, `subagents` the agents that
     were given a part of it, `party` the discussion under way or the last one, `learned` what the agents say was
-    decided and learned, `curated` when that was taken over into memory. `hooks` is what `control.hooking` keeps: what
-    became of each step's, and what the agent is yet to be told of their output. `care` is what was said about care and
-    in force at the last decision.
+    decided and learned, `curated` when that was taken over into memory, `misaligned` what the project's documents
+    disagreed about when it began. `hooks` is what `control.hooking` keeps: what became of each step's, and what the
+    agent is yet to be told of their output. `care` is what was said about care and in force at the last decision.
     """
 
     workflow_id: str
@@ -177,6 +177,7 @@ class WorkflowState:
     subagents: list[dict[str, Any]] = field(default_factory=list)
     party: dict[str, Any] = field(default_factory=dict)
     learned: list[dict[str, Any]] = field(default_factory=list)
+    misaligned: list[str] = field(default_factory=list)
     curated: str | None = None
     hooks: dict[str, Any] = field(default_factory=dict)
     agent_session: str | None = None

@@ -1,4 +1,4 @@
-"""Watches a project's status files and says what changed (BMAD-3.3, FR28, decision 38).
+"""Sprint Status Watcher: watches a project's status files and says what changed (BMAD-3.3, FR28, decision 38).
 
 Many writes within the debounce are one change. What was told is remembered per key: the same change within 30 s is not
 told twice, and told after all when those are over and it still stands, so that nobody is left with an old status. A
