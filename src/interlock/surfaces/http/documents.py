@@ -355,6 +355,67 @@ class Adjusted(Document):
     text: str
 
 
+class Checkpoints(Document):
+    """What a run can be rolled back to."""
+
+    checkpoints: list[dict[str, Any]]
+
+
+class RolledBack(Document):
+    """What a rollback has done, or would do."""
+
+    workflow_id: str
+    text: str
+    restored: list[str]
+    removed: list[str]
+
+
+class Preference(Document):
+    """One thing that was learned of people."""
+
+    id: str
+    kind: str
+    text: str
+
+
+class Preferences(Document):
+    """All that is heeded."""
+
+    preferences: list[Preference]
+
+
+class FeedbackGiven(Document):
+    """How feedback was understood, and whether it is kept for later runs."""
+
+    understood: str
+    stored: bool
+    text: str
+
+
+class Diff(Document):
+    """What a task changed in its worktree, as a patch, or as a list of files."""
+
+    task_id: str
+    branch: str
+    base: str
+    merged: str | None
+    diff: str
+
+
+class Merged(Document):
+    """What a merge has brought, or would bring, and what is in its way."""
+
+    into: str
+    before: str | None
+    after: str | None
+    merged: bool
+    commits: int
+    tasks: list[dict[str, Any]]
+    conflicts: list[str]
+    dirty: list[str]
+    stat: str
+
+
 class WorkflowEntry(Document):
     """A workflow that waits for its turn."""
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from interlock.client import Team
-from interlock.errors import AmbiguousId, Forbidden, WorkflowNotFound
+from interlock.errors import AmbiguousId, Forbidden, InvalidRequest, WorkflowNotFound
 from interlock.surfaces.http import documents, models
 from interlock.surfaces.http.answers import answer
 from interlock.surfaces.http.shapes import TeamName
@@ -78,6 +78,48 @@ def adjust(visitor: Operator, id: str, words: models.Adjustment, team: TeamName 
     found, run = _find(visitor, id, team)
     acting = visitor.acting(found.name)
     return answer(acting.adjust_workflow(words.said, str(run["workflow_id"]), clear=words.clear))
+
+
+@router.get("/{id}/checkpoints", responses={200: {"model": documents.Checkpoints}})
+def checkpoints(visitor: Reader, id: str, team: TeamName | None = None) -> Response:
+    """What a run can be rolled back to, the newest first."""
+    found, run = _find(visitor, id, team)
+    return answer({"checkpoints": found.workflow_checkpoints(str(run["workflow_id"]))})
+
+
+@router.post("/{id}/rollback", responses={200: {"model": documents.RolledBack}})
+def rollback(visitor: Operator, id: str, how: models.Rollback, team: TeamName | None = None) -> Response:
+    """Take a run back to before a step, its state and the files that it wrote, or `undo` the last rollback. With
+    `dry_run` nothing is changed: `asked` are the files that somebody else has changed, which stay unless `include`
+    names them (`*` for all)."""
+    found, run = _find(visitor, id, team)
+    if how.undo == (how.to is not None):
+        raise InvalidRequest("Say `to`, the step to go back to before, or `undo`: true.", field="to")
+    acting = visitor.acting(found.name)
+    return answer(
+        acting.rollback_workflow(str(run["workflow_id"]), to=how.to, include=how.include, dry_run=how.dry_run)
+    )
+
+
+@router.get("/{id}/feedback", responses={200: {"model": documents.Preferences}})
+def preferences(visitor: Reader, id: str, team: TeamName | None = None) -> Response:
+    """What was learned of people in the project of a run, and is heeded."""
+    found, run = _find(visitor, id, team)
+    return answer({"preferences": found.learned_preferences(str(run["workflow_id"]))})
+
+
+@router.post("/{id}/feedback", responses={200: {"model": documents.FeedbackGiven}})
+def feedback(visitor: Operator, id: str, words: models.Feedback, team: TeamName | None = None) -> Response:
+    """Say what you think of the last thing that a run decided, or what is to be remembered."""
+    found, run = _find(visitor, id, team)
+    return answer(visitor.acting(found.name).workflow_feedback(words.text, run=str(run["workflow_id"])))
+
+
+@router.delete("/{id}/feedback/{preference}", responses={200: {"model": documents.Preference}})
+def forget(visitor: Operator, id: str, preference: str, team: TeamName | None = None) -> Response:
+    """Let something that was learned count no more."""
+    found, run = _find(visitor, id, team)
+    return answer(visitor.acting(found.name).forget_preference(preference, run=str(run["workflow_id"])))
 
 
 @router.post("/{id}/cancel", responses=ONE)
