@@ -74,8 +74,25 @@ class Seeding:
 
 def add(home: Home, team: str, directory: Path) -> tuple[str, str]:
     """Both runs; their ids."""
+    _install(directory)
     seeding = Seeding(home, team, directory)
     return _story(seeding), _built(seeding)
+
+
+def _install(directory: Path) -> None:
+    """A package that has the workflows of both."""
+    config = directory / "_bmad" / "_config"
+    config.mkdir(parents=True, exist_ok=True)
+    (config / "manifest.yaml").write_text("installation:\n  version: 6.0.0\nmodules:\n  - core\n  - bmm\n  - bmb\n")
+    lines = ["name,description,module,path"]
+    for module, name in (("bmm", "dev-story"), ("bmb", "create-agent")):
+        path = f"_bmad/{module}/workflows/{name}/workflow.md"
+        lines.append(f'"{name}","","{module}","{path}"')
+        whole = directory / path
+        whole.parent.mkdir(parents=True, exist_ok=True)
+        whole.write_text(f"---\nname: {name}\n---\n# {name}\n\nDo it.\n", encoding="utf-8")
+        (directory / "_bmad" / module / "config.yaml").write_text('output_folder: "{project-root}/_bmad-output"\n')
+    (config / "workflow-manifest.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _story(seeding: Seeding) -> str:

@@ -44,13 +44,18 @@ def examination(name: str, kept: Mapping[str, Any]) -> dict[str, Any]:
     validators = [_validator(label, one) for label, one in now.get("validators", {}).items()]
     return {
         "name": name,
-        "title": TITLES.get(name, name.replace("_", " ").capitalize()),
+        "title": title(name),
         "rounds": rounds,
         "validators": validators,
         "round": begun,
         "under_way": any(one["status"] != "completed" for one in validators) and begun > len(rounds),
         "mends": bool(kept.get("mend")),
     }
+
+
+def title(name: str) -> str:
+    """An examination's name for people."""
+    return TITLES.get(name, name.replace("_", " ").capitalize())
 
 
 def loop(kept: Mapping[str, Any]) -> dict[str, Any] | None:

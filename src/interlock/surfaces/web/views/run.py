@@ -7,6 +7,7 @@ from typing import Any
 from interlock.errors import InterlockError, TaskNotFound
 from interlock.surfaces.web.views import examined, workflows
 from interlock.surfaces.web.visit import Visit
+from interlock.workflow.state.rollback_plan import UNKNOWN
 
 NAMES = {"tier": "Tier", "batch_size": "Batch size", "confidence": "Confidence"}
 METHODS = {
@@ -64,7 +65,9 @@ def steps(visit: Visit) -> dict[str, Any]:
 
 def party(visit: Visit) -> dict[str, Any]:
     """The discussion under way, or the last one."""
-    return {"party": examined.discussion(found(visit)["party"]), "run": found(visit)}
+    run = found(visit)
+    held = examined.discussion(run["party"])
+    return {"party": held, "place": workflows.place(run, held["step"]) if held and held["step"] is not None else ""}
 
 
 def say(visit: Visit) -> dict[str, Any]:
@@ -74,7 +77,8 @@ def say(visit: Visit) -> dict[str, Any]:
 
 def decisions(visit: Visit) -> dict[str, Any]:
     """What was decided and why."""
-    return {"decisions": visit.team.workflow_decisions(found(visit)["workflow_id"])}
+    run = found(visit)
+    return {"decisions": visit.team.workflow_decisions(run["workflow_id"]) or run["decisions"]}
 
 
 def around(visit: Visit) -> dict[str, Any]:
@@ -85,7 +89,10 @@ def around(visit: Visit) -> dict[str, Any]:
         "in_force": _in_force(run),
         "subagents": _subagents(run),
         "hooks": _hooks(run),
-        "learned": run["learned"],
+        "learned": [
+            {**one, "place": workflows.place(run, one["step"]) if one.get("step") is not None else ""}
+            for one in run["learned"]
+        ],
         "documents": run["documents"],
         "misaligned": run["misaligned"],
     }
@@ -101,6 +108,13 @@ def rollback(visit: Visit) -> dict[str, Any]:
         except InterlockError as error:
             refused = error.message
     checkpoints = visit.team.workflow_checkpoints(run["workflow_id"])
+    for one in checkpoints:
+        one["place"] = workflows.place(run, one["step_id"])
+    if plan is not None:
+        plan["places"] = [workflows.place(run, one) for one in plan["rolled_back"]]
+        plan["others"] = [one for one in plan["asked"] if one["why"] == UNKNOWN]
+        plan["asked"] = [one for one in plan["asked"] if one["why"] != UNKNOWN]
+        plan["place"] = workflows.place(run, plan["checkpoint"]["step_id"])
     return {"run": run, "checkpoints": checkpoints, "to": to, "plan": plan, "refused": refused}
 
 
@@ -141,7 +155,7 @@ def _hooks(run: dict[str, Any]) -> dict[str, Any]:
     steps = (run["hooks"] or {}).get("steps", {})
     last = [
         {
-            "step": key.removeprefix("step_"),
+            "place": workflows.place(run, key.removeprefix("step_")),
             "mark": HOOKS.get(one.get("status", ""), "deadletter"),
             "said": one.get("reason") or one.get("message") or "",
             **{name: one.get(name) for name in ("event", "command", "status", "seconds", "critical")},

@@ -11,6 +11,8 @@ from interlock.surfaces.web.visit import Visit
 from interlock.workflow.personal import progress_display
 
 SHOWN = 20
+GATE = "gate-"
+"""How the ids of examinations among the steps begin."""
 MARKS = {
     "pending": "backlog",
     "in_progress": "in-progress",
@@ -48,7 +50,7 @@ def shown(run: dict[str, Any]) -> dict[str, Any]:
     left = (run.get("progress") or {}).get("remaining_steps", ()) if not run.get("outcome") else ()
     met += [{"id": one["step"], "name": one["name"]} for one in left if str(one["step"]) not in known]
     examinations = {
-        f"gate-{name}": examined.examination(name, kept) for name, kept in (run.get("examinations") or {}).items()
+        f"{GATE}{name}": examined.examination(name, kept) for name, kept in (run.get("examinations") or {}).items()
     }
     return {
         **run,
@@ -56,6 +58,7 @@ def shown(run: dict[str, Any]) -> dict[str, Any]:
             {
                 "mark": MARKS.get(str(one.get("status")), "backlog"),
                 "loop": examined.loop((run.get("loops") or {}).get(f"step_{one.get('id')}", {})),
+                "gate": str(one.get("id")).startswith(GATE),
                 "examination": examinations.get(str(one.get("id"))),
                 **one,
             }
@@ -63,8 +66,22 @@ def shown(run: dict[str, Any]) -> dict[str, Any]:
         ],
         "decisions": run.get("decisions") or [],
         "said_about": ", ".join(_named(run)),
-        "live": progress_display.live(run, time.time()),
+        "live": _live(run),
     }
+
+
+def place(run: dict[str, Any], step: object) -> str:
+    """How a step is called where it is spoken of: `step 3`, and an examination by its name."""
+    if not str(step).startswith(GATE):
+        return f"step {step}"
+    name = str(step).removeprefix(GATE)
+    return str((run["steps"].get(f"step_{step}") or {}).get("name") or examined.title(name))
+
+
+def _live(run: dict[str, Any]) -> str | None:
+    line = progress_display.live(run, time.time())
+    step = str(run.get("current_step"))
+    return line.removeprefix(f"step {step}: ") if line is not None and step.startswith(GATE) else line
 
 
 def _named(run: dict[str, Any]) -> list[str]:
