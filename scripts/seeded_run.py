@@ -50,7 +50,7 @@ class Seeding:
         task = self.team.create_task(skill, type="WORKFLOW")
         state.task_id = task.id
         document = self.directory / "_bmad-output" / f"{id}.md"
-        document.parent.mkdir(exist_ok=True)
+        document.parent.mkdir(parents=True, exist_ok=True)
         for number, (step, name) in enumerate(list(names.items())[: done + 1]):
             began, ended = self.now(2800 - 300 * number), self.now(2640 - 290 * number)
             step_tracking.begin(state, step, name, began if number < done else self.now(20))

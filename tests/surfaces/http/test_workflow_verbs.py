@@ -58,7 +58,7 @@ def test_a_rollback_says_either_where_to_or_undo(admin: Client, team: str, files
 
 def test_feedback_is_given_listed_and_forgotten(admin: Client, team: str, files: Path) -> None:
     given = admin.post(address("feedback", team), {"text": "Remember this preference: always thorough"})
-    assert given["understood"] == "preference" and given["workflow_id"] == seeded_run.STORY
+    assert given["understood"] == "explicit_preference" and given["workflow_id"] == seeded_run.STORY
     [one] = admin.get(address("feedback", team))["preferences"]
     assert "always thorough" in one["text"]
     gone = admin.call("DELETE", address(f"feedback/{one['id']}", team)).json
