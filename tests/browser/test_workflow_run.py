@@ -1,4 +1,4 @@
-"""The page of a workflow's run: who examined and discussed the work, what is in force, and what a person does about it."""
+"""The page of a workflow's run: who examined and discussed the work, what is in force, what a person does."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -25,7 +24,15 @@ def repository(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Repo
     place = tmp_path_factory.mktemp("plan")
     made = Repository(place / "work")
     (place / "plan.yaml").write_text(PLAN)
-    words = [sys.executable, "-m", "interlock.surfaces.cli", "--home", str(server.home), "run", str(place / "plan.yaml")]
+    words = [
+        sys.executable,
+        "-m",
+        "interlock.surfaces.cli",
+        "--home",
+        str(server.home),
+        "run",
+        str(place / "plan.yaml"),
+    ]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     return made

@@ -41,7 +41,8 @@ MARK = (
 )
 PAGE = (
     '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Interlock: {title}</title>'
-    '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">'
+    '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    '<meta name="color-scheme" content="light dark">'
     f'<link rel="icon" href="data:,"><style>{STYLE.replace("{", "{{").replace("}", "}}")}</style></head>'
     f'<body><main><div class="wordmark">{MARK}<span>Interlock</span></div>'
     "<h1>{title}</h1>{body}</main></body></html>"
@@ -50,9 +51,7 @@ POLICY = (
     f"default-src 'none'; style-src 'sha256-{base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()}'; "
     "img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
-BELONGS = (
-    "<p>This page belongs to whoever runs this server, and this browser has not been let in yet, or not for a while.</p>"
-)
+BELONGS = "<p>This page belongs to whoever runs this server; this browser was not let in yet, or too long ago.</p>"
 COME_IN = (
     "<p>In a terminal of that machine, type:</p><pre>interlock open</pre>"
     "<p>It prints a link, and opens it where it can. A link works once; it lets this browser in for thirty days.</p>"

@@ -1,7 +1,7 @@
 """What the forms of the page do: each is one verb, then back to where one was.
 
-A script that sends a form asks for `application/json` and gets `{"to": address, "told": words}` or the error in our usual shape;
-without script the browser is led on, and a refusal is a page that keeps what had been written.
+A script that sends a form asks for `application/json` and gets `{"to": address, "told": words}` or the error in our
+usual shape; without script the browser is led on, and a refusal is a page that keeps what had been written.
 """
 
 from __future__ import annotations
