@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 
-from interlock.workflow.control import escalation, machine, recovering, turning, wishes
+from interlock.workflow.control import escalation, machine, recovering, stepping, turning, wishes
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.prompts import fix
@@ -84,7 +84,7 @@ def exhausted(run: RunContext, error: str, details: Mapping[str, Any]) -> None:
 async def _escalate(run: RunContext, error: str | None) -> None:
     state, record = run.state, run.record
     record.error = str(state.recovery.get("reason", ""))[:2000]
-    text = f"Step {record.id} ({record.name}) of {state.skill} cannot go on: {recovering.report(state)}"
+    text = f"{stepping.called(record)}, of {state.skill}, cannot go on: {recovering.report(state)}"
     tried = list(state.recovery.get("tried", []))
     await escalate(run, text, record.error, tried, error, state.recovery.get("details", {}))
 
