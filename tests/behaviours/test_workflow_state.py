@@ -231,6 +231,8 @@ def test_every_step_says_what_became_of_it_and_the_whole_how_far_it_is(place: St
     assert found.as_dict() == {
         "completed_count": 2, "remaining_count": 3, "current_step": 3, "current_step_name": "Success",
         "progress_percent": 40, "eta_ms": 360_000,
+        "completed_steps": [{"step": 1, "name": "Init"}, {"step": 2, "name": "Discovery"}],
+        "remaining_steps": [{"step": 3, "name": "Success"}, {"step": 4, "name": ""}, {"step": 5, "name": ""}],
     }  # fmt: skip
     assert found.text == "[████░░░░░░] 40 % · 2/5 steps, at Success, about 6 min left"
 

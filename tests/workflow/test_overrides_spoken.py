@@ -234,7 +234,9 @@ def test_a_run_on_the_command_line_is_as_talkative_as_it_should_be(tmp_path: Pat
     silent = lines_of(place, "--new", "--progress", "silent")
     assert silent[0].startswith("Completed") and "Done: Part 1, Part 2" in silent[1]
     streaming = lines_of(place, "--new", "--progress", "streaming")
-    assert "step 1 completed: Part 1, 16 %" in streaming and not any("menu" in line for line in streaming)
+    # How far it is by the time of the look, when another step may be done already.
+    assert any(re.fullmatch(r"step 1 completed: Part 1, \d+ %", line) for line in streaming)
+    assert not any("menu" in line for line in streaming)
 
 
 @pytest.mark.req("BMAD-7.7.4", "BMAD-FR58")

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from interlock import words
 from interlock.agent import Update
@@ -135,22 +135,16 @@ class Board:
         return (task.output or "").splitlines()[0] if task.output and task.state in ("deadletter", "blocked") else ""
 
 
-class Lines:
-    """One plain line per event that matters, for logs and pipes. Use as a context manager around the run."""
+class Watching:
+    """Looks again and again, in a thread of its own, as long as its block lasts, and once more at its end."""
 
-    def __init__(self, team: Team, say: Callable[[str], None], interval: float = 0.2) -> None:
-        self._team = team
-        self._say = say
+    def __init__(self, look: Callable[[], None], interval: float) -> None:
+        self._look = look
         self._interval = interval
         self._ended = threading.Event()
-        self._subjects: dict[str, str] = {}
-        _, self._since = team.events(0)
         self._thread = threading.Thread(target=self._watch, name="interlock-lines", daemon=True)
 
-    def heard(self, member: str, task_id: str, update: Update) -> None:
-        """What agents print goes to their logs, not here."""
-
-    def __enter__(self) -> Lines:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -159,14 +153,28 @@ class Lines:
     ) -> None:
         self._ended.set()
         self._thread.join()
-        self._print_new()
+        self._look()
 
     def _watch(self) -> None:
         while not self._ended.wait(self._interval):
             try:
-                self._print_new()
+                self._look()
             except InterlockError:
                 continue  # A busy ledger: the next look shows it.
+
+
+class Lines(Watching):
+    """One plain line per event that matters, for logs and pipes. Use as a context manager around the run."""
+
+    def __init__(self, team: Team, say: Callable[[str], None], interval: float = 0.2) -> None:
+        super().__init__(self._print_new, interval)
+        self._team = team
+        self._say = say
+        self._subjects: dict[str, str] = {}
+        _, self._since = team.events(0)
+
+    def heard(self, member: str, task_id: str, update: Update) -> None:
+        """What agents print goes to their logs, not here."""
 
     def _print_new(self) -> None:
         events, self._since = self._team.events(self._since)

@@ -119,7 +119,7 @@ BRANCHES: dict[str, tuple[str, str]] = {
         "What waits for a human: reviews, and whatever an agent cannot decide.",
     ),
     "workflow": (
-        "list, show, run, status, adjust, resume, rollback, cancel, feedback, queue",
+        "list, show, run, status, adjust, and what else there is to runs",
         "Workflows of many steps, run by agents that are watched and answered. What cannot be decided is asked.",
     ),
     "memory": (

@@ -7,7 +7,6 @@ another process looks the same. That a human is needed is shown in every mode.
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -18,7 +17,7 @@ from interlock.agent import Update
 from interlock.client import Team
 from interlock.errors import InterlockError
 from interlock.model.event import Event
-from interlock.surfaces.cli.board import REFRESHES, line_for
+from interlock.surfaces.cli.board import REFRESHES, Watching, line_for
 from interlock.workflow.personal import progress_display
 from interlock.workflow.personal.progress_display import ProgressDisplay
 
@@ -79,38 +78,18 @@ class Following:
         return line_for(event)
 
 
-class WorkflowLines:
+class WorkflowLines(Watching):
     """Plain lines, each with its time. Use as a context manager around the run."""
 
     def __init__(self, team: Team, run_id: str, say: Callable[[str], None], interval: float = 0.2) -> None:
+        super().__init__(self._print, interval)
         self._following = Following(team, run_id)
         self._say = say
-        self._interval = interval
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="interlock-progress", daemon=True)
 
     def heard(self, member: str, task_id: str, update: Update) -> None:
         """What an agent does; see `Following`."""
         if task_id == self._following.run["task_id"]:
             self._following.heard(update)
-
-    def __enter__(self) -> WorkflowLines:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        self._thread.join()
-        self._print()
-
-    def _watch(self) -> None:
-        while not self._ended.wait(self._interval):
-            try:
-                self._print()
-            except InterlockError:
-                continue  # A busy ledger: the next look shows it.
 
     def _print(self) -> None:
         for line in self._following.news():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlock.workflow.control import advancing, escalation, looping, mending, menus, prompts, reading, turning
+from interlock.workflow.control import advancing, escalation, looping, menus, prompts, reading, turning
 from interlock.workflow.control.closing import Closing
 from interlock.workflow.control.context import Ending, RunContext
 from interlock.workflow.control.decision_log import Decision
@@ -99,10 +99,12 @@ async def _act(run: RunContext, examination: Examination, kept: dict[str, Any], 
     elif found.details.get("left_open"):
         await _over(run, found, "PARTIAL", "partial")
     elif found.verdict == BLOCKED:
-        await mending.escalate(run, f"{name} of {skill} is blocked: {found.summary}\n\n{_listed(found)}", found.summary)
+        await escalation.escalate(
+            run, f"{name} of {skill} is blocked: {found.summary}\n\n{_listed(found)}", found.summary
+        )
     elif found.verdict == NOT_DONE:
         text = f"{name} of {skill} could not be done: {found.summary}\n\nNobody has examined the work."
-        await mending.escalate(run, text, found.summary)
+        await escalation.escalate(run, text, found.summary)
     else:
         await _changes(run, kept, found)
 
@@ -111,10 +113,10 @@ async def _changes(run: RunContext, kept: dict[str, Any], found: Examined) -> No
     judgement = looping.validated(run, _errors(found))
     kept["mend"] = prompts.findings(run.record.name, found)
     if judgement.action == "end":
-        mending.exhausted(run, str(judgement.error), judgement.details)
+        escalation.exhausted(run, str(judgement.error), judgement.details)
     elif judgement.action == "escalate":
         text = f"{run.record.name} of {run.state.skill} does not come to an end: {found.summary}\n\n{_listed(found)}"
-        await mending.escalate(run, text, found.summary, (), judgement.error, judgement.details)
+        await escalation.escalate(run, text, found.summary, (), judgement.error, judgement.details)
     else:
         asks_for = None if menus.had_help(run.state, run.record) else found.details.get("escalation")
         if asks_for == PARTY_MODE:

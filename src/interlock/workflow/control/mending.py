@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import anyio
 
-from interlock.workflow.control import escalation, machine, recovering, stepping, turning, wishes
+from interlock.workflow.control import escalation, recovering, stepping, turning, wishes
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.prompts import fix
@@ -15,8 +12,6 @@ from interlock.workflow.control.reading import Heard
 from interlock.workflow.party import partying
 from interlock.workflow.personal.preferences import LEARNED
 from interlock.workflow.state.document import FAILED, RECOVERING, RUNNING
-
-WHAT_NOW = "What should be done: retry, skip, stop, or something else (say it)?"
 
 
 def lost(run: RunContext, why: str) -> None:
@@ -53,7 +48,7 @@ async def recover(run: RunContext) -> None:
     if remedy.action == recovering.ASK:
         await _escalate(run, remedy.error)
     elif remedy.action == recovering.END:
-        exhausted(run, str(remedy.error), state.recovery.get("details", {}))
+        escalation.exhausted(run, str(remedy.error), state.recovery.get("details", {}))
     elif remedy.action == recovering.PARTY:
         await partying.call(run, partying.STALL, remedy.why)
     elif remedy.action == recovering.RETRY:
@@ -73,37 +68,9 @@ async def recover(run: RunContext) -> None:
         run.move(RUNNING)
 
 
-def exhausted(run: RunContext, error: str, details: Mapping[str, Any]) -> None:
-    """The run ends: its loop came to its limit (BMAD-5.10.1). The summary of the attempts is in `error_details`."""
-    state = run.state
-    state.error_details = {"step": state.current_step, **details}
-    machine.end(state, FAILED, error)
-    run.event("workflow.ended", outcome=FAILED, error=error, step=state.current_step, **details)
-
-
 async def _escalate(run: RunContext, error: str | None) -> None:
     state, record = run.state, run.record
     record.error = str(state.recovery.get("reason", ""))[:2000]
     text = f"{stepping.called(record)}, of {state.skill}, cannot go on: {recovering.report(state)}"
     tried = list(state.recovery.get("tried", []))
-    await escalate(run, text, record.error, tried, error, state.recovery.get("details", {}))
-
-
-async def escalate(
-    run: RunContext,
-    text: str,
-    reason: str,
-    tried: Sequence[Mapping[str, Any]] = (),
-    error: str | None = None,
-    details: Mapping[str, Any] | None = None,
-) -> None:
-    """Ask a human about the step at hand. `error` is the code of the limit that was reached, `details` what there is to
-    say about it."""
-    details = details or {}
-    if error is not None:
-        run.state.error, run.state.error_details = error, {"step": run.state.current_step, **details}
-        pattern = f" ({details['pattern']})" if details.get("pattern") else ""
-        attempts = f"\n\nSo far:\n{details['attempts']}" if details.get("attempts") else ""
-        text = f"{text}\n\n{error}{pattern}{attempts}"
-    run.event("workflow.escalated", step=run.record.id, reason=reason, tried=[dict(one) for one in tried], error=error)
-    await escalation.ask(run, "escalation", "escalation", f"{text}\n\n{WHAT_NOW}", escalation.OPTIONS)
+    await escalation.escalate(run, text, record.error, tried, error, state.recovery.get("details", {}))
