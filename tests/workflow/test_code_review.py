@@ -35,6 +35,7 @@ def test_a_review_is_invoked_by_itself_when_the_story_is_implemented(tmp_path: P
     outcome = develop(root, reviewers)
     assert outcome.ending.kind == "completed" and not outcome.desk.asked
     assert outcome.state.completed_steps == [1, 2, "gate-code_review"]
+    assert outcome.state.step_names["gate-code_review"] == "Code review"
     assert len(reviewers.sessions) == 1
     (examined,) = outcome.desk.of("workflow.examined")
     assert (examined["of"], examined["verdict"], examined["findings"]) == ("code_review", "approve", 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -141,3 +142,32 @@ def test_the_same_chat_begins_a_workflow_and_steers_it(tmp_path: Path) -> None:
     assert home.chat("plan-app", "status", session_id="s2")["status"] == "QUEUED", "another session has no workflow"
     (group,) = [one for one in home.task_groups()[0] if one["task_group_id"] == "s1"]
     assert group["task_count"] == len(home.group_tasks("s1")) == 9
+
+
+@pytest.mark.parametrize("text", ["workflows: [a, {", "workflows: 5", "workflows:\n  bmm/make-plan: required\n"])
+def test_no_run_begins_without_the_settings_that_its_project_has_for_it(tmp_path: Path, text: str) -> None:
+    place = Place(tmp_path)
+    (place.root / "interlock.workflows.yaml").write_text(text)
+    assert [one["path"] for one in place("show", SKILL)["faults"]] == ["interlock.workflows.yaml"]
+    refused = place("run", SKILL, "--agent", place.agent(), "--yolo")
+    assert (refused["exit"], refused["error"]) == (1, "invalid_request")
+    assert "interlock.workflows.yaml cannot be read" in refused["message"] and not place.team.workflow_runs()
+
+
+def test_a_name_that_two_modules_have_is_said_to_be_of_both(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    manifest = place.root / "_bmad/_config/workflow-manifest.csv"
+    row = next(line for line in manifest.read_text().splitlines() if "make-plan" in line)
+    manifest.write_text(f"{manifest.read_text().rstrip()}\n{row.replace('bmm', 'other', 1)}\n")
+    refused = place("show", "make-plan")
+    assert refused["error"] == "workflow_not_found" and "is the name of several" in refused["message"]
+    assert place("show", SKILL)["skill"] == SKILL
+
+
+def test_status_for_people_keeps_the_lines_of_what_is_asked(tmp_path: Path) -> None:
+    place = Place(tmp_path, steps=6)
+    place("run", SKILL, "--agent", place.agent(), "--tier", "3")
+    argv = [sys.executable, "-m", "interlock.surfaces.cli", "workflow", "status"]
+    shown = subprocess.run(argv, cwd=place.root, env=place.environment, capture_output=True, text=True, timeout=60)
+    lines = [line.strip() for line in shown.stdout.splitlines()]
+    assert lines.count("- menu: C") == 3 and "Pre-final review" in shown.stdout and "gate-" not in shown.stdout

@@ -99,7 +99,7 @@ def test_every_checkpoint_can_be_unfolded(tmp_path: Path) -> None:
     outcome = run(tmp_path, 3, answers=lambda asking: next(replies))
     asked = list(outcome.desk.asked.values())
     assert all(one.context or "Step 1" in one.text for one in asked)
-    assert "Step 1: Step 1: Part 1" in asked[1].text and outcome.state.outcome == "COMPLETED"
+    assert "1. Step 1: Part 1" in asked[1].text and outcome.state.outcome == "COMPLETED"
 
 
 def test_a_human_who_does_not_accept_has_the_last_step_done_again(tmp_path: Path) -> None:
@@ -111,6 +111,8 @@ def test_a_human_who_does_not_accept_has_the_last_step_done_again(tmp_path: Path
     again = [one for one in player.prompts if "The goals are missing" in one]
     assert len(again) == 1 and "# Step 3" in again[0] and outcome.state.steps["step_3"].visit == 2
     assert outcome.state.outcome == "COMPLETED"
+    after = list(desk.asked.values())[1].text
+    assert after.startswith("3 steps done: ") and after.count("Part 3") == 1, "done twice, it is one step still"
 
 
 def test_nobody_answers_and_the_run_is_parked_after_its_time_not_failed(tmp_path: Path) -> None:

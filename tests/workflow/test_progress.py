@@ -10,6 +10,7 @@ from hypothesis import strategies as some
 
 from interlock.clock import iso
 from interlock.model.event import Event
+from interlock.surfaces.cli.workflow_view import last_words
 from interlock.workflow.personal import progress_display
 from interlock.workflow.personal.progress_display import MODES, ProgressDisplay, live, percent, summary, understood
 
@@ -215,3 +216,17 @@ def test_the_percentage_only_grows_and_is_whole_only_at_the_end(elapsed: list[fl
     assert done * 100 // 6 <= first <= second <= 99
     story.end()
     assert percent(story.run, story.now) == 100
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('Saved step 3.\n{"step": "completed"}', "Saved step 3."),
+        ('[reviewer-tests] I looked.\n```json\n{"verdict": "approve"}\n```', "[reviewer-tests] I looked."),
+        ('[reviewer-tests] {"verdict": "approve"}', ""),
+        ("```", ""),
+        ("", ""),
+    ],
+)
+def test_what_an_agent_said_last_is_shown_without_what_is_for_the_engine(text: str, shown: str) -> None:
+    assert last_words(text) == shown

@@ -128,3 +128,30 @@ def test_teams_and_members_as_tables(interlock: Interlock, team: str) -> None:
 def test_a_home_without_teams_says_what_to_do(interlock: Interlock) -> None:
     assert "interlock team create" in interlock("team", "list").out
     assert "interlock team create" in interlock("task", "list").err
+
+
+@pytest.mark.parametrize(
+    ("said", "agent", "command"),
+    [
+        ("claude", "claude", None),
+        ("python3 agent.py --fast", "command", ["python3", "agent.py", "--fast"]),
+        ("./agent", "command", ["./agent"]),
+        ("acp my-agent --acp", "acp", ["my-agent", "--acp"]),
+    ],
+)
+def test_a_member_is_any_program(
+    interlock: Interlock, tmp_path: Path, said: str, agent: str, command: list[str] | None
+) -> None:
+    interlock("--json", "team", "create", "alpha")
+    made = interlock("--json", "member", "spawn", "writer", "--agent", said)
+    assert made.json["agent"] == agent
+    with sqlite3.connect(tmp_path / "home" / "teams" / "alpha" / "ledger.db") as ledger:
+        (kept,) = ledger.execute("SELECT command FROM members WHERE name = 'writer'").fetchone()
+    assert (json.loads(kept) if kept else None) == command
+
+
+@pytest.mark.parametrize("said", ["python3 'x", "acp", " "])
+def test_an_agent_that_cannot_be_read_is_refused(interlock: Interlock, said: str) -> None:
+    interlock("--json", "team", "create", "alpha")
+    refused = interlock("--json", "member", "spawn", "writer", "--agent", said)
+    assert (refused.code, refused.error["error"]) == (1, "invalid_request")

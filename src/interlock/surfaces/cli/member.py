@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
 
+from interlock.errors import InvalidRequest
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
@@ -14,7 +16,11 @@ from interlock.surfaces.cli.table import table
 
 @verb("spawn", example="interlock member spawn researcher --agent claude")
 @click.argument("name")
-@click.option("--agent", metavar="A", help="The agent program; without one, a program or person fills the seat.")
+@click.option(
+    "--agent",
+    metavar="A",
+    help="An agent such as claude, or a program with its arguments; without one, a person fills the seat.",
+)
 @click.option("--agent-id", metavar="ID", help="What the session key names as the agent [default: the name].")
 @click.option("--type", "kind", metavar="T", help="What kind of member it is, such as reviewer.")
 @click.option("--model", metavar="M", help="The model its agent is to use.")
@@ -29,10 +35,28 @@ def spawn(
     permissions: str | None,
 ) -> None:
     """Register a member. Nothing is started; `interlock run` starts agents."""
+    agent, command = program(agent) if agent else (None, None)
     member = call.team().spawn(
-        name, agent=agent, agent_id=agent_id, type=kind, model=model, permissions=permissions
-    )  # fmt: skip
+        name, agent=agent, command=command, agent_id=agent_id, type=kind, model=model, permissions=permissions
+    )
     call.answer(member.as_dict(), f"{words.strong(name)} joined as {member.session_key}")
+
+
+def program(agent: str) -> tuple[str, list[str] | None]:
+    """What `--agent` names: an agent that is known by its name, or any program, `acp` before one that speaks that.
+
+    Raises:
+        InvalidRequest: a quote is left open, or nothing is named.
+    """
+    try:
+        said = shlex.split(agent)
+    except ValueError as error:
+        raise InvalidRequest(f"--agent {agent!r} cannot be split into words: {error}.", field="agent") from None
+    if not said or said == ["acp"]:
+        raise InvalidRequest("--agent names an agent such as claude, or a program with its arguments.", field="agent")
+    if len(said) == 1 and "/" not in agent:
+        return said[0], None
+    return ("acp", said[1:]) if said[0] == "acp" else ("command", said)
 
 
 @verb("list", example="interlock member list")

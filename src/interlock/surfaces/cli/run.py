@@ -263,7 +263,9 @@ def answer_questions(call: Call, team: Team) -> bool:
     """Offer the open questions; whether any was answered, so that the run can go on."""
     answered = False
     for question in team.questions():
-        call.say(["", click.style(question.text, bold=True), *([question.context] if question.context else [])])
+        # A checkpoint that shows everything has its details in its text.
+        further = [question.context] if question.context and question.context not in question.text else []
+        call.say(["", click.style(question.text, bold=True), *further])
         options = f" [{' / '.join(question.options)}]" if question.options else ""
         text = click.prompt(f"Answer{options}, or Enter to leave it", default="", show_default=False)
         if not text.strip():

@@ -142,18 +142,19 @@ def _run(found: Mapping[str, Any]) -> list[str]:
     whole = progress["completed_count"] + progress["remaining_count"]
     lines = [_line(found)]
     if found.get("resumed") and found["state"] != "TERMINAL":
-        lines.append(f"  ▶ {found['resumed']}")
+        lines.append(f"  {found['resumed']}")
     for record in found["steps"].values():
         took = f"  {record['duration_ms'] / 1000:.1f} s" if record.get("duration_ms") else ""
         why = f"  {_short(record.get('error') or record.get('reason') or '', 80)}"
         lines.append(
-            f"  {MARKS.get(record['status'], '?')} {record['id']:>4}  {words.clean(record['name'])}{took}{why}".rstrip()
+            f"  {MARKS.get(record['status'], '?')} {_number(record['id']):>4}  "
+            f"{words.clean(record['name'])}{took}{why}".rstrip()
         )
         lines += _examiners(found, record)
     met = {str(record["id"]) for record in found["steps"].values()}
     for one in progress["remaining_steps"]:
         if str(one["step"]) not in met:
-            lines.append(words.faint(f"  · {one['step']:>4}  {words.clean(one['name'])}".rstrip()))
+            lines.append(words.faint(f"  · {_number(one['step']):>4}  {words.clean(one['name'])}".rstrip()))
     estimate = f" (about {found['estimated_percent']} %)" if found["state"] != "TERMINAL" else ""
     lines.append(f"  {progress['completed_count']} of {whole} steps, {progress['progress_percent']} %{estimate}")
     lines += [f"  {words.clean(line)}" for line in in_force(found)]
@@ -180,9 +181,16 @@ def _run(found: Mapping[str, Any]) -> list[str]:
         said = f"{found['error']}: {detail}" if detail else str(found["error"])
         lines.append(click.style(f"  {words.clean(said)}", fg="red"))
     if found["waiting"]:
-        lines += ["", click.style("It waits for you:", bold=True), words.clean(found["waiting"]["text"])]
+        lines += ["", click.style("It waits for you:", bold=True), *words.block(found["waiting"]["text"])]
         lines.append(words.faint(f"interlock question reply {found['task_id']} TEXT"))
     return lines
+
+
+def _number(id: object) -> str:
+    """A step's id as people know it: what the engine adds is known by its title alone."""
+    from interlock.workflow.personal.progress_display import is_gate
+
+    return "" if is_gate(id) else str(id)
 
 
 def _examiners(found: Mapping[str, Any], record: Mapping[str, Any]) -> list[str]:
@@ -237,7 +245,9 @@ def _preview(found: Mapping[str, Any]) -> list[str]:
         lines.append(f"  {one['step']:>4}  {words.clean(str(one['name']))}{menu} {mark}".rstrip())
     for one in found["hooks"]:
         how = [word for word in (one["matcher"], "critical" * one["critical"], "once" * one["once"]) if word]
-        lines.append(words.clean(f"  {one['event']}: {one['command']}" + (f"  ({', '.join(how)})" if how else "")))
+        lines.append(
+            f"  {words.clean(one['event'])}: {words.clean(one['command'])}" + (f"  ({', '.join(how)})" if how else "")
+        )
     for fault in (*found["faults"], *found["hook_faults"]):
         lines.append(click.style(f"  {fault['path']}: {fault['message']}", fg="yellow"))
     return lines

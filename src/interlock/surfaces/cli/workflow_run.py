@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from interlock.settings import PERMISSIONS
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
+from interlock.surfaces.cli.member import program
 from interlock.surfaces.cli.run import View, answer_questions, drive, lively
 from interlock.surfaces.cli.source import FOLDER, SOURCE
 
@@ -160,14 +160,13 @@ def member_for(team: Team, agent: str | None, permissions: str | None = None) ->
                 field="agent",
             )
         return _with(members[0], permissions)
-    words_ = shlex.split(agent)
-    known = next((one for one in members if agent in (one.name, one.agent) or one.command == words_), None)
+    kind, command = program(agent)
+    same = [one for one in members if command is not None and (one.agent, one.command) == (kind, command)]
+    known = next((one for one in members if agent in (one.name, one.agent)), same[0] if same else None)
     if known is not None:
         return _with(known, permissions)
-    if len(words_) == 1 and "/" not in agent:
-        return team.spawn(agent, agent=agent, permissions=permissions).name
-    kind = "acp" if words_[0] == "acp" else "command"
-    command = words_[1:] if kind == "acp" else words_
+    if command is None:
+        return team.spawn(kind, agent=kind, permissions=permissions).name
     taken = {one.name for one in team.members()}
     name = next(one for one in ("agent", *(f"agent-{number}" for number in range(2, 1000))) if one not in taken)
     return team.spawn(name, agent=kind, command=command, permissions=permissions).name

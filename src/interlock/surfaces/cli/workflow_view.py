@@ -6,6 +6,7 @@ another process looks the same. That a human is needed is shown in every mode.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -95,6 +96,15 @@ class WorkflowLines(Watching):
             self._say(f"{time.strftime('%H:%M:%S')}  {line}")
 
 
+def last_words(text: str) -> str:
+    """The last line of what an agent said that is for people: neither the JSON that ends its turn nor a fence."""
+    for line in reversed(text.strip().splitlines()):
+        said = re.sub(r"^\[[\w-]+\] ", "", line).strip()
+        if said and not said.startswith(("{", "}", "```")):
+            return words.clean(line)
+    return ""
+
+
 class WorkflowBoard:
     """The live view: its lines scroll by above the steps and how far it is. Use as a context manager around the run."""
 
@@ -111,8 +121,8 @@ class WorkflowBoard:
         if task_id != self._following.run["task_id"]:
             return
         self._following.heard(update)
-        if update.text.strip() and update.kind in ("text", "tool", "notice"):
-            self._words = words.clean(update.text.strip().splitlines()[-1])
+        if update.kind in ("text", "tool", "notice"):
+            self._words = last_words(update.text) or self._words
 
     def __enter__(self) -> WorkflowBoard:
         from rich.console import Console
@@ -179,6 +189,7 @@ class WorkflowBoard:
             took = record.get("duration_ms")
             since = f"  {took / 1000:.1f} s" if took and record.get("status") == "completed" else ""
             name = words.clean(str(one["name"]))
-            lines.append(Text.assemble((f"  {mark} ", style), f"{one['step']!s:>3}  {name}", (since, "dim")))
+            number = "" if progress_display.is_gate(one["step"]) else one["step"]
+            lines.append(Text.assemble((f"  {mark} ", style), f"{number!s:>3}  {name}", (since, "dim")))
         further = len(done) + len(left) - hidden - len(shown)
         return [*lines, *([Text(f"  · {further} more", style="dim")] if further > 0 else [])]

@@ -202,7 +202,9 @@ async def _pause_or(run: RunContext, step: Step, record: StepRecord, following: 
     following_record = stepping.record_of(state, following) if following else None
     demanded = step.settings.get("oversight", run.workflow.settings.get("oversight"))
     oversight = str(demanded or "").strip().lower() in OVERSIGHT
-    state.batch = [*state.batch, record.name] if record.status != "skipped" else state.batch
+    if record.status != "skipped":
+        # A step that a checkpoint had done again is one step still.
+        state.batch = list(dict.fromkeys([*state.batch, record.name]))
     settings = run.settings
     size = settings.batch
     full = size is not None and Batch(tuple(state.batch)).is_full(settings.tier, size) and not state.plan.yolo
@@ -226,7 +228,7 @@ async def ask_to_confirm(
     """A checkpoint as a question, in the format that the confidence asks for; the whole log is its context."""
     state = run.state
     recent = [one for one in state.steps.values() if one.name in state.batch] or [record]
-    operations = [Operation(f"Step {one.id}: {one.name}", one.summary) for one in recent]
+    operations = [Operation(stepping.called(one), one.summary) for one in recent]
     since = {one.id for one in recent}
     operations += [
         Operation(f"{one['kind']}: {one['choice']}", str(one["why"]), True)

@@ -39,7 +39,7 @@ async def initialize(run: RunContext) -> None:
     record = stepping.record_of(state, first)
     state.current_step = record.id
     state.plan_of_steps = stepping.expected(run.workflow, state, first, run.gates)
-    state.step_names = stepping.names(run.workflow, state, state.plan_of_steps)
+    state.step_names = stepping.names(run.workflow, state, state.plan_of_steps, run.examinations)
     run.decide(Decision("first_step", str(record.id), f"the workflow begins with {first.path or first.title}"))
     if run.knowledge.context:
         run.event("workflow.context_loaded", characters=len(run.knowledge.context), relevance=run.knowledge.relevance)

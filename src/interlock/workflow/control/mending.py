@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 
-from interlock.workflow.control import escalation, recovering, turning, wishes
+from interlock.workflow.control import escalation, recovering, stepping, turning, wishes
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.prompts import fix
@@ -71,6 +71,6 @@ async def recover(run: RunContext) -> None:
 async def _escalate(run: RunContext, error: str | None) -> None:
     state, record = run.state, run.record
     record.error = str(state.recovery.get("reason", ""))[:2000]
-    text = f"Step {record.id} ({record.name}) of {state.skill} cannot go on: {recovering.report(state)}"
+    text = f"{stepping.called(record)}, of {state.skill}, cannot go on: {recovering.report(state)}"
     tried = list(state.recovery.get("tried", []))
     await escalation.escalate(run, text, record.error, tried, error, state.recovery.get("details", {}))

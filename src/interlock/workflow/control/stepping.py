@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from interlock.workflow.control import reading as readings
+from interlock.workflow.control.examination import Examination
 from interlock.workflow.definition.next_step import chain
 from interlock.workflow.definition.step import Step
 from interlock.workflow.definition.workflow import Workflow
 from interlock.workflow.state import step_tracking
 from interlock.workflow.state.document import DONE, StepId, StepRecord, WorkflowState, step_key
+from interlock.workflow.state.document import GATE as GATE
 
 START = 0
 GOTO = re.compile(r"^(?:step[-_ ]?)?(\d{1,2}[a-z]?)$", re.IGNORECASE)
@@ -32,7 +34,6 @@ GATES = {
     "audit_trail": "Check that what this run has written says who decided what, and that each requirement can be "
     "traced to its source.",
 }
-GATE = "gate-"
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,14 @@ def record_of(state: WorkflowState, step: Step) -> StepRecord:
 def take_over(state: WorkflowState, step: Step, at: str) -> StepRecord:
     """A step that the agent has begun by itself: the run is now at it."""
     return step_tracking.begin(state, record_of(state, step).id, step.title, at)
+
+
+def called(record: StepRecord) -> str:
+    """How a step is called where people read it: its number once, and no id that only the engine knows."""
+    if str(record.id).startswith(GATE) and record.name:
+        return record.name
+    numbered = re.match(r"step\s+[\w.-]+:", record.name, re.IGNORECASE)
+    return record.name if numbered else f"Step {record.id}: {record.name}".removesuffix(": ")
 
 
 def find(workflow: Workflow, record: StepRecord) -> Step | None:
@@ -121,10 +130,13 @@ def expected(workflow: Workflow, state: WorkflowState, current: Step | None, gat
     return list(dict.fromkeys([*done, *ahead, *(f"{GATE}{name}" for name in gates)]))
 
 
-def names(workflow: Workflow, state: WorkflowState, expected: Sequence[StepId]) -> dict[str, str]:
+def names(
+    workflow: Workflow, state: WorkflowState, expected: Sequence[StepId], examinations: Sequence[Examination] = ()
+) -> dict[str, str]:
     """The titles of the expected steps, by their ids."""
     known = {str(identify(state, one)): one.title for one in workflow.steps}
     known |= {f"{GATE}{name}": gate(name).title for name in GATES}
+    known |= {f"{GATE}{one.name}": one.title for one in examinations}
     return {str(id): known[str(id)] for id in expected if known.get(str(id))}
 
 

@@ -32,7 +32,7 @@ async def begin(run: RunContext, step: Step, again: str = "") -> None:
     # What it may write is known before it writes: killed in between, that is what is put back.
     record.files = list(dict.fromkeys([*record.files, *documents.outputs(run.workflow, step, state.plan.values)]))
     state.plan_of_steps = stepping.expected(run.workflow, state, step, run.gates)
-    state.step_names = stepping.names(run.workflow, state, state.plan_of_steps)
+    state.step_names = stepping.names(run.workflow, state, state.plan_of_steps, run.examinations)
     state.documents = list(dict.fromkeys([*state.documents, *documents.existing(run.root, outputs(run))]))
     await run.checkpoints.create(state, step=record.id, reason=f"before step {record.id}")
     run.event("workflow.step_started", step=record.id, name=record.name, visit=record.visit)

@@ -53,7 +53,11 @@ def read(files: Files, module: str, name: str) -> Overlay:
         return Overlay()
     settings = files.settings(FILE)
     workflows = settings.values.get("workflows")
+    if settings.fault is None and not isinstance(workflows, Mapping | None):
+        return Overlay(fault=Fault("`workflows` maps MODULE/NAME of each workflow to its settings", 1))
     found = workflows.get(f"{module}/{name}") if isinstance(workflows, Mapping) else None
+    if settings.fault is None and not isinstance(found, Mapping | None):
+        return Overlay(fault=Fault(f"`{module}/{name}` below `workflows` has no settings: a mapping is wanted", 1))
     if not isinstance(found, Mapping):
         return Overlay(fault=settings.fault)
     steps = found.get("steps")

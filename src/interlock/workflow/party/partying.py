@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from interlock.workflow.control import escalation, menus, recovering, turning
+from interlock.workflow.control import escalation, menus, recovering, stepping, turning
 from interlock.workflow.control.confidence_calculator import calculate
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.prompts import quoted
@@ -187,7 +187,7 @@ def signal(run: RunContext) -> float | None:
 def _problem(run: RunContext, why: str) -> str:
     state, record = run.state, run.record
     trouble = f"\n\n{recovering.report(state)}" if state.recovery.get("reason") else ""
-    return f"Step {record.id} ({record.name}) of {state.skill}: {why}.{trouble}"
+    return f"{stepping.called(record)}, of {state.skill}: {why}.{trouble}"
 
 
 def _context(run: RunContext) -> str:

@@ -22,6 +22,7 @@ from typing import Any
 from interlock.clock import seconds
 from interlock.model.event import Event
 from interlock.workflow.personal.politeness import wish
+from interlock.workflow.state.document import GATE
 
 VERBOSE, SUMMARY, SILENT, STREAMING = "verbose", "summary", "silent", "streaming"
 MODES = (VERBOSE, SUMMARY, SILENT, STREAMING)
@@ -188,7 +189,7 @@ def summary(run: Mapping[str, Any], now: float | None = None) -> list[str]:
     left = [one for one in left if one["step"] != current]
     lines = [f"done ({len(done)}): {_names(done)}"]
     if current is not None:
-        lines.append(f"now: {current} {run.get('current_step_name') or ''}".rstrip() + _since(run, now))
+        lines.append(f"now: {_named({'step': current, 'name': run.get('current_step_name')})}" + _since(run, now))
     lines.append(f"left ({len(left)}): {_names(left)}")
     much = percent(run, now) if now is not None else run.get("estimated_percent", progress.get("progress_percent", 0))
     estimate = f"about {much} %" if not run.get("outcome") else f"{progress.get('progress_percent', 0)} %"
@@ -260,8 +261,13 @@ def _names(steps: Iterable[Mapping[str, Any]]) -> str:
     return ", ".join(_named(one) for one in steps) or "none"
 
 
+def is_gate(id: object) -> bool:
+    """Whether a step is an examination or validation of the engine's own, whose id tells people nothing."""
+    return str(id).startswith(GATE)
+
+
 def _named(one: Mapping[str, Any]) -> str:
-    return f"{one['step']} {_title(one)}".rstrip()
+    return _title(one) if is_gate(one["step"]) and _title(one) else f"{one['step']} {_title(one)}".rstrip()
 
 
 def _title(one: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from interlock.model.task import Task
 from interlock.sessions import Act
 from interlock.tasks import create
 from interlock.tasks.turns import WORKFLOW
+from interlock.workflow.definition import overlay
 from interlock.workflow.definition import package as packages
 from interlock.workflow.definition import workflow as workflows
 from interlock.workflow.definition.package import Package, Skill
@@ -97,6 +98,10 @@ def locate(text: str, directory: str) -> Located:
 
 
 def _unknown(package: Package, asked: Invocation) -> WorkflowNotFound:
+    same = [one.invocation for one in package.skills if one.type == asked.type and one.name == asked.name]
+    if asked.module is None and len(same) > 1:
+        said = f"{asked.text} is the name of several: {', '.join(same)}. Say which one."
+        return WorkflowNotFound(said, skill=asked.text, nearest=same)
     near = package.nearest(asked.name)
     hint = f" Did you mean {' or '.join(near)}?" if near else " `interlock workflow list` shows what there is."
     return WorkflowNotFound(f"{asked.text} is not installed here.{hint}", skill=asked.text, nearest=list(near))
@@ -124,6 +129,14 @@ def state_for(act: Act, wanted: Wanted, found: Located) -> WorkflowState:
         refused = safety.attempt_setting(name, value)
         if refused is not None:
             raise safety.refusal(refused, f"{name}={value}")
+    for path, fault in found.workflow.faults:
+        if path == overlay.FILE:
+            # What is meant to make the run careful must not be left out unseen.
+            raise InvalidRequest(
+                f"{path} cannot be read, so its settings and hooks would not count: line {fault.line}, "
+                f"{fault.message}. Mend it or take it away, then begin again.",
+                field=path,
+            )
     saying.refuse_configured(found.workflow, found.package.root)
     id, given = new_id(act, found.skill), (wanted.arguments or found.arguments)[:BRIEF_LIMIT]
     said, arguments = saying.at_the_beginning(

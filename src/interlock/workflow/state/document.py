@@ -32,6 +32,8 @@ STEP_STATUSES = ("pending", "in_progress", "completed", "failed", "skipped", "ro
 DONE = frozenset({"completed", "skipped"})
 
 CODE_REVIEW = "code_review"
+GATE = "gate-"
+"""Begins the ids of steps that are the engine's own: validations and examinations."""
 """The examination whose rounds are the iterations of the review (BMAD-5.13.5)."""
 
 
@@ -215,7 +217,7 @@ class WorkflowState:
     @property
     def implementation_iterations(self) -> int:
         """How often a step was mended and validated again, reviews and other examinations aside."""
-        examined = {f"step_gate-{name}" for name in self.examinations}
+        examined = {step_key(f"{GATE}{name}") for name in self.examinations}
         return sum(int(one.get("current_iteration", 0)) for key, one in self.loops.items() if key not in examined)
 
     def name_of(self, id: StepId) -> str:
