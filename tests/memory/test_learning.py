@@ -45,6 +45,22 @@ def test_what_overcame_a_failure_is_kept_with_its_signature(tmp_path: Path) -> N
     assert (noted["kind"], noted["text"], noted["solution"]) == ("fixed", failure, helped)
 
 
+@pytest.mark.req("BMAD-4.1.4")
+def test_of_a_long_decision_the_sentences_that_decide_are_kept_in_memory(tmp_path: Path) -> None:
+    talk = " ".join(f"We talked about it for long and went through the papers of meeting {n}." for n in range(24))
+    long = f"The store of orders was discussed. {talk} In the end we chose PostgreSQL over MongoDB. {talk}"
+    said = json.dumps({"step": "completed", "decided": [long]})
+    outcome = play(project(tmp_path / "p"), Player(script(said, DONE)))
+    memory = LocalMemory(str(tmp_path), ManualClock())
+    curator = PostWorkflowCurator(MemoryBridge(memory, Origin("p", outcome.state.workflow_id, SKILL)))
+    curator.curate(session_of(outcome.state))
+    (found,) = memory.recall("", project_id="p", tags=["type:architecture"]).memories
+    assert len(long) > 3000 and len(found.content) <= 2000 and found.importance == 10
+    assert found.content.startswith("The store of orders was discussed.")
+    assert "we chose PostgreSQL over MongoDB." in found.content and "…" in found.content
+    memory.close()
+
+
 @pytest.mark.req("BMAD-4.1.1", "BMAD-4.1.3")
 def test_what_people_chose_and_decided_in_a_run_that_succeeded_is_kept(tmp_path: Path) -> None:
     replies = {"region": "Frankfurt only, as the law demands", "Select": "S"}

@@ -187,6 +187,15 @@ def test_a_fix_is_found_for_the_same_failure_in_another_place(memory: LocalMemor
     assert bridge.fix("something else entirely") is None
 
 
+@pytest.mark.req("BMAD-4.2.6", "BMAD-4.1.2")
+def test_a_fix_that_helps_in_one_run_after_the_other_is_one_memory(memory: LocalMemory) -> None:
+    failure, helped = "section 'Goals' missing in /tmp/a/prd.md", "heuristic fixes: added a section with three goals"
+    first = MemoryBridge(memory, ORIGIN).fixed(failure, helped)
+    again = MemoryBridge(memory, Origin("plan-app", "bmm-make-plan-2", SKILL)).fixed(failure, helped)
+    assert first is not None and again is not None and again.id == first.id
+    assert len(memory.recall("", project_id="plan-app", tags=["type:fix_pattern"]).memories) == 1
+
+
 def test_what_there_is_no_time_for_is_left_for_later(memory: LocalMemory) -> None:
     moments = iter(range(100))
     lessons = [one for one in map(lesson, ("Ruff is fast", "Mypy is strict", "Tests are quick")) if one]
@@ -208,5 +217,5 @@ def test_the_bridge_never_raises(tmp_path: Path) -> None:
     bridge = MemoryBridge(gone, ORIGIN, lambda reason, operation: log.append(operation))
     assert bridge.fix("x") is None and bridge.fixed("x", "y") is None
     assert bridge.write([problem_solution("a", "b")]).left == 1
-    assert log == ["recall", "remember", "recall", "remember"]
+    assert log == ["recall", "recall", "remember", "recall", "remember"]
     assert isinstance(memory_of(problem_solution("a", "b"), ORIGIN), Memory)

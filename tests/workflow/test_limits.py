@@ -13,7 +13,7 @@ from tests.workflow import virtual
 from tests.workflow.stage import APC, DONE, MemoryDesk, Part, Player, play, project
 
 
-@pytest.mark.req("BMAD-2b.9.3", "BMAD-NFR1", "BMAD-FR17")
+@pytest.mark.req("BMAD-2b.9.3", "BMAD-NFR1", "BMAD-FR17", "BMAD-E5.7")
 def test_an_agent_that_is_silent_for_61_seconds_is_ended_and_one_of_59_is_not(tmp_path: Path) -> None:
     for seconds, ended in ((59, False), (61, True)):
         root = project(tmp_path / str(seconds))
@@ -91,7 +91,7 @@ def test_a_tool_that_runs_is_no_silence(tmp_path: Path) -> None:
     assert outcome.state.outcome == "COMPLETED" and not outcome.desk.of("workflow.timeout")
 
 
-@pytest.mark.req("BMAD-2b.9.1", "BMAD-FR17", "BMAD-NFR1")
+@pytest.mark.req("BMAD-2b.9.1", "BMAD-FR17", "BMAD-NFR1", "BMAD-E5.7")
 def test_a_workflow_without_progress_for_half_an_hour_fails_with_workflow_timeout(tmp_path: Path) -> None:
     root = project(tmp_path / "p")
 
@@ -108,7 +108,7 @@ def test_a_workflow_without_progress_for_half_an_hour_fails_with_workflow_timeou
     assert outcome.state.completed_steps == [1] and outcome.desk.saved is not None
 
 
-@pytest.mark.req("BMAD-2b.9.2", "BMAD-FR17", "BMAD-NFR1")
+@pytest.mark.req("BMAD-2b.9.2", "BMAD-FR17", "BMAD-NFR1", "BMAD-E5.7")
 def test_a_nested_operation_without_progress_for_five_minutes_goes_back_to_its_parent(tmp_path: Path) -> None:
     root = project(tmp_path / "p", module="bmb")
 

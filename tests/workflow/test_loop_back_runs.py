@@ -90,6 +90,14 @@ def test_an_error_that_stays_is_put_to_a_human_with_its_details(tmp_path: Path) 
     assert outcome.desk.of("workflow.escalated")[0]["error"] == "persistent_error"
 
 
+@pytest.mark.req("BMAD-5.10.2")
+def test_an_error_that_stays_is_put_to_a_human_also_where_others_become_fewer(tmp_path: Path) -> None:
+    turns = [failed("no scope", "no goals", "no end"), failed("no scope", "no goals"), failed("no scope"), PASSED]
+    outcome = edit(editing(tmp_path), Player(script(*turns)))
+    assert outcome.ending.kind == "parked" and outcome.state.error == "persistent_error"
+    assert outcome.state.error_details["same_error_count"] == 3
+
+
 @pytest.mark.req("BMAD-5.10.3", "BMAD-FR25")
 def test_edits_that_undo_one_another_are_put_to_a_human_with_the_pattern(tmp_path: Path) -> None:
     """Fewer findings each time keep it going; then the same ones take turns."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
 
-from tests.workflow.stage import SKILL
+from tests.behaviours.driving import until
+from tests.workflow.company import TEAM, Company
+from tests.workflow.stage import DONE, SKILL, Part, Player, project
 from tests.workflow.test_in_a_team import Place
+from tests.workflow.test_party_runs import FAILED, PASSED, line, who
 
 PROGRAM = Path(__file__).parent / "programs" / "discussing.py"
 
@@ -26,3 +30,44 @@ def test_programs_discuss_a_stall_and_the_status_shows_it(tmp_path: Path) -> Non
     events, _ = place.team.events()
     types = [one.type for one in events if one.type.startswith("workflow.party")]
     assert types == ["workflow.party_round", "workflow.party_ended"]
+
+
+@pytest.mark.req("BMAD-5.4.1", "BMAD-5.4.2", "BMAD-FR21d")
+@pytest.mark.parametrize("in_chat", [True, False])
+def test_a_person_ends_a_discussion_that_is_under_way(tmp_path: Path, in_chat: bool) -> None:
+    said: list[str] = []
+    author: list[str] = []
+
+    async def part(part: Part) -> str:
+        if not who(part):
+            author.append(part.prompt)
+            return FAILED if len(author) < 3 else PASSED if len(author) == 3 else DONE
+        if who(part) == "Noor":
+            await anyio.sleep_forever()
+        said.append(who(part))
+        return line(f"{who(part)} adds users")
+
+    place = Company(tmp_path, project(tmp_path / "plan-app"), {"ada": Player(part)})
+
+    def say(text: str) -> str:
+        if not in_chat:
+            return str(place.team.adjust_workflow(text)["text"])
+        told = place.home.chat(TEAM, text, session_id="s1")
+        return str(place.team.task(told["task_id"]).output)
+
+    if in_chat:
+        say(f"{SKILL} use tier 1")
+    else:
+        place.begin(tier=1)
+    with place.at_work():
+        until(lambda: len(said) == 2 and place.run()["party"].get("status") == "running")
+        assert "Party Mode ends" in say("*exit")
+        until(lambda: place.run()["outcome"] is not None)
+    run = place.run()
+    assert (run["outcome"], run["party"]["exit_reason"]) == ("COMPLETED", "exit_keyword")
+    (round,) = run["party"]["rounds"]
+    assert {one["agent"] for one in round["contributions"]} == {"Rowan", "Ines"}
+    assert "adds users" in author[2]
+    if in_chat:
+        later = place.home.chat(TEAM, "goodbye", session_id="s1")
+        assert place.team.task(later["task_id"]).state == "ready", "an ordinary message, where nobody discusses"

@@ -11,7 +11,9 @@ import pytest
 
 from interlock.agent import Opening, Turn
 from interlock.errors import AgentError
+from interlock.workflow.control.automation_controller import AutomationController
 from interlock.workflow.control.ports import Knowledge
+from interlock.workflow.party import leaving
 from interlock.workflow.state.document import Plan
 from tests.workflow import virtual
 from tests.workflow.stage import APC, DONE, MemoryDesk, Outcome, Part, Player, play, project, script
@@ -430,3 +432,38 @@ def _killed(root: Path, subagents: Player, tier: int, at: int | None) -> Outcome
     desk = MemoryDesk(answers=lambda asking: "yes", die_at=at)
     plan = Plan(project=str(made), tier=tier)
     return play(made, stalling(), plan=plan, desk=desk, subagents=subagents)
+
+
+@pytest.mark.req("BMAD-5.4.1", "BMAD-5.4.2", "BMAD-FR21d", "BMAD-FR21e", "BMAD-E5.15")
+@pytest.mark.parametrize("word", ["*exit", "goodbye", "end party", "Quit."])
+def test_a_humans_exit_keyword_ends_a_party_that_is_under_way(tmp_path: Path, word: str) -> None:
+    desk, everybody = MemoryDesk(), Player(_slowly)
+
+    async def leave(controller: AutomationController) -> None:
+        await virtual.passes(20.0)
+        state = controller.run_.state
+        found = leaving.understood(word, state)
+        assert found is not None and leaving.understood(f"please {word} now", state) is None
+        leaving.say(desk.shared, state, found)
+
+    outcome = run(tmp_path, everybody, desk=desk, meanwhile=leave)
+    party = outcome.state.party
+    assert party["exit_reason"] == "exit_keyword"
+    said = [[one["agent"] for one in round["contributions"]] for round in party["rounds"]]
+    assert said == [["Rowan", "Ines", "Noor"], ["Rowan", "Ines"]], "what Noor would have said later is discarded"
+    assert outcome.seconds == pytest.approx(20.9) and all(one.closed for one in everybody.sessions)
+    assert outcome.state.outcome == "COMPLETED" and desk.shared["party"] == {}
+
+
+async def _slowly(part: Part) -> str:
+    """In the second round one of them needs very long."""
+    slow = who(part) == "Noor" and round_of(part) == 2
+    await virtual.passes({"Rowan": 10.0, "Ines": 10.4, "Noor": 10.0}[who(part)] if not slow else 50.0)
+    return line(f"{who(part)} in round {round_of(part)}")
+
+
+@pytest.mark.req("BMAD-5.4.1")
+def test_an_exit_keyword_is_one_only_where_a_party_is_under_way(tmp_path: Path) -> None:
+    outcome = run(tmp_path, voices(lambda name, number: line("Add users")))
+    assert outcome.state.party["status"] == "ended" and leaving.understood("*exit", outcome.state) is None
+    assert leaving.understood("*exit", None) is None

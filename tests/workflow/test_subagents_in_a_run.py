@@ -73,8 +73,10 @@ def test_four_reviewers_judge_by_themselves_and_their_findings_are_brought_toget
 @pytest.mark.req("BMAD-5.8.4", "BMAD-FR23c", "BMAD-FR23a", "BMAD-5.6.2")
 def test_every_subagent_is_kept_with_what_it_can_be_resumed_by(tmp_path: Path) -> None:
     root = project(tmp_path)
-    outcome = play(root, Player(writes(root)), examinations=(Review(),), subagents=reviewer())
+    staff = reviewer()
+    outcome = play(root, Player(writes(root)), examinations=(Review(),), subagents=staff)
     assert outcome.desk.saved is not None
+    assert all("You are an adversarial reviewer" in prompt for prompt in staff.prompts)
     kept = outcome.desk.saved.subagents
     assert [(one["label"], one["status"], one["role"], one["agent_id"]) for one in kept] == [
         ("reviewer-correctness", "completed", "reviewer-correctness", "s1"),

@@ -98,7 +98,7 @@ def test_after_its_wait_it_says_barrier_timeout_and_keeps_what_came() -> None:
     assert not late and seconds == 120, "what comes later is not taken"
 
 
-@pytest.mark.req("BMAD-6.2.2", "BMAD-6.2.3", "BMAD-FR47b")
+@pytest.mark.req("BMAD-6.2.2", "BMAD-6.2.3", "BMAD-FR47b", "BMAD-E6.2")
 def test_a_task_waits_5_seconds_for_the_lock_twice_and_then_breaks_the_barrier_for_all() -> None:
     lock = Counting()
     lock.lock.acquire()  # held for ever

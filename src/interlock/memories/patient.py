@@ -1,6 +1,7 @@
-"""A memory that may be out of reach, and what makes that bearable (NFR9, NFR10): three tries a tenth of a second apart,
-writes queued below `<output_folder>/.memory-queue/`, reads answered from a cache of five minutes, and after four hours
-without an answer no more tries. What is queued is found by reads too, and handed over in order once memory answers.
+"""A memory that may be out of reach, and what makes that bearable (NFR9, NFR10): a try and three more, a tenth of a
+second apart, writes queued below `<output_folder>/.memory-queue/`, reads answered from a cache of five minutes, and
+after four hours without an answer no more tries. What is queued is found by reads too, and handed over in order once
+memory answers.
 
 Since when memory is out of reach is kept with the queue, so four hours are four hours for all processes. What has been
 given up is asked once more by each one that is opened, with a single try: nobody has to say that it is back.
@@ -38,7 +39,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from interlock.clock import Clock
 
-TRIES = 3
+RETRIES = 3  # after the first try
 PAUSE = 0.1
 PATIENCE = 5.0  # seconds after which no further try begins
 SLOW, QUIET = 1.0, 30.0  # what took that long to fail is not asked again for so long
@@ -175,7 +176,7 @@ class PatientMemory:
         self._inner.close()
 
     def _tried(self, ask: Callable[[], T]) -> T:
-        tries = TRIES
+        tries = 1 + RETRIES
         if self.status == PERMANENTLY_UNAVAILABLE:
             if not self._chance:
                 raise MemoryUnavailable(

@@ -97,7 +97,8 @@ class LocalFrontDoor:
     def _told(self, team: LocalTeam, session: str, content: str) -> tuple[ChatCommand, str | None, bool] | None:
         """The command to a workflow that a message is, the run it means, and whether it is confirmed; null where it is
         an ordinary message. A command means the newest workflow of its own chat session."""
-        from interlock.workflow.running.chat_commands import ADJUST, INVALID, RUN, chat_command, confirmed
+        from interlock.workflow.party import leaving
+        from interlock.workflow.running.chat_commands import ADJUST, INVALID, LEAVE, RUN, chat_command, confirmed
 
         said, sure = confirmed(content)
         command = chat_command(said)
@@ -111,6 +112,8 @@ class LocalFrontDoor:
         if command.kind == ADJUST:
             at_work = run if run is not None and team.workflow_run(run)["state"] != "TERMINAL" else None
             return (command, at_work, sure) if self._adjusts(team, command, at_work, tasks) else None
+        if command.kind == LEAVE and (run is None or not leaving.under_way(team.workflow_run(run)["party"])):
+            return None
         return None if run is None else (command, run, sure)
 
     def _adjusts(self, team: LocalTeam, command: ChatCommand, run: str | None, tasks: set[str]) -> bool:

@@ -73,7 +73,7 @@ def adjust(call: Call, said: tuple[str, ...], run: str | None, clear: bool) -> N
 
     The words are those of the chat: `use tier 3`, `profile: cautious`, `batch_size: 2`, `confidence: 85`, `be careful`,
     `fewer interruptions`, `[thorough]` for the step at hand, `progress: silent`. They count for all runs of a session.
-    The final approval and the detection of stalls cannot be switched off.
+    The final approval and the detection of stalls cannot be switched off. `*exit` ends a Party Mode that is under way.
     """
     found = call.team().adjust_workflow(" ".join(said), run, clear=clear)
     lines = [words.clean(found["text"])]

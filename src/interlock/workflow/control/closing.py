@@ -22,6 +22,7 @@ WORDS = (COMPLETED, SKIPPED, WAITING, BLOCKED, FAILED, FINISHED)
 OVER = frozenset({COMPLETED, SKIPPED, FINISHED})
 LAST_LINES = 6  # of text that are looked at for it
 LONGEST = 4000
+LONG = LONGEST  # characters of a thing that was decided or learned, which memory tells in fewer
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,9 @@ def _closing(text: str, found: dict[str, Any]) -> Closing:
         value = found.get(name)
         return str(value).strip()[:1000] or None if isinstance(value, (str, int)) else None
 
-    def words(name: str) -> tuple[str, ...]:
+    def words(name: str, limit: int = 1000) -> tuple[str, ...]:
         value = found.get(name)
-        return tuple(str(one)[:1000] for one in value[:100]) if isinstance(value, list) else ()
+        return tuple(str(one)[:limit] for one in value[:100]) if isinstance(value, list) else ()
 
     return Closing(
         text=text,
@@ -95,7 +96,7 @@ def _closing(text: str, found: dict[str, Any]) -> Closing:
         issues=words("issues"),
         brief_silent=str(found.get("brief", "")).lower() == "silent",
         outputs=words("outputs"),
-        decided=words("decided"),
-        learned=words("learned"),
+        decided=words("decided", LONG),
+        learned=words("learned", LONG),
         extra={name: value for name, value in found.items() if name in ("values",) and isinstance(value, dict)},
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from interlock.workflow.control.closing import Closing
+from interlock.workflow.control.closing import LONG, Closing
+from interlock.workflow.memory.lesson import condensed
 from interlock.workflow.state.document import WorkflowState
 
 DECIDED, LEARNED, FIXED = "decided", "learned", "fixed"
 KEPT = 60
 OF_A_TURN = 8
-CHARS = 1000
+CHARS = 1900  # of each; what is longer is told in its own main sentences
 
 
 def collect(state: WorkflowState, closing: Closing, at: str) -> None:
@@ -22,12 +23,16 @@ def collect(state: WorkflowState, closing: Closing, at: str) -> None:
 
 def fixed(state: WorkflowState, failure: str, solution: str, at: str) -> None:
     """Note a failure that is over, and what helped."""
-    _add(state, {"kind": FIXED, "text": failure[:CHARS], "solution": solution[:CHARS], "at": at})
+    _add(state, {"kind": FIXED, "text": _short(failure), "solution": _short(solution), "at": at})
 
 
 def _sentences(said: Iterable[str]) -> list[str]:
-    texts = (" ".join(one.split())[:CHARS] for one in said)
+    texts = (_short(" ".join(one.split())) for one in said)
     return [one for one in texts if len(one) > 3][:OF_A_TURN]
+
+
+def _short(text: str) -> str:
+    return condensed(text[:LONG], CHARS)
 
 
 def _add(state: WorkflowState, entry: dict[str, str]) -> None:

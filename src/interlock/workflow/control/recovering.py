@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from interlock.workflow.control import stalls
-from interlock.workflow.control.loop_back_handler import MAX_ITERATIONS, PERSISTENT, Judgement
+from interlock.workflow.control.loop_back_handler import MAX_ITERATIONS, Judgement
 from interlock.workflow.state.document import WorkflowState
 
 TRANSIENT, VALIDATION, UNCLEAR = "transient", "validation", "unclear"
@@ -88,8 +88,7 @@ def remedy(state: WorkflowState, *, fix_known: bool, template: bool, unwanted: C
         response = stalls.stall_response(attempts, found["hash"], frozenset(found.get("failed_party", ())))
         if response == "party_mode":
             return Remedy(PARTY, why=f"the same result {attempts} times in a row")
-    # An error that stays while others go is no reason to stop: fewer are left each time.
-    if error is not None and not (error == PERSISTENT and found.get("shrinking")):
+    if error is not None:
         return Remedy(ASK, why=f"{error.replace('_', ' ')}: more of the same would not help", error=error)
     usable = [one for one in stalls.FALLBACKS[:-1] if one not in tried and one not in unwanted]
     for strategy in usable:

@@ -99,11 +99,16 @@ class Lesson:
     @property
     def keywords(self) -> tuple[str, ...]:
         """Its own words, names first."""
-        words = KEYWORD.findall(f"{self.text} {self.signature} {self.solution}")
-        named = [one for one in words if one[0].isupper() or any(c.isdigit() or c in "+#_" for c in one)]
-        plain = [one for one in words if len(one) > 3]
-        chosen = dict.fromkeys(one.lower() for one in (*named, *plain) if one.lower() not in COMMON)
-        return tuple(chosen)[:10]
+        return keywords(f"{self.text} {self.signature} {self.solution}")
+
+
+def keywords(text: str) -> tuple[str, ...]:
+    """The words that a text is found by, names first; at most ten."""
+    words = KEYWORD.findall(text)
+    named = [one for one in words if one[0].isupper() or any(c.isdigit() or c in "+#_" for c in one)]
+    plain = [one for one in words if len(one) > 3]
+    chosen = dict.fromkeys(one.lower() for one in (*named, *plain) if one.lower() not in COMMON)
+    return tuple(chosen)[:10]
 
 
 def lesson(text: str, *, decided: bool = False, certain: bool = True, at: str = "") -> Lesson | None:

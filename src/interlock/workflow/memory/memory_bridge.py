@@ -70,8 +70,9 @@ class MemoryBridge:
 
     def fixed(self, failure: str, solution: str) -> Memory | None:
         """Keep what resolved a failure, as a memory of the type `fix_pattern` with the failure's signature and the
-        solution. Null where it could not even be queued."""
-        return self._keep(memory_of(problem_solution(failure, solution, kind=FIX), self._origin))
+        solution; the one that says the same where it is known. Null where it could not even be queued."""
+        memory = memory_of(problem_solution(failure, solution, kind=FIX), self._origin)
+        return self.similar(memory) or self._keep(memory)
 
     def write(
         self, lessons: Sequence[Lesson], *, seconds: float = 30.0, now: Callable[[], float] = time.monotonic

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 
 from interlock.memory import Memory, MemoryStore, MemoryUnavailable
+from interlock.workflow.memory.lesson import keywords
 from interlock.workflow.personal.patterns import KINDS, Choice, Feedback, Forgotten, Learned, Pattern
 
 CHOICE, FORGOTTEN = "menu_choice", "forgotten"
@@ -23,12 +24,20 @@ TAG = 100
 
 
 class DecisionMemory:
-    """Of one project; `log` gets what went wrong (reason, operation)."""
+    """Of one project; `log` gets what went wrong (reason, operation), `run` is the one that is under way or meant."""
 
-    def __init__(self, memory: MemoryStore, project_id: str, log: Callable[[str, str], None] = lambda *_: None) -> None:
+    def __init__(
+        self,
+        memory: MemoryStore,
+        project_id: str,
+        log: Callable[[str, str], None] = lambda *_: None,
+        *,
+        run: str = "",
+    ) -> None:
         self._memory = memory
         self._project = project_id
         self._log = log
+        self._run = run
 
     def load(self, skill: str | None = None) -> Learned:
         """What is known, oldest first; of choices only those in that workflow, or all."""
@@ -80,8 +89,11 @@ class DecisionMemory:
         return [one for one in reversed(found) if one.project_id in (self._project, None)]
 
     def _keep(self, kind: str, title: str, content: str, tags: tuple[str, ...], at: str) -> bool:
+        if self._run:
+            tags += (_tag("workflow_id", self._run),)
+        named = keywords(f"{content} {title}")
         try:
-            self._memory.remember(Memory(title, content, IMPORTANCE.get(kind, 7), (), tags, self._project, at))
+            self._memory.remember(Memory(title, content, IMPORTANCE.get(kind, 7), named, tags, self._project, at))
         except MemoryUnavailable as error:
             self._log(error.message, "remember")
             return False

@@ -201,9 +201,14 @@ def heard(party: Party, contributions: Sequence[Contribution]) -> Went:
     return Went(party, input_of(party))
 
 
-def told(party: Party, message: str) -> Party:
-    """After a person has said something to it: an exit word ends it, whatever else is said (decision 33)."""
-    return _end(party, EXIT_KEYWORD) if party.running and exit_word(message) else party
+def told(party: Party, message: str, contributions: Sequence[Contribution] = ()) -> Party:
+    """After a person has said something to it: an exit word ends it, whatever else is said (decision 33). What was
+    heard of the round by then is kept."""
+    if not (party.running and exit_word(message)):
+        return party
+    if contributions:
+        party, _ = _with_round(party, contributions)
+    return _end(party, EXIT_KEYWORD)
 
 
 def cut(party: Party, reason: str, detail: str, contributions: Sequence[Contribution] = ()) -> Party:

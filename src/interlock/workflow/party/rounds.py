@@ -23,10 +23,10 @@ from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.examination import PRE_FINAL_REVIEW
 from interlock.workflow.definition.package import Package
 from interlock.workflow.definition.personas import personas
-from interlock.workflow.party import cast, contributions, party_mode_driver, wording
+from interlock.workflow.party import cast, contributions, leaving, party_mode_driver, wording
 from interlock.workflow.party.cast import Voice
 from interlock.workflow.party.contributions import Contribution
-from interlock.workflow.party.party_mode_driver import ERROR, FULL, TIMEOUT, Party, RoundInput
+from interlock.workflow.party.party_mode_driver import ERROR, EXIT_KEYWORD, FULL, TIMEOUT, Party, RoundInput
 
 PARTY_MODE = "party-mode"
 SEED = "seed"
@@ -35,10 +35,12 @@ IDEATION = "ideation"
 
 @dataclass(frozen=True)
 class Answered:
-    """What came back in a round; `failure` is (reason, detail) where nobody could answer."""
+    """What came back in a round; `failure` is (reason, detail) where nobody could answer, `left` the exit word that a
+    human has said meanwhile."""
 
     said: tuple[Contribution, ...]
     failure: tuple[str, str] | None = None
+    left: str | None = None
 
 
 class Manner(Protocol):
@@ -50,6 +52,9 @@ class Manner(Protocol):
         Raises:
             Postponed: nobody has capacity, or the run is being stopped.
         """
+
+    def so_far(self) -> tuple[Contribution, ...]:
+        """Who has answered by now in a round that is under way."""
 
     async def close(self) -> None:
         """End whatever is still open."""
@@ -91,13 +96,16 @@ async def hold(run: RunContext, party: Party) -> Party:
     await run.save()
     try:
         while given is not None:
-            answered = await manner.round(given)
-            party, given = after(run, party, answered)
+            found, word = await leaving.unless(run, manner.round(given))
+            # A round that has come to its end just then counts whole.
+            party, given = after(run, party, Answered(manner.so_far(), left=word) if found is None else found)
             if given is not None:
                 await run.save()
     finally:
         with anyio.CancelScope(shield=True):
             await manner.close()
+    if party.exit_reason == EXIT_KEYWORD:
+        await leaving.forget(run)
     return party
 
 
@@ -107,6 +115,8 @@ def after(run: RunContext, party: Party, answered: Answered) -> tuple[Party, Rou
     if answered.failure is not None:
         party = party_mode_driver.cut(party, *answered.failure, answered.said)
         given = None
+    elif answered.left is not None:
+        party, given = party_mode_driver.told(party, answered.left, answered.said), None
     else:
         went = party_mode_driver.heard(party, answered.said)
         party, given = went.party, went.input
@@ -143,6 +153,7 @@ class _Voices:
         topic = _topic(party)
         found = cast.voices(personas(run.package), topic, run.workflow.module, len(party.voices) or None)
         self._voices: Sequence[Voice] = found
+        self._reports: dict[int, Report] = {}
 
     async def round(self, given: RoundInput) -> Answered:
         limits = self._run.limits
@@ -154,13 +165,18 @@ class _Voices:
             )
             for one in self._voices
         ]  # fmt: skip
-        reports = await _all(self._dispatcher, assignments, limits.party_round, limits.exit_grace)
-        said = tuple(
+        self._reports = {}
+        await _all(self._dispatcher, assignments, self._reports, limits.party_round, limits.exit_grace)
+        said = self.so_far()
+        return Answered(said, None if said else _failure(list(self._reports.values()), limits.party_round))
+
+    def so_far(self) -> tuple[Contribution, ...]:
+        """See the protocol."""
+        return tuple(
             contributions.alone(self._voices[place].name, report.text)
-            for place, report in sorted(reports.items())
+            for place, report in sorted(self._reports.items())
             if report.status == "completed" and report.text.strip()
         )
-        return Answered(said, None if said else _failure(list(reports.values()), limits.party_round))
 
     async def close(self) -> None:
         """Each was closed when it had answered."""
@@ -197,6 +213,10 @@ class _Hosted:
             return Answered(said, _failure([report], limit))
         return Answered(said)
 
+    def so_far(self) -> tuple[Contribution, ...]:
+        """Nothing is known of a turn before its end."""
+        return ()
+
     async def close(self) -> None:
         """Leave by the exit word; its farewell gets the grace and is not waited for longer."""
         host, self._host = self._host, None
@@ -208,10 +228,13 @@ class _Hosted:
 
 
 async def _all(
-    dispatcher: SubagentDispatcher, assignments: Sequence[Assignment], limit: float, grace: float
-) -> dict[int, Report]:
-    """Everybody's report by place, as far as there is one in time."""
-    reports: dict[int, Report] = {}
+    dispatcher: SubagentDispatcher,
+    assignments: Sequence[Assignment],
+    reports: dict[int, Report],
+    limit: float,
+    grace: float,
+) -> None:
+    """Everybody's report into `reports`, by place, as far as there is one in time."""
     # The dispatcher ends each for its time; the grace more is for those that had to wait for a place.
     with anyio.CancelScope(deadline=anyio.current_time() + limit + grace if limit else float("inf")) as scope:
 
@@ -223,7 +246,6 @@ async def _all(
         async with anyio.create_task_group() as group:
             for place, assignment in enumerate(assignments):
                 group.start_soon(one, place, assignment)
-    return reports
 
 
 def _failure(reports: Sequence[Report], limit: float) -> tuple[str, str]:

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from interlock.workflow.entry.workflow_entry_wrapper import Invocation, Malformed, detect
+from interlock.workflow.party import leaving
 from interlock.workflow.personal import explicit_feedback, progress_display, wording
 from interlock.workflow.personal.wording import Blocked
 from interlock.workflow.state import rollback_plan
 
-RUN, STATUS, CANCEL, RESUME, ROLLBACK, CHECKPOINTS, UNDO, FEEDBACK, ADJUST, INVALID = (
-    *("run", "status", "cancel", "resume", "rollback", "checkpoints", "undo", "feedback", "adjust", "invalid"),
+RUN, STATUS, CANCEL, RESUME, ROLLBACK, CHECKPOINTS, UNDO, FEEDBACK, ADJUST, LEAVE, INVALID = (
+    *("run", "status", "cancel", "resume", "rollback", "checkpoints", "undo", "feedback", "adjust", "leave", "invalid"),
 )
 LONGEST = 60  # characters of a message that is a command and nothing else
 
@@ -65,9 +66,9 @@ class Runs(Protocol):
 
 @dataclass(frozen=True)
 class ChatCommand:
-    """One command. `text` is the invocation for `run`, the step for `rollback`, what was said for `feedback` and
-    `adjust`, and what is wrong for `invalid`. `modifier` is an inline one beside `resume`. `precise`: it can hardly
-    mean anything else, also where no workflow has begun yet."""
+    """One command. `text` is the invocation for `run`, the step for `rollback`, what was said for `feedback`, `adjust`
+    and `leave` (an exit word, meant where Party Mode is under way), and what is wrong for `invalid`. `modifier` is an
+    inline one beside `resume`. `precise`: it can hardly mean anything else, also where no workflow has begun yet."""
 
     kind: str
     text: str = ""
@@ -93,6 +94,8 @@ def chat_command(text: str) -> ChatCommand | None:
     if modifier is not None and left:
         found = _short(left)
         return replace(found, modifier=modifier) if found is not None and found.kind == RESUME else None
+    if leaving.alone(message) is not None:
+        return ChatCommand(LEAVE, message)
     return _short(message) or _adjusting(message)
 
 
@@ -138,7 +141,7 @@ def carry_out(team: Runs, command: ChatCommand, *, run: str | None = None, sessi
     if command.kind == CANCEL:
         found = team.cancel_workflow(run)
         return f"{found['workflow_id']} is cancelled. What it wrote stays where it is."
-    if command.kind == ADJUST:
+    if command.kind in (ADJUST, LEAVE):
         return str(team.adjust_workflow(command.text, run, session=session)["text"])
     if command.kind == RESUME:
         if command.modifier:

@@ -117,10 +117,12 @@ class LearnedOf:
         if memory is None:
             return False
         try:
-            project = known.origin_of(
-                self._state, starting.locate(self._state.skill, self._state.plan.project).workflow
-            ).project_id
-            return do(DecisionMemory(memory, project, lambda reason, _: self._problems.append(reason))) is not False
+            located = starting.locate(self._state.skill, self._state.plan.project)
+            origin = known.origin_of(self._state, located.workflow)
+            kept = DecisionMemory(
+                memory, origin.project_id, lambda reason, _: self._problems.append(reason), run=origin.workflow_id
+            )
+            return do(kept) is not False
         finally:
             memory.close()
 

@@ -60,7 +60,7 @@ def about(
     async def learn(failure: str, helped: str) -> None:
         await anyio.to_thread.run_sync(partial(bridge.fixed, failure, helped))
 
-    decisions = DecisionMemory(memory, origin.project_id, log)
+    decisions = DecisionMemory(memory, origin.project_id, log, run=origin.workflow_id)
 
     async def keep(one: Choice | Feedback) -> None:
         kept = partial(decisions.chose, one) if isinstance(one, Choice) else partial(decisions.learn, one)

@@ -14,6 +14,7 @@ from interlock.sessions import Act
 from interlock.workflow.definition import overlay
 from interlock.workflow.definition.files import Files
 from interlock.workflow.entry.adaptive_settings import adapt
+from interlock.workflow.party import leaving
 from interlock.workflow.personal import menu_rate, overrides, profiles, progress_display, safety, wording
 from interlock.workflow.personal.overrides import Care
 from interlock.workflow.personal.profiles import Profile
@@ -104,8 +105,11 @@ def say(
     """
     if not act.leads:
         raise Forbidden("How careful a workflow is, is said by the lead or a human, not by who is at work in it.")
-    document = act.rows.workflows.session(session)
     text = "clear overrides" if clear else text
+    word = leaving.understood(text, state)
+    if word is not None and state is not None:
+        return _left(act, state, word)
+    document = act.rows.workflows.session(session)
     mode = progress_display.understood(text)
     said = None if mode else wording.understood(text)
     if isinstance(said, Blocked):
@@ -127,6 +131,17 @@ def say(
     texts = [text] if mode else [one.text for one in said or ()]
     act.event("workflow.said", task, workflow_id=state.workflow_id if state else None, session=session, said=texts)
     return {**_answer(document, state, said or (), mode), "session": session, "said": texts}
+
+
+def _left(act: Act, state: WorkflowState, word: str) -> dict[str, Any]:
+    """An exit word to the discussion that is under way (BMAD-5.4.1)."""
+    session = session_of(state)
+    document = act.rows.workflows.session(session)
+    leaving.say(document, state, word)
+    act.rows.workflows.keep_session(session, document, act.at)
+    act.event("workflow.said", state.task_id, workflow_id=state.workflow_id, session=session, said=[word])
+    text = "Party Mode ends; the run goes on with what was said so far."
+    return {"workflow_id": state.workflow_id, "in_force": None, "text": text, "session": session, "said": [word]}
 
 
 def now(rows: Rows, session: str, state: WorkflowState | None, mode: str) -> dict[str, Any]:

@@ -1,0 +1,90 @@
+"""A human's exit word to a discussion that is under way (BMAD-5.4.1): said anywhere, heard by the run at once.
+
+It is kept in the document of the session, for that one discussion; the run looks for it while a round is going on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from typing import Any, TypeVar
+
+import anyio
+
+from interlock.errors import InterlockError
+from interlock.workflow.control.context import Postponed, RunContext
+from interlock.workflow.control.exit_words import exit_word
+from interlock.workflow.party.party_mode_driver import MENU, RUNNING
+from interlock.workflow.state.document import WorkflowState
+
+KEY = "party"
+"""Where the document of a session keeps it."""
+LOOK = 1.0  # seconds between two looks
+
+T = TypeVar("T")
+
+
+def understood(text: str, state: WorkflowState | None) -> str | None:
+    """The exit word that a message is, and nothing else, where a discussion of that run is under way."""
+    return alone(text) if state is not None and under_way(state.party) else None
+
+
+def alone(text: str) -> str | None:
+    """The exit word that a message is, and nothing else."""
+    word = exit_word(text)
+    return word if word is not None and text.strip(" \t\n.!").lower() == word else None
+
+
+def under_way(party: Mapping[str, Any]) -> bool:
+    """Whether a discussion, as a run keeps it, goes on and is not one within a menu, which its own agent holds."""
+    return party.get("status") == RUNNING and party.get("how") != MENU
+
+
+def say(document: dict[str, Any], state: WorkflowState, word: str) -> None:
+    """Keep it for the discussion that is under way in that run."""
+    document[KEY] = {**document.get(KEY, {}), state.workflow_id: {"word": word, **_which(state)}}
+
+
+async def heard(run: RunContext) -> str | None:
+    """The word that was said to the discussion under way."""
+    try:
+        found = (await run.desk.session()).get(KEY, {}).get(run.state.workflow_id)
+    except InterlockError:
+        return None  # The ledger is busy: the next look finds it.
+    if not isinstance(found, Mapping) or any(found.get(name) != value for name, value in _which(run.state).items()):
+        return None
+    return str(found["word"])
+
+
+async def forget(run: RunContext) -> None:
+    """It was for a discussion that is over: the next one in the same step is another one."""
+    await run.desk.change_session(lambda document: document.get(KEY, {}).pop(run.state.workflow_id, None) and None)
+
+
+async def unless(run: RunContext, round: Awaitable[T]) -> tuple[T | None, str | None]:
+    """(what a round came to, None) or (None, the exit word): who still speaks then gets the grace to end.
+
+    Raises:
+        Postponed: the round did.
+    """
+    word, found, postponed = None, None, None
+    async with anyio.create_task_group() as group:
+
+        async def listen() -> None:
+            nonlocal word
+            while (word := await heard(run)) is None:
+                await anyio.sleep(LOOK)
+            group.cancel_scope.deadline = anyio.current_time() + run.limits.exit_grace
+
+        group.start_soon(listen)
+        try:
+            found = await round
+        except Postponed as error:  # raised again below, not wrapped in a group
+            postponed = error
+        group.cancel_scope.cancel()
+    if postponed is not None:
+        raise postponed
+    return found, word
+
+
+def _which(state: WorkflowState) -> dict[str, Any]:
+    return {name: state.party.get(name) for name in ("step", "visit", "purpose")}
