@@ -109,7 +109,7 @@ def _story(seeding: Seeding) -> str:
     state.examinations = {"code_review": {"rounds": [
         {**one.as_dict(), "checklist": CHECKLIST, "at": seeding.now(600 - 300 * n)} for n, one in enumerate(reviews)
     ], "mend": "Mend it."}}  # fmt: skip
-    state.party = _party().as_dict()
+    state.party = party().as_dict()
     state.subagents = [
         _subagent(seeding, n, *one) for n, one in enumerate((
             ("winston", "analysis", "architect", "opus", "completed"),
@@ -170,16 +170,17 @@ def _examined(verdict: str, summary: str, findings: Sequence[Finding]) -> Examin
     return Examined(verdict if findings else APPROVE, summary, tuple(findings))
 
 
-def _party() -> Party:
-    party = Party(
+def party() -> Party:
+    """A discussion of three rounds that ends in consensus."""
+    held = Party(
         "stall", SIMULATED, "The same race is found in each review. How is it to be mended?", step="gate-code_review",
         why="The same finding came back in two rounds of the review", voices=("Winston", "Amelia", "Murat"),
     )  # fmt: skip
     for said in SAID:
-        went = party_mode_driver.heard(party, [Contribution(who, text, what, position, sure)
+        went = party_mode_driver.heard(held, [Contribution(who, text, what, position, sure)
                                                for who, text, what, position, sure in said])  # fmt: skip
-        party = went.party
-    return party
+        held = went.party
+    return held
 
 
 def _subagent(seeding: Seeding, n: int, label: str, kind: str, role: str, model: str, status: str) -> dict[str, Any]:

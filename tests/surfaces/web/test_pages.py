@@ -188,7 +188,8 @@ def test_a_workflow_shows_its_steps_and_what_was_decided_and_why(browser: Client
     team.spawn("ada", agent="command", command=[sys.executable, str(AUTHOR)])
     run = team.start_workflow(SKILL, agent="ada", brief="A page for a small museum.")
     next(event for event in team.follow() if event.type == "workflow.ended")
-    for path in ("/projects/planning/workflows", f"/projects/planning/tasks/{run['task_id']}"):
+    pages = ("workflows", f"tasks/{run['task_id']}", f"workflows/{run['workflow_id']}")
+    for path in (f"/projects/planning/{page}" for page in pages):
         shown = browser.call("GET", path).body.decode()
         assert SKILL in shown and "2 of 2 steps" in shown and "Step 1: Part 1" in shown
         assert "Decisions, and why" in shown and "the step marks C as the way on" in shown
