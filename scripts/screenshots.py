@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import interlock
+from scripts import seeded_run
 from scripts.seeded_home import fill
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,6 +29,7 @@ PICTURES: tuple[tuple[str, str, Any, Any], ...] = (
     ("page", "/projects/harbour-api", WIDE, "light"),
     ("page-board", "/projects/harbour-api/board", {"width": 1440, "height": 800}, "light"),
     ("page-task", "/projects/harbour-api/tasks/{tokens}", WIDE, "dark"),
+    ("page-run", "/projects/harbour-api/workflows/{story}", {"width": 1280, "height": 1180}, "light"),
     ("page-phone", "/projects/harbour-api/tasks/{question}", PHONE, "light"),
 )
 """Name, address, size and colours of each."""
@@ -44,8 +46,10 @@ def main(directory: Path) -> None:
     with tempfile.TemporaryDirectory() as place:
         home = interlock.connect(f"{place}/home")
         fill(home, place)
+        story, _ = seeded_run.add(home, "harbour-api", Path(place) / "project")
         team = home.team("harbour-api")
-        ids = {"tokens": team.tasks(status="in-progress")[0].id, "question": team.questions()[0].task_id}
+        ids = {"tokens": team.tasks(status="in-progress")[0].id, "question": team.questions()[0].task_id,
+               "story": story}  # fmt: skip
         home.close()
         command = [sys.executable, "-m", "interlock.surfaces.cli", "--home", f"{place}/home", "--json", "up"]
         server = subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True)

@@ -13,6 +13,7 @@ import inspect
 import types
 import typing
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -96,6 +97,7 @@ def _parts(hint: object) -> Iterator[object]:
             yield from _parts(one)
 
 
+@cache
 def _reached(start: str) -> set[str]:
     """Every module of ours that `start` imports, and what those import."""
     of = {source.module: {module for _, module in imports(source, source.tree)} for source in files()}

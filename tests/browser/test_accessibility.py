@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from scripts import seeded_run
 from scripts.seeded_home import fill
 from tests.browser import axe
 from tests.browser.conftest import Place
@@ -21,6 +22,9 @@ PAGES = (
     "/messages",
     "/timeline",
     "/workflows",
+    f"/workflows/{seeded_run.STORY}",
+    f"/workflows/{seeded_run.STORY}/rollback?to=3",
+    f"/workflows/{seeded_run.BUILT}",
     "/report",
     "/sessions/double-sessions",
 )
@@ -44,6 +48,7 @@ def test_no_page_has_a_serious_fault(
     place: Place, checker: str, expect: Callable[..., Any], width: int, scheme: str
 ) -> None:
     fill(place.home, str(place.directory))
+    seeded_run.add(place.home, "harbour-api", place.directory / "project")
     tasks = [f"/tasks/{task.id}" for task in place.home.team("harbour-api").tasks()[:6]]
     # The checker is put into the page from outside, past the policy that forbids scripts of others.
     page = place.visit("/", viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True)

@@ -117,7 +117,7 @@ def holds(outcome: Outcome) -> None:
 
 
 @pytest.mark.req("BMAD-FR18", "BMAD-NFR8", "BMAD-E3.2", "BMAD-2b.10.4")
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     turns=st.lists(TURN, min_size=1, max_size=8),
     replies=st.lists(st.one_of(st.none(), REPLIES), max_size=12),

@@ -223,7 +223,7 @@ one_act = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(acts=st.lists(st.lists(one_act, min_size=1, max_size=3), min_size=6, max_size=6), sidecar=st.booleans())
 def test_whatever_they_do_there_is_a_verdict_or_a_question_in_bounded_time_and_nothing_is_lost(
     acts: list[list[Act]], sidecar: bool

@@ -22,7 +22,7 @@ from tests.behaviours.driving import until
 DEAF = ["sh", "-c", "trap '' TERM; while :; do sleep 1; done"]
 
 
-class SubagentContext:
+class Program:
     """A dispatcher of programs that follow one script; `alive` are the processes that any of them left."""
 
     def __init__(self, path: Path, size: int, **script: object) -> None:
@@ -55,7 +55,7 @@ def test_processes_of_subagents_that_answer_crash_hang_or_make_room_are_gone_aft
             {"match": "hang", "do": [{"child": DEAF}, {"touch": str(started)}, {"hang": "deaf"}]},
         ]
     }
-    context = SubagentContext(tmp_path, 2, **script)
+    context = Program(tmp_path, 2, **script)
 
     async def main() -> tuple[list[Report], Report, int]:
         reports: list[Report] = []
@@ -91,7 +91,7 @@ def test_processes_of_subagents_that_answer_crash_hang_or_make_room_are_gone_aft
 
 @pytest.mark.req("BMAD-FR23c", "BMAD-5.8.4")
 def test_a_subagents_session_is_resumed_in_another_process_by_its_id(tmp_path: Path) -> None:
-    context = SubagentContext(tmp_path, 1, can=["resume"], state=str(tmp_path / "kept"), turns=[[{"say": "noted"}]])
+    context = Program(tmp_path, 1, can=["resume"], state=str(tmp_path / "kept"), turns=[[{"say": "noted"}]])
 
     async def main() -> tuple[str | None, bool, str]:
         first = await context.dispatcher.open(Assignment("winston", "", "creative"))
@@ -109,7 +109,7 @@ def test_a_subagents_session_is_resumed_in_another_process_by_its_id(tmp_path: P
 
 
 def test_a_subagent_ends_without_the_runs_own_agent_and_with_the_run_as_a_whole(tmp_path: Path) -> None:
-    context = SubagentContext(tmp_path, 2, turns=[[{"child": ["sleep", "300"], "session": True}, {"say": "here"}]])
+    context = Program(tmp_path, 2, turns=[[{"child": ["sleep", "300"], "session": True}, {"say": "here"}]])
 
     async def main() -> None:
         own = await context.agent.open(context.opening)

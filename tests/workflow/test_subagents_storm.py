@@ -80,7 +80,7 @@ class Fates(Staff):
         return "done"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.lists(wishes, max_size=12),
     st.integers(1, 4),

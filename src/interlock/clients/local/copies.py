@@ -51,7 +51,8 @@ def merge(
         address = rows.team.address(caller.name)
         chosen = [find(rows, one) for one in references]
         known = [task for task in rows.tasks.worktrees() if task.state == "done"]
-    person = caller.name == "human" or (address is not None and address[2] == "person")
+    # A person that comes in by a token has no place in the team before their first act.
+    person = caller.name == "human" or (caller.person if address is None else address[2] == "person")
     if not person or (caller.face not in ("page", "http") and inside_run()):
         raise Forbidden("Only a person merges work into a branch of theirs, at a terminal outside of a run.")
     if everything == bool(chosen):

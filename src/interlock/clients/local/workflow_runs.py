@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from interlock.clients.local.base import LocalBase
-from interlock.errors import DirectoryNotFound
+from interlock.errors import DirectoryNotFound, InvalidRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -155,6 +155,8 @@ class LocalWorkflowRuns(LocalBase):
         with self._workspace.look() as rows:
             state = verbs.find(rows, store, run)
         back = Rollback(self._workspace, self._as(by), store)
+        if to is None and dry_run:
+            raise InvalidRequest("What taking a rollback back would do cannot be shown first.", field="dry_run")
         if to is None:
             done = back.undo(state, include=include)
             return {**done.as_dict(), "text": f"The rollback of {state.workflow_id} is undone."}

@@ -332,39 +332,25 @@ class Replied(Document):
     new_status: str
 
 
-class Workflow(Document):
-    """A run of a workflow."""
+class Diff(Document):
+    """What a task changed in its worktree, as a patch, or as a list of files."""
 
-    workflow_id: str
-    skill: str
-    state: str
-
-
-class Workflows(Document):
-    """Runs of workflows."""
-
-    workflows: list[Workflow]
-
-
-class Adjusted(Document):
-    """What was said about how careful or talkative a run is, and what is in force."""
-
-    workflow_id: str | None
-    session: str
-    said: list[str]
-    text: str
-
-
-class WorkflowEntry(Document):
-    """A workflow that waits for its turn."""
-
-    position: int
     task_id: str
-    skill: str
-    priority: str
+    branch: str
+    base: str
+    merged: str | None
+    diff: str
 
 
-class WorkflowQueue(Document):
-    """Those that wait, in order."""
+class Merged(Document):
+    """What a merge has brought, or would bring, and what is in its way."""
 
-    queue: list[WorkflowEntry]
+    into: str
+    before: str | None
+    after: str | None
+    merged: bool
+    commits: int
+    tasks: list[dict[str, Any]]
+    conflicts: list[str]
+    dirty: list[str]
+    stat: str

@@ -16,12 +16,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from interlock import errors
 from interlock.errors import InterlockError
+from interlock.surfaces.http import doorstep
 from interlock.surfaces.http.answers import answer
 
 STATUSES: tuple[tuple[type[InterlockError], int], ...] = (
     (errors.MessageTooLarge, 413),
     (errors.RequestTooLarge, 413),
     (errors.MethodNotAllowed, 405),
+    (errors.WorktreeRefused, 409),  # the repository does not allow it as it is
     (errors.InvalidRequest, 400),
     (errors.Unauthorized, 401),
     (errors.Forbidden, 403),
@@ -38,11 +40,6 @@ STATUSES: tuple[tuple[type[InterlockError], int], ...] = (
 
 MESSAGE_REFUSED: Mapping[str, int] = {"unauthorized_agent": 403, "task_not_found": 404}
 """Statuses of refused AOF/1 messages, whose code is the reason; the others are conflicts."""
-
-PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Interlock: {title}</title>
-<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/static/tokens.css">
-<link rel="stylesheet" href="/static/parts.css"><main class="told"><h1>{title}</h1><p>{message}</p></main></html>"""
-"""What a browser shows where there is no page. Its looks are for those who are in; it reads well without."""
 
 AGAIN = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Interlock</title>
 <meta http-equiv="refresh" content="0"><p>One moment …</p></html>"""
@@ -73,7 +70,7 @@ def refusal(error: InterlockError, scope: Scope) -> Response:
         if status == 401 and _came_from_elsewhere(scope):
             # A browser keeps our cookie to itself when another site, or a file, led here. From here it is sent.
             return HTMLResponse(AGAIN, status)
-        return HTMLResponse(_page(error), status, headers)
+        return doorstep.page(status, error.message, headers, link=scope["path"].startswith("/open/"))
     return answer(error.as_dict(), status, headers)
 
 
@@ -175,11 +172,3 @@ def _is_browser(scope: Scope) -> bool:
 
 def _came_from_elsewhere(scope: Scope) -> bool:
     return scope["method"] == "GET" and (b"sec-fetch-site", b"cross-site") in scope["headers"]
-
-
-def _page(error: InterlockError) -> str:
-    from html import escape
-
-    titles = {401: "Please come in by a link", 404: "Nothing here"}
-    title = titles.get(status_of(error), "That did not work")
-    return PAGE.format(title=escape(title), message=escape(error.message))

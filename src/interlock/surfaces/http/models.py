@@ -270,6 +270,51 @@ class Adjustment(Strict):
     clear: bool = False
 
 
+class Rollback(Strict):
+    """POST /api/workflows/{id}/rollback; either `to` or `undo`"""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                {"required": ["to"], "properties": {"to": {"not": {"type": "null"}}, "undo": {"const": False}}},
+                {
+                    "required": ["undo"],
+                    "properties": {"to": {"type": "null"}, "undo": {"const": True}, "dry_run": {"const": False}},
+                },
+            ]
+        }
+    )
+
+    to: int | Text | None = None
+    include: Texts = Field(default_factory=list)
+    dry_run: bool = False
+    undo: bool = False
+
+
+class Feedback(Strict):
+    """POST /api/workflows/{id}/feedback"""
+
+    text: Full
+
+
+class Merge(Strict):
+    """POST /api/teams/{t}/merge; either `tasks` or `all`"""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                {"required": ["tasks"], "properties": {"tasks": {"minItems": 1}, "all": {"const": False}}},
+                {"required": ["all"], "properties": {"tasks": {"maxItems": 0}, "all": {"const": True}}},
+            ]
+        }
+    )
+
+    tasks: TaskRefs = Field(default_factory=list)
+    all: bool = False
+    into: Full | None = None
+    dry_run: bool = False
+
+
 class QueuedWorkflow(Strict):
     """POST /api/workflows/queue"""
 

@@ -67,6 +67,12 @@ def conversation(visitor: Reader, team: TeamName, id: str) -> Response:
     return answer({"conversation": visitor.team(team).conversation(id)})
 
 
+@router.get("/{id}/diff", responses={200: {"model": documents.Diff}})
+def diff(visitor: Reader, team: TeamName, id: str, stat: bool = False) -> Response:
+    """What a task that works in a worktree of its own has changed; with `stat` only the files."""
+    return answer(visitor.team(team).diff(id, stat=stat))
+
+
 @router.post("/{id}/claim", responses=ONE)
 def claim(visitor: Worker, team: TeamName, id: str, how: models.Claim) -> Response:
     """Take a task."""

@@ -60,6 +60,14 @@ def report(visitor: Reader, team: TeamName, since: Moment | None = None) -> Resp
     return answer(visitor.team(team).report(since))
 
 
+@router.post("/{team}/merge", responses={200: {"model": documents.Merged}})
+def merge(visitor: Operator, team: TeamName, what: models.Merge) -> Response:
+    """Merge the finished work of tasks, or all of it, into a branch of the user's; `dry_run` shows what would come and
+    what is in the way. For teams that work in worktrees. With conflicts, or changes in the way, nothing is changed."""
+    acting = visitor.acting(team)
+    return answer(acting.merge(what.tasks, everything=what.all, into=what.into, dry_run=what.dry_run))
+
+
 @router.post("/{team}/pause", responses={200: {"model": documents.TeamDocument}})
 def pause(visitor: Operator, team: TeamName, how: models.Pause) -> Response:
     """Let runners start nothing new, in the team or of one member."""

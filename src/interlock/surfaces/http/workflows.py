@@ -11,25 +11,25 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from interlock.client import Team
-from interlock.errors import AmbiguousId, Forbidden, WorkflowNotFound
-from interlock.surfaces.http import documents, models
+from interlock.errors import AmbiguousId, Forbidden, InvalidRequest, WorkflowNotFound
+from interlock.surfaces.http import documents, models, workflow_documents
 from interlock.surfaces.http.answers import answer
 from interlock.surfaces.http.shapes import TeamName
 from interlock.surfaces.http.visitor import Operator, Reader, Visitor
 
 router = APIRouter(prefix="/api/workflows", tags=["workflows"])
 
-ONE: dict[int | str, dict[str, Any]] = {200: {"model": documents.Workflow}}
+ONE: dict[int | str, dict[str, Any]] = {200: {"model": workflow_documents.Workflow}}
 
 
-@router.get("", responses={200: {"model": documents.Workflows}})
+@router.get("", responses={200: {"model": workflow_documents.Workflows}})
 def workflows(visitor: Reader, team: TeamName | None = None) -> Response:
     """The runs of workflows, the newest of each team first."""
     found = [{**run, "team": one.name} for one in _teams(visitor, team) for run in one.workflow_runs()]
     return answer({"workflows": found})
 
 
-@router.post("", status_code=201, responses={201: {"model": documents.Workflow}})
+@router.post("", status_code=201, responses={201: {"model": workflow_documents.Workflow}})
 def start(visitor: Operator, new: models.NewWorkflow) -> Response:
     """Begin a run. A `directory` other than the team's own may be named by an admin only."""
     if new.directory is not None and visitor.principal.role != "admin":
@@ -38,13 +38,13 @@ def start(visitor: Operator, new: models.NewWorkflow) -> Response:
     return answer({**run, "team": new.team}, 201)
 
 
-@router.get("/queue", responses={200: {"model": documents.WorkflowQueue}})
+@router.get("/queue", responses={200: {"model": workflow_documents.WorkflowQueue}})
 def queue(visitor: Reader, team: TeamName) -> Response:
     """What waits for its turn in a team, in the order in which it will start."""
     return answer({"queue": visitor.team(team).workflow_queue()})
 
 
-@router.post("/queue", status_code=201, responses={201: {"model": documents.WorkflowEntry}})
+@router.post("/queue", status_code=201, responses={201: {"model": workflow_documents.WorkflowEntry}})
 def enqueue(visitor: Operator, new: models.QueuedWorkflow) -> Response:
     """Queue a workflow, by its task or an invocation."""
     return answer(visitor.acting(new.team).queue_workflow(new.what, priority=new.priority), 201)
@@ -71,13 +71,55 @@ def resume(visitor: Operator, id: str, team: TeamName | None = None) -> Response
     return answer(visitor.acting(found.name).resume_workflow(str(run["workflow_id"])))
 
 
-@router.post("/{id}/adjust", responses={200: {"model": documents.Adjusted}})
+@router.post("/{id}/adjust", responses={200: {"model": workflow_documents.Adjusted}})
 def adjust(visitor: Operator, id: str, words: models.Adjustment, team: TeamName | None = None) -> Response:
     """Say how careful or talkative a run is (`use tier 3`, `be careful`, `progress: silent`); without words, see what
     is in force."""
     found, run = _find(visitor, id, team)
     acting = visitor.acting(found.name)
     return answer(acting.adjust_workflow(words.said, str(run["workflow_id"]), clear=words.clear))
+
+
+@router.get("/{id}/checkpoints", responses={200: {"model": workflow_documents.Checkpoints}})
+def checkpoints(visitor: Reader, id: str, team: TeamName | None = None) -> Response:
+    """What a run can be rolled back to, the newest first."""
+    found, run = _find(visitor, id, team)
+    return answer({"checkpoints": found.workflow_checkpoints(str(run["workflow_id"]))})
+
+
+@router.post("/{id}/rollback", responses={200: {"model": workflow_documents.RolledBack}})
+def rollback(visitor: Operator, id: str, how: models.Rollback, team: TeamName | None = None) -> Response:
+    """Take a run back to before a step, its state and the files that it wrote, or `undo` the last rollback. With
+    `dry_run` nothing is changed: `asked` are the files that somebody else has changed, which stay unless `include`
+    names them (`*` for all)."""
+    found, run = _find(visitor, id, team)
+    if how.undo == (how.to is not None):
+        raise InvalidRequest("Say `to`, the step to go back to before, or `undo`: true.", field="to")
+    acting = visitor.acting(found.name)
+    return answer(
+        acting.rollback_workflow(str(run["workflow_id"]), to=how.to, include=how.include, dry_run=how.dry_run)
+    )
+
+
+@router.get("/{id}/feedback", responses={200: {"model": workflow_documents.Preferences}})
+def preferences(visitor: Reader, id: str, team: TeamName | None = None) -> Response:
+    """What was learned of people in the project of a run, and is heeded."""
+    found, run = _find(visitor, id, team)
+    return answer({"preferences": found.learned_preferences(str(run["workflow_id"]))})
+
+
+@router.post("/{id}/feedback", responses={200: {"model": workflow_documents.FeedbackGiven}})
+def feedback(visitor: Operator, id: str, words: models.Feedback, team: TeamName | None = None) -> Response:
+    """Say what you think of the last thing that a run decided, or what is to be remembered."""
+    found, run = _find(visitor, id, team)
+    return answer(visitor.acting(found.name).workflow_feedback(words.text, run=str(run["workflow_id"])))
+
+
+@router.delete("/{id}/feedback/{preference}", responses={200: {"model": workflow_documents.Preference}})
+def forget(visitor: Operator, id: str, preference: str, team: TeamName | None = None) -> Response:
+    """Let something that was learned count no more."""
+    found, run = _find(visitor, id, team)
+    return answer(visitor.acting(found.name).forget_preference(preference, run=str(run["workflow_id"])))
 
 
 @router.post("/{id}/cancel", responses=ONE)

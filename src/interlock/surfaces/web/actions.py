@@ -1,7 +1,7 @@
 """What the forms of the page do: each is one verb, then back to where one was.
 
-A script that sends a form asks for `application/json` and gets `{"to": address}` or the error in our usual shape;
-without script the browser is led on, and a refusal is a page that keeps what had been written.
+A script that sends a form asks for `application/json` and gets `{"to": address, "told": words}` or the error in our
+usual shape; without script the browser is led on, and a refusal is a page that keeps what had been written.
 """
 
 from __future__ import annotations
@@ -20,8 +20,13 @@ from interlock.surfaces.http.visitor import Operator
 from interlock.surfaces.web.moves import perform
 from interlock.surfaces.web.rendering import told
 from interlock.surfaces.web.visit import Visit
+from interlock.workflow.personal import explicit_feedback
 
 EVERYBODY = "*"
+AGREED = "include."
+"""How the ticked files of a rollback are named, each before its path."""
+TYPED = ("reply", "content", "body", "reason", "words")
+"""Where people write at length."""
 Form = dict[str, str]
 Done = Callable[[Visit, Form], str | None]
 """Does what a form says; answers where to go, null for back to where one was."""
@@ -98,6 +103,41 @@ def member(visit: Visit, form: Form) -> str | None:
     return None
 
 
+def run(visit: Visit, form: Form) -> str | None:
+    """A button of a workflow's run."""
+    team, id, verb = _team(visit), visit.params["run"], form.get("verb")
+    if verb == "resume":
+        visit.told = str(team.resume_workflow(id)["resumed"])
+    elif verb == "cancel":
+        team.cancel_workflow(id)
+    elif verb == "undo":
+        team.rollback_workflow(id)
+    else:
+        raise InvalidRequest(f"There is no button {verb!r}.", field="verb")
+    return None
+
+
+def rollback(visit: Visit, form: Form) -> str | None:
+    """Take a run back; the files that somebody else has changed go along where they were ticked."""
+    if not form.get("to"):
+        raise InvalidRequest("Choose the step to go back to before.", field="to")
+    agreed = [name.removeprefix(AGREED) for name in form if name.startswith(AGREED)]
+    _team(visit).rollback_workflow(visit.params["run"], to=form["to"], include=agreed)
+    return visit.to("workflows", visit.params["run"])
+
+
+def say(visit: Visit, form: Form) -> str | None:
+    """A wish about care and progress, or feedback: whichever the words are."""
+    team, id, words = _team(visit), visit.params["run"], form.get("words", "").strip()
+    if not words:
+        raise InvalidRequest("Say something: `use tier 3`, say, or `Don't do that again`.", field="words")
+    if explicit_feedback.understood(words) is not None:
+        visit.told = str(team.workflow_feedback(words, run=id)["text"])
+    else:
+        visit.told = str(team.adjust_workflow(words, id)["text"])
+    return None
+
+
 def project(visit: Visit, form: Form) -> str | None:
     """A new project."""
     found = visit.home.create_project(form.get("id", "").strip(), form.get("workdir", "").strip() or None)
@@ -114,6 +154,9 @@ ACTIONS: dict[str, Done] = {
     "/projects/{project}/tasks/{task}/reply": reply,
     "/projects/{project}/tasks/{task}/move": move,
     "/projects/{project}/members/{member}/move": member,
+    "/projects/{project}/workflows/{run}/move": run,
+    "/projects/{project}/workflows/{run}/rollback": rollback,
+    "/projects/{project}/workflows/{run}/say": say,
 }
 
 
@@ -129,9 +172,9 @@ def _doing(action: Done) -> Callable[..., Any]:
         except InterlockError as error:
             if scripted:
                 return JSONResponse(error.as_dict(), status_of(error))
-            typed = form.get("reply") or form.get("content") or form.get("body") or form.get("reason") or ""
+            typed = next((form[name] for name in TYPED if form.get(name)), "")
             return told("That was not done", error.message, status_of(error), typed, back)
-        return JSONResponse({"to": to}) if scripted else RedirectResponse(to or back, 303)
+        return JSONResponse({"to": to, "told": visit.told}) if scripted else RedirectResponse(to or back, 303)
 
     return endpoint
 

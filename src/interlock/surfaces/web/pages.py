@@ -16,7 +16,7 @@ from interlock.errors import TaskNotFound
 from interlock.surfaces.http.visitor import Reader
 from interlock.surfaces.web import actions
 from interlock.surfaces.web.rendering import Page, Region, show, static
-from interlock.surfaces.web.views import board, chat, events, now, people, task, workflows
+from interlock.surfaces.web.views import board, chat, events, now, people, run, task, workflows
 from interlock.surfaces.web.visit import Visit
 
 WORK = "task question run verify review team runner plan merge workflow"
@@ -85,6 +85,21 @@ PAGES: dict[str, Page] = {
     ),
     "/timeline": _page("timeline", _named("Timeline"), Region("timeline", "*", events.timeline)),
     "/workflows": _page("workflows", _named("Workflows"), Region("workflows", "workflow question", workflows.runs)),
+    "/workflows/{run}": _page(
+        "run",
+        run.title,
+        Region("run_head", WORK, run.head, LIVE),
+        Region("question", "question task workflow", run.question),
+        Region("run_steps", "workflow", run.steps, LIVE),
+        Region("run_party", "workflow", run.party, LIVE),
+        Region("run_say", "workflow", run.say),
+        Region("run_decisions", "workflow", run.decisions),
+        Region("run_around", "workflow", run.around, LIVE),
+        place="workflows",
+    ),
+    "/workflows/{run}/rollback": _page(
+        "run_rollback", run.title, Region("run_rollback", "workflow", run.rollback), place="workflows"
+    ),
     "/report": _page("report", _named("Report"), Region("report", WORK, events.report)),
 }
 REPORT = _page("report", lambda visit: "Report", Region("report", WORK, events.report), place="all-report")

@@ -48,6 +48,12 @@ def gist(text: str | None, length: int = 160) -> str:
     return ""
 
 
+def line(text: str | None, length: int = 160) -> str:
+    """A text as one line, with all of its marks: they belong to names in code."""
+    found = " ".join(plain((text or "")[:LONGEST]).split())
+    return found if len(found) <= length else found[: length - 1] + "…"
+
+
 def _bounded(text: str) -> tuple[str, str]:
     shown = plain(text)
     if len(shown) <= LONGEST:

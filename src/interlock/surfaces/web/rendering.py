@@ -23,7 +23,7 @@ from interlock.errors import NotFound
 from interlock.model.question import Question
 from interlock.model.task import Task
 from interlock.surfaces.web import sentences
-from interlock.surfaces.web.prose import gist, prose, verbatim
+from interlock.surfaces.web.prose import gist, line, prose, verbatim
 from interlock.surfaces.web.visit import Visit
 
 HERE = Path(__file__).parent
@@ -134,7 +134,7 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     environment.filters.update(
-        prose=prose, verbatim=verbatim, gist=gist, ago=ago, span=words.span, short=short, state=state_words,
+        prose=prose, verbatim=verbatim, gist=gist, line=line, ago=ago, span=words.span, short=short, state=state_words,
         before_question=before_question,
         entries=sentences.entries, actor=sentences.actor, spent=words.spent,
     )  # fmt: skip

@@ -29,6 +29,7 @@ class Visit:
         self.path = request.url.path
         self.params: Mapping[str, str] = request.path_params
         self.query: Mapping[str, str] = request.query_params
+        self.told: str | None = None  # what a form's verb answered, for the person who sent it
 
     @property
     def me(self) -> str:

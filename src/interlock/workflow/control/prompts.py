@@ -158,7 +158,7 @@ def from_brief(question: str, unwanted: Sequence[str] = ()) -> str:
 def decide_yourself(question: str) -> str:
     """The same where nobody is there (`--yolo`)."""
     return (
-        "NoRegistry is there to answer. Decide as an experienced user of this project would, write the assumption down "
+        "Nobody is there to answer. Decide as an experienced user of this project would, write the assumption down "
         f"where it belongs, and go on with the step:\n\n{quoted(question)}"
     )
 

@@ -62,6 +62,6 @@ function done(form, said) {
     location.assign(said.to);
     return;
   }
-  if (form.dataset.said) say(form.dataset.said);
+  if (said.told || form.dataset.said) say(said.told || form.dataset.said);
   everything();
 }

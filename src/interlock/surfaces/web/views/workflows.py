@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from interlock.surfaces.web.views import examined
 from interlock.surfaces.web.views.task import story
 from interlock.surfaces.web.visit import Visit
 from interlock.workflow.personal import progress_display
 
 SHOWN = 20
+GATE = "gate-"
+"""How the ids of examinations among the steps begin."""
 MARKS = {
     "pending": "backlog",
     "in_progress": "in-progress",
@@ -24,7 +27,7 @@ MARKS = {
 def runs(visit: Visit) -> dict[str, Any]:
     """The project's runs, the newest first."""
     found = visit.team.workflow_runs()
-    return {"runs": [_shown(one) for one in found[:SHOWN]], "more": max(0, len(found) - SHOWN)}
+    return {"runs": [shown(one) for one in found[:SHOWN]], "more": max(0, len(found) - SHOWN)}
 
 
 def of_task(visit: Visit) -> dict[str, Any]:
@@ -34,23 +37,51 @@ def of_task(visit: Visit) -> dict[str, Any]:
     run = next((one for one in found if one.get("task_id") == task.id), None)
     if run is None:
         return {"run": None}
-    return {"run": {**_shown(run), "decisions": visit.team.workflow_decisions(run["workflow_id"])}}
+    return {"run": {**shown(run), "decisions": visit.team.workflow_decisions(run["workflow_id"])}}
 
 
-def _shown(run: dict[str, Any]) -> dict[str, Any]:
+def shown(run: dict[str, Any]) -> dict[str, Any]:
+    """A run as its macro wants it: its steps in order, each with its loop and what examined it."""
     steps = run.get("steps") or {}
     ordered = [steps[key] for id in run.get("plan_of_steps") or () if (key := f"step_{id}") in steps]
     planned = {str(one.get("id")) for one in ordered}
+    met = [*ordered, *(one for one in steps.values() if str(one.get("id")) not in planned)]
+    known = {str(one.get("id")) for one in met}
+    left = (run.get("progress") or {}).get("remaining_steps", ()) if not run.get("outcome") else ()
+    met += [{"id": one["step"], "name": one["name"]} for one in left if str(one["step"]) not in known]
+    examinations = {
+        f"{GATE}{name}": examined.examination(name, kept) for name, kept in (run.get("examinations") or {}).items()
+    }
     return {
         **run,
         "steps": [
-            {"mark": MARKS.get(str(one.get("status")), "backlog"), **one}
-            for one in [*ordered, *(one for one in steps.values() if str(one.get("id")) not in planned)]
+            {
+                "mark": MARKS.get(str(one.get("status")), "backlog"),
+                "loop": examined.loop((run.get("loops") or {}).get(f"step_{one.get('id')}", {})),
+                "gate": str(one.get("id")).startswith(GATE),
+                "examination": examinations.get(str(one.get("id"))),
+                **one,
+            }
+            for one in met
         ],
         "decisions": run.get("decisions") or [],
         "said_about": ", ".join(_named(run)),
-        "live": progress_display.live(run, time.time()),
+        "live": _live(run),
     }
+
+
+def place(run: dict[str, Any], step: object) -> str:
+    """How a step is called where it is spoken of: `step 3`, and an examination by its name."""
+    if not str(step).startswith(GATE):
+        return f"step {step}"
+    name = str(step).removeprefix(GATE)
+    return str((run["steps"].get(f"step_{step}") or {}).get("name") or examined.title(name))
+
+
+def _live(run: dict[str, Any]) -> str | None:
+    line = progress_display.live(run, time.time())
+    step = str(run.get("current_step"))
+    return line.removeprefix(f"step {step}: ") if line is not None and step.startswith(GATE) else line
 
 
 def _named(run: dict[str, Any]) -> list[str]:

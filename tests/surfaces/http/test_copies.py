@@ -1,0 +1,73 @@
+"""The work of teams that work in worktrees, over HTTP: what a task changed, and how it becomes the user's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.behaviours.repository import Repository
+from tests.surfaces.http.harness import Client, Server
+
+PLAN = """team: crew
+workdir: work
+isolation: worktree
+members: {ada: {agent: shell}}
+tasks: {a: {subject: Write a, run: echo a > a.txt}}
+"""
+
+
+@pytest.fixture(scope="module")
+def repository(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """A repository, and the work of one task of the team crew on its integration branch."""
+    place = tmp_path_factory.mktemp("plan")
+    made = Repository(place / "work")
+    (place / "plan.yaml").write_text(PLAN)
+    words = [
+        sys.executable,
+        "-m",
+        "interlock.surfaces.cli",
+        "--home",
+        str(server.home),
+        "run",
+        str(place / "plan.yaml"),
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return made
+
+
+@pytest.fixture
+def task(repository: Repository, admin: Client) -> str:
+    return str(admin.get("/api/teams/crew/tasks")["tasks"][0]["id"])
+
+
+def test_a_diff_is_a_patch_or_a_list_of_files(admin: Client, task: str, team: str) -> None:
+    found = admin.get(f"/api/teams/crew/tasks/{task}/diff")
+    assert found["diff"].startswith("diff --git a/a.txt b/a.txt") and found["task_id"] == task
+    assert "a.txt | 1 +" in admin.get(f"/api/teams/crew/tasks/{task}/diff?stat=true")["diff"]
+    plain = admin.post(f"/api/teams/{team}/tasks", {"subject": "No worktree"})["id"]
+    assert admin.refused("GET", f"/api/teams/{team}/tasks/{plain}/diff") == (400, "invalid_request")
+    assert admin.refused("GET", "/api/teams/crew/tasks/none/diff")[0] == 404
+
+
+def test_a_merge_is_shown_and_then_done_by_people_only(
+    server: Server, admin: Client, repository: Repository, task: str
+) -> None:
+    address = "/api/teams/crew/merge"
+    for body in ({}, {"tasks": [task], "all": True}):
+        assert admin.refused("POST", address, body) == (400, "invalid_request")
+    for one in (server.person("vic", "viewer"), server.member("ada", "crew")):
+        assert one.refused("POST", address, {"all": True}) == (403, "forbidden")
+    would = admin.post(address, {"all": True, "dry_run": True})
+    assert (would["into"], would["merged"], would["commits"]) == ("main", False, 2)
+    assert [one["task_id"] for one in would["tasks"]] == [task] and not (repository.path / "a.txt").exists()
+    (repository.path / "a.txt").write_text("mine")
+    assert admin.post(address, {"all": True, "dry_run": True})["dirty"] == ["a.txt"]
+    assert admin.refused("POST", address, {"all": True})[0] == 409
+    (repository.path / "a.txt").unlink()
+    done = server.person("otto").post(address, {"tasks": [task]})
+    assert done["merged"] and (repository.path / "a.txt").read_text() == "a\n"
+    assert admin.post(address, {"all": True})["merged"] in (True, False)
+    assert admin.post(address, {"all": True})["merged"] is False
