@@ -222,7 +222,7 @@ def chose(label: str, at: int, situation: str = SITUATION) -> Choice:
     return Choice(SKILL, STEP, situation, plain(label), tuple(map(plain, LABELS)), plain(LABELS[0]), type, str(at))
 
 
-@pytest.mark.req("BMAD-7.9.2")
+@pytest.mark.req("BMAD-7.9.2", "BMAD-7.9.5")
 def test_an_option_that_is_never_taken_is_shown_last_and_can_still_be_taken(tmp_path: Path) -> None:
     menu = 'What now?\n\n[R] Red\n[G] Green\n[Y] Yellow\n\nPlease select an option:\n{"step": "waiting"}'
     situation = menu_situation(SKILL, STEP, ("Red", "Green", "Yellow"))
@@ -233,6 +233,13 @@ def test_an_option_that_is_never_taken_is_shown_last_and_can_still_be_taken(tmp_
     (asked,) = outcome.desk.asked.values()
     assert asked.options == ("G: Green", "Y: Yellow", "R: Red") and "Which one: G, Y, R?" in asked.text
     assert "[R] Red\n[G] Green" in asked.text, "what the agent showed stays as it is"
+    (logged,) = [one for one in outcome.desk.of(decision_log.EVENT) if one["kind"] == "ask"]
+    assert logged["decision_source"] == "learned_preference" and "shown last: R" in logged["why"]
+    twice = stage(tmp_path / "twice", Learned(choices=choices[:2]), script(menu))
+    (asked,) = twice.desk.asked.values()
+    assert asked.options == ("R: Red", "G: Green", "Y: Yellow"), "two times are not three"
+    (logged,) = [one for one in twice.desk.of(decision_log.EVENT) if one["kind"] == "ask"]
+    assert logged["decision_source"] == "engine"
 
 
 @pytest.mark.req("BMAD-7.9.3", "BMAD-7.9.5")

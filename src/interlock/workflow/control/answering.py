@@ -161,6 +161,9 @@ async def _ask_menu(
         "menu_id": menus.menu_id(run.record, shown),
         "recommended": recommended,
     }
+    if ordered != list(shown.options):
+        late = ", ".join(one.key for one in ordered if one.key in wishes.at(run, shown).last)
+        source, why = LEARNED, f"{why}; never taken before, and shown last: {late}"
     run.decide(Decision("ask", recommended or "", why, confidence=confidence, source=source))
     advice = f"\n\nRecommended: {recommended}." if recommended else ""
     keys = ", ".join(one.key for one in ordered)
