@@ -21,7 +21,8 @@ from interlock.workflow.memory.post_workflow_curator import PostWorkflowCurator,
 from scripts.fetch_memory_servers import WHERE
 from tests.memory.servers import PROGRAMS
 
-pytestmark = [pytest.mark.servers]
+# Among the storms for their length: each starts a server that loads a model of language.
+pytestmark = [pytest.mark.servers, pytest.mark.storm]
 ORIGIN = Origin("plan-app", "w1", "/bmad:bmm:workflows:make-plan")
 
 
