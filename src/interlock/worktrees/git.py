@@ -8,8 +8,11 @@ dropped. Optional locks are off, so that looking at the user's checkout does not
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -32,6 +35,12 @@ KEPT = frozenset(
 NOBODY = {"NAME": "Interlock", "EMAIL": "interlock@localhost"}
 """Who commits where the user has not told git who they are."""
 SAID = 2000
+HALF_MADE = re.compile(r"failed to read (\S*worktrees/[^/\s]+)/commondir")
+"""What every git says while another one has begun to write down a new worktree, and has not ended."""
+PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.0)
+"""Seconds between looks at one that is half made."""
+ABANDONED = 2.0
+"""Seconds after which whoever began it is dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,30 @@ class Git:
         Raises:
             GitFailed: another exit code, no git, or too slow.
         """
+        for pause in (*PAUSES, None):
+            answer = self._run(words, stdin, variables)
+            half_made = HALF_MADE.search(answer.err) if answer.code else None
+            if half_made is None or pause is None:
+                break
+            # Another git is making that worktree at this moment, or was killed in the middle of it.
+            self._drop_abandoned(os.path.join(self.directory, half_made[1]))
+            time.sleep(pause)
+        if answer.code not in ok:
+            said = (answer.err.strip() or answer.out.strip() or f"exit code {answer.code}")[-SAID:]
+            raise GitFailed(f"`git {' '.join(words[:2])}` failed in {self.directory}: {said}", git=said)
+        return answer
+
+    def _drop_abandoned(self, administration: str) -> None:
+        """Remove what a git left of a worktree that it was killed over: no other can list any until it is gone. What
+        git writes there takes it milliseconds."""
+        try:
+            empty = not os.path.getsize(os.path.join(administration, "commondir"))
+            if empty and time.time() - os.stat(administration).st_mtime > ABANDONED:
+                shutil.rmtree(administration, ignore_errors=True)
+        except OSError:
+            return  # It is whole by now, or gone.
+
+    def _run(self, words: Sequence[str], stdin: str | None, variables: Mapping[str, str] | None) -> Answer:
         environment = {**_environment(), **(variables or {})}
         if self._token is not None:
             environment[RUN_TOKEN] = self._token
@@ -110,11 +143,7 @@ class Git:
                     setting="git_timeout",
                 ) from error
             raise
-        answer = Answer(process.returncode, out, err)
-        if answer.code not in ok:
-            said = (err.strip() or out.strip() or f"exit code {answer.code}")[-SAID:]
-            raise GitFailed(f"`git {' '.join(words[:2])}` failed in {self.directory}: {said}", git=said)
-        return answer
+        return Answer(process.returncode, out, err)
 
     def commit_of(self, name: str) -> str | None:
         """The commit that `name` stands for; null where there is none."""
