@@ -25,6 +25,9 @@ class Mail(Protocol):
     def as_xml(self) -> str:
         """The messages as `<teammate-message>` blocks, for the lead after one with the team's state; empty if none."""
 
+    def give_back(self) -> None:
+        """They were handed over, but nobody looked at them: those the caller has not gone on from are offered again."""
+
 
 class Tasks(Protocol):
     """The task ledger."""

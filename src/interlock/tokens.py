@@ -9,7 +9,6 @@ changed, so that what one process makes or revokes counts in all of them at once
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import hmac
 import json
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.clock import SystemClock, iso
 from interlock.errors import ConfigParseError, InvalidRequest, StorageError, TokenNotFound
+from interlock.locks import alone_with
 from interlock.mirror import files
 from interlock.model.names import HUMAN, check_member_name
 
@@ -36,6 +36,7 @@ ROLES: dict[str, str] = {
 }
 """What a token allows, with what that means."""
 
+LOCK = ".tokens.lock"
 PREFIX = "ilk_"
 CODE_SECONDS = 3600.0
 COOKIE_SECONDS = 30 * 86_400.0
@@ -78,7 +79,7 @@ class Tokens:
         path = os.path.join(self._home, "token")
         try:
             os.makedirs(self._home, mode=0o700, exist_ok=True)
-            with self._locked():
+            with alone_with(os.path.join(self._home, LOCK)):
                 found = _read_secret(path)
                 if found is None:
                     found = PREFIX + secrets.token_urlsafe(32)
@@ -198,21 +199,12 @@ class Tokens:
         """The file's content, written back when the block is left without an error."""
         try:
             os.makedirs(self._home, mode=0o700, exist_ok=True)
-            with self._locked():
+            with alone_with(os.path.join(self._home, LOCK)):
                 kept = json.loads(json.dumps(self._read()))
                 yield kept
                 files.replace(self._path, (json.dumps(kept, indent=1) + "\n").encode())
         except OSError as error:
             raise StorageError(f"The tokens could not be written: {error}.", path=self._path) from error
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        lock = os.open(os.path.join(self._home, ".tokens.lock"), os.O_WRONLY | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(lock)
 
 
 def _empty() -> dict[str, Any]:

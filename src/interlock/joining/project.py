@@ -7,7 +7,6 @@ that git tracks is said; new files of ours are ignored by way of `.git/info/excl
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import inspect
 import os
@@ -23,6 +22,7 @@ from interlock.errors import ConfigParseError, Conflict, InvalidRequest, Storage
 from interlock.joining import restore
 from interlock.joining.entries import PROGRAMS, Given, given
 from interlock.joining.inserting import Occupied, block, insert
+from interlock.locks import alone_in
 
 GIT_SECONDS = 10
 SCRIPT = "leave.py"
@@ -251,12 +251,10 @@ def _alone(project: str) -> Iterator[None]:
     """Nobody else joins or leaves here meanwhile."""
     directory = os.path.join(project, restore.RECORD)
     os.makedirs(directory, mode=0o700, exist_ok=True)
-    lock = os.open(project, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        with alone_in(project):
+            yield
     finally:
-        os.close(lock)
         for path in (directory, os.path.dirname(directory)):
             try:
                 os.rmdir(path)  # Nothing was joined after all.

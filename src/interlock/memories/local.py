@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from interlock.clock import iso
+from interlock.locks import alone_in
 from interlock.memory import (
     RECALL_SECONDS,
     UNAVAILABLE,
@@ -191,8 +192,10 @@ class LocalMemory:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
             made = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
             try:
-                made.execute("PRAGMA journal_mode=WAL")
-                made.executescript(SCHEMA)
+                # While another makes the file SQLite answers "locked" at once, without patience.
+                with alone_in(os.path.dirname(self.path)):
+                    made.execute("PRAGMA journal_mode=WAL")
+                    made.executescript(SCHEMA)
             except BaseException:
                 made.close()
                 raise

@@ -15,11 +15,12 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from interlock.clock import iso
+from interlock.locks import alone_in
 from interlock.memory import Memory, MemoryUnavailable
 
 TYPE_CHECKING = False
@@ -179,14 +180,12 @@ class Waiting:
     def _locked(self) -> Iterator[None]:
         try:
             os.makedirs(self.folder, exist_ok=True)
-            descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+            held = ExitStack()
+            held.enter_context(alone_in(self.folder))
         except OSError as error:
             raise MemoryUnavailable(f"The queue of memories {self.folder} cannot be used: {error}.") from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with held:
             yield
-        finally:
-            os.close(descriptor)
 
 
 def memory_of(one: dict[str, Any]) -> Memory:

@@ -6,15 +6,14 @@ process that died, and is made again. All of it can be repeated after a crash.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from interlock.errors import GitFailed, WorktreeRefused
+from interlock.locks import alone_in
 from interlock.worktrees.git import Git
 from interlock.worktrees.repository import HEADS, NONE, Repository, source_of
 
@@ -174,7 +173,7 @@ class Trees:
         Its agent must have ended; of several that seal at once (for its review, for its merge) one does it. Files that
         still hold conflict markers are committed by nobody.
         """
-        with _alone(str(known["path"])):
+        with alone_in(str(known["path"])):
             return self._seal(self._git.at(str(known["path"])), str(known["branch"]), message)
 
     def _seal(self, git: Git, branch: str, message: str) -> Sealed:
@@ -329,17 +328,6 @@ class Trees:
                 "Set INTERLOCK_HOME to a place outside, or add it to .gitignore.",
                 path=root,
             )
-
-
-@contextmanager
-def _alone(directory: str) -> Iterator[None]:
-    """Nobody else, in this process or another, is in this block for that directory; it ends with the process."""
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _marked(path: str) -> bool:

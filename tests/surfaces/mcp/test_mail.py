@@ -99,6 +99,31 @@ async def test_a_poll_that_its_client_gives_up_keeps_no_mail(home: Home, team: T
         assert team.history(member="ada", limit=1)[0].stage in ("delivered", "acknowledged")
 
 
+@pytest.mark.req("CORE-FR-006")
+@pytest.mark.parametrize("tool", ["read_inbox", "poll_inbox"])
+async def test_a_cancellation_that_crosses_the_answer_gives_its_mail_back(home: Home, team: Team, tool: str) -> None:
+    """The client cancelled before it read the answer that was on its way, and so looks at nothing in it."""
+    team.send("lead", to="ada", content="late")
+    ada = Raw(home.path, "ada")
+    ada.call(2, tool)
+    wait_for_stage(team, "ada", "delivered")
+    ada.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}})
+    ada.call(3, "read_inbox")
+    assert ada.answer()["id"] == 2
+    answer = ada.answer()
+    again = json.loads(answer["result"]["content"][0]["text"])["messages"]
+    assert answer["id"] == 3 and [(message["content"], message["redelivered"]) for message in again] == [("late", True)]
+    # What was gone on from has been seen: nothing that is said of its call later takes it back.
+    ada.call(4, "read_inbox")
+    ada.answer()
+    for odd in (3, 2, 99, None, [3]):
+        ada.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": odd}})
+    ada.call(5, "read_inbox")
+    assert json.loads(ada.answer()["result"]["content"][0]["text"])["messages"] == []
+    ada.close()
+    assert team.history(member="ada", limit=1)[0].stage == "acknowledged"
+
+
 class Raw:
     """A client of our own, which can stop reading."""
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from heapq import merge
 from itertools import islice
 
@@ -22,6 +21,7 @@ from interlock.errors import (
     TeamNotFound,
 )
 from interlock.frontdoor.chat import default_session, receive
+from interlock.locks import alone_with
 from interlock.model.group import FRONT_DOOR
 from interlock.model.names import check_team_name
 from interlock.model.task import FINAL
@@ -220,12 +220,11 @@ class LocalFrontDoor:
             yield
             return
         path = os.path.join(self._home.path, ".chat.lock")
-        try:
-            lock = open(path, "a")  # noqa: SIM115 - held over the yield
-        except OSError as error:
-            raise StorageError(f"{path} cannot be opened: {error}.", path=path) from error
-        with lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with ExitStack() as held:
+            try:
+                held.enter_context(alone_with(path))
+            except OSError as error:
+                raise StorageError(f"{path} cannot be opened: {error}.", path=path) from error
             for name in self._home.teams():
                 if name == project:
                     continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 
 from interlock import settings as settings_module
 from interlock.clients.local.agents import LocalAgents
@@ -12,13 +11,14 @@ from interlock.clients.local.memories import LocalMemories
 from interlock.clients.local.project_verbs import LocalProjects
 from interlock.clients.local.windows import LocalWindows
 from interlock.errors import MembersRunning, StorageError, TeamExists, TeamLimit, TeamNotFound
+from interlock.locks import alone_in, alone_with
 from interlock.model.names import HUMAN, LEAD, check_session_key, check_team_name, check_text, sanitized
 from interlock.sessions import Caller
 from interlock.workspace import Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any
 
     from interlock.agent import Update
@@ -91,7 +91,8 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
             os.makedirs(self.path, mode=0o700, exist_ok=True)
             os.makedirs(self._teams, mode=0o700, exist_ok=True)
             os.mkdir(unfinished, 0o700)
-            with in_use(unfinished):
+            # A doctor that looks for leftovers sees by the lock that a living process is at it.
+            with alone_in(unfinished):
                 self._fill(unfinished, name, lead, os.path.abspath(workdir) if workdir is not None else None, values)
                 # A team appears whole or not at all: a rename onto another's directory is refused by the system.
                 os.rename(unfinished, directory)
@@ -148,7 +149,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         doomed = os.path.join(self._teams, f"{DELETING}{name}-{self._clock.new_id()}")
         forget = forgetting(workspace)
         try:
-            with in_use(workspace.directory):
+            with alone_in(workspace.directory):
                 self._move_away(workspace, doomed)
                 self._workspaces.pop(name, None)
                 self._ledgers.forget(workspace.directory)
@@ -255,7 +256,6 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         return found
 
     def configure(self, changes: Mapping[str, Any]) -> None:
-        import fcntl
         import json
 
         from interlock.clients.local.telling import check_programs
@@ -269,14 +269,10 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         check_programs(parsed)
         try:
             os.makedirs(self.path, mode=0o700, exist_ok=True)
-            lock = os.open(os.path.join(self.path, ".settings.lock"), os.O_WRONLY | os.O_CREAT, 0o600)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            with alone_with(os.path.join(self.path, ".settings.lock")):
                 values = {**settings_module.read_file(path), **parsed}
                 kept = {name: value for name, value in sorted(values.items()) if value is not None}
                 files.replace(path, (json.dumps(kept, indent=2) + "\n").encode())
-            finally:
-                os.close(lock)
         except OSError as error:
             raise StorageError(f"The settings could not be written: {error}.", path=path) from error
         self._settings = self._settings.for_home(kept)
@@ -378,19 +374,6 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
             last_active_at=None,
         )
         self._ledgers.create(directory, team, member, at)
-
-
-@contextmanager
-def in_use(directory: str) -> Iterator[None]:
-    """Show, to a doctor that looks for leftovers, that a living process is making or removing this directory."""
-    import fcntl
-
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _remove_tree(path: str) -> None:

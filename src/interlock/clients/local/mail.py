@@ -33,16 +33,22 @@ LOOK_AGAIN = 5.0
 class LocalMail:
     """See `client.Mail`."""
 
-    __slots__ = ("_state", "messages", "timed_out")
+    __slots__ = ("_return", "_state", "messages", "timed_out")
 
-    def __init__(self, messages: list[Message], timed_out: bool, state: str) -> None:
+    def __init__(self, messages: list[Message], timed_out: bool, state: str, back: Callable[[], None]) -> None:
         self.messages = messages
         self.timed_out = timed_out
         self._state = state
+        self._return = back
 
     def as_xml(self) -> str:
         """See `client.Mail.as_xml`."""
         return self._state + "".join(as_xml(message) for message in self.messages)
+
+    def give_back(self) -> None:
+        """See `client.Mail.give_back`."""
+        if self.messages:
+            self._return()
 
 
 class LocalMailing(LocalBase):
@@ -95,21 +101,20 @@ class LocalMailing(LocalBase):
             timed_out = not self._wait(by, wait, urgent_only)
             messages, state = self._offer(by, urgent_only, inject)
         with self._handing_over(messages, by):
-            yield LocalMail(messages, timed_out and not messages, state)
+            yield LocalMail(messages, timed_out and not messages, state, lambda: self._give_back(by, messages))
 
     @contextmanager
     def _handing_over(self, messages: list[Message], by: str | None = None) -> Iterator[None]:
         """Second half of handing over what was offered: delivered when the block ends, given back when it raises."""
-        numbers = [message.n for message in messages]
         try:
             yield
         except BaseException:
-            if numbers:
-                self._give_back(by, numbers)
+            if messages:
+                self._give_back(by, messages)
             raise
-        if numbers:
+        if messages:
             with self._act(by) as act:
-                delivered = set(mailbox.deliver(act, numbers))
+                delivered = set(mailbox.deliver(act, [message.n for message in messages]))
             for message in messages:
                 if message.id in delivered:
                     message.stage = "delivered"
@@ -184,10 +189,10 @@ class LocalMailing(LocalBase):
                 state = state_block(act)
         return messages, state
 
-    def _give_back(self, by: str | None, numbers: list[int]) -> None:
+    def _give_back(self, by: str | None, messages: list[Message]) -> None:
         try:
             with self._act(by) as act:
-                mailbox.give_back(act, numbers, "not_handed_over")
+                mailbox.give_back(act, [message.n for message in messages], "not_handed_over")
         except InterlockError:
             pass  # They stay offered, and are offered anew when this process has ended; the first error matters more.
 

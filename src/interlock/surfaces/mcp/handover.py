@@ -3,16 +3,23 @@
 A call that gives mail opens a `Handover` under the id of its request and keeps the `with` block of `Team.mail` open in
 it. Whoever writes the answer ends it: written, and the block is left normally (*delivered*); not written, because the
 client is gone, cancelled the call or the write failed, and it is left with an exception (the mail is given back).
+
+A client that cancels a call looks at no answer to it, also at none that was on its way already. What such an answer
+carried is given back too.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
+from collections import OrderedDict
 from contextlib import AbstractContextManager
 
 from interlock.client import Mail
 from interlock.errors import InterlockError
+
+REMEMBERED = 64
+"""A cancellation crosses the answer of a call that was under way: no more than can be under way are looked for."""
 
 
 class NotHandedOver(Exception):
@@ -26,6 +33,8 @@ class Handover:
         self._lock = threading.Lock()
         self._ended = False
         self._context: AbstractContextManager[Mail] | None = None
+        self.mail: Mail | None = None
+        """What `begin` answered."""
 
     def begin(self, context: AbstractContextManager[Mail]) -> Mail:
         """Enter `context`, which may sleep, and keep it open. The mail of a call that was given up meanwhile goes back.
@@ -37,7 +46,7 @@ class Handover:
         with self._lock:
             given_up = self._ended
             if not given_up:
-                self._context = context
+                self._context, self.mail = context, mail
         if given_up:
             _leave(context, written=False)
             raise NotHandedOver
@@ -57,6 +66,8 @@ class Handovers:
 
     def __init__(self) -> None:
         self._open: dict[str | int, Handover] = {}
+        self._written: OrderedDict[str | int, Mail] = OrderedDict()
+        """What the last `REMEMBERED` answers carried."""
         self._lock = threading.Lock()
         self.writing = threading.Lock()
         """Held while an answer is written and its mail noted as delivered."""
@@ -75,8 +86,21 @@ class Handovers:
         """The answer to `request` was written, or never will be."""
         with self._lock:
             ended = self._open.pop(request, None)
+            if ended is not None and written and ended.mail is not None:
+                self._written[request] = ended.mail
+                if len(self._written) > REMEMBERED:
+                    self._written.popitem(last=False)
         if ended is not None:
             ended.end(written)
+
+    def cancel(self, request: str | int) -> None:
+        """The client cancelled `request`: whatever answer it was or will be sent, it does not look at it."""
+        with self._lock:
+            written = self._written.pop(request, None)
+        if written is not None:
+            written.give_back()
+        else:
+            self.end(request, False)
 
     def end_all(self, written: bool = False) -> None:
         """The connection is closed: what was not written by now never will be. Or it was all written."""

@@ -18,11 +18,11 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import anyio
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
-from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
+from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 from mcp_types.jsonrpc import PARSE_ERROR, ErrorData, jsonrpc_message_adapter
 from pydantic import ValidationError
 
@@ -103,6 +103,12 @@ class Outgoing(_Stream):
         """There will be no answer to `request`: the client cancelled it."""
         self._settled(request)
         await in_thread(self._handovers.end, request, False)
+
+    async def cancelled(self, request: Any) -> None:
+        """The client looks at no answer to `request`, whatever becomes of it. Returns when its mail is back: the client
+        may ask for it in its next line."""
+        if isinstance(request, (str, int)):
+            await in_thread(self._handovers.cancel, request)
 
     async def all_answered(self) -> None:
         """Wait until every request that was read got its answer."""
@@ -188,6 +194,8 @@ class Incoming(_Stream):
             except ValidationError:
                 await self._refuse(line)
                 continue
+            if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+                await self._outgoing.cancelled((message.params or {}).get("requestId"))
             if not isinstance(message, JSONRPCRequest):
                 return SessionMessage(message)
             self._outgoing.expect(message.id)

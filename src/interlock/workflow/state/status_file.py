@@ -8,11 +8,9 @@ for a concurrent writer is tried again, three times.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +18,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from interlock.errors import ConfigParseError, NotFound
+from interlock.locks import alone_in
 from interlock.workflow.errors import StateConflict
 from interlock.workflow.state import files
 
@@ -120,7 +119,8 @@ def write(
                 status=now,
             )
         after = changed(text, key, status)
-        with _locked(path):
+        # Writers of Interlock take turns; others are noticed by the content.
+        with alone_in(os.path.dirname(path)):
             # First swap: the file is still what was read. Second: it then holds the status that was meant.
             if files.get(path) != before:
                 continue
@@ -199,14 +199,3 @@ def _scalar(status: str) -> str:
     if PLAIN.fullmatch(status) and status.lower() not in SPECIAL and not re.fullmatch(r"[\d.eE+-]+", status):
         return status
     return '"' + status.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-@contextmanager
-def _locked(path: str) -> Iterator[None]:
-    """Writers of Interlock take turns; others are noticed by the content."""
-    descriptor = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

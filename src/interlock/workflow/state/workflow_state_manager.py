@@ -8,16 +8,15 @@ half of it lost), the next `mirror` or `rebuild` puts it right.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from interlock.clock import iso
 from interlock.errors import InvalidRequest, LedgerBusy, StorageError, WorkflowNotFound
 from interlock.ledger import Ledger, Rows
+from interlock.locks import alone_in
 from interlock.model.names import SYSTEM
 from interlock.model.workflow import WorkflowRow
 from interlock.sessions import Act
@@ -111,7 +110,8 @@ class WorkflowStateManager:
 
     def _write(self, state: WorkflowState) -> None:
         path = state_path(state)
-        with _locked(os.path.dirname(path)):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with alone_in(os.path.dirname(path)):
             data = self._written(state)
             # The same step again writes nothing (BMAD-E3.8).
             if data is not None and files.get(path) != data:
@@ -207,14 +207,3 @@ def _parsed(data: bytes) -> Any:
         return json.loads(data)
     except ValueError:
         return None
-
-
-@contextmanager
-def _locked(directory: str) -> Iterator[None]:
-    os.makedirs(directory, exist_ok=True)
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
