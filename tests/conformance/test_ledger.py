@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +80,8 @@ LEAD = Member(
 
 
 def member(name: str, **fields: Any) -> Member:
-    return replace(LEAD, **{"name": name, "session_key": f"key:{name}", "inbox": name, "role": "member", **fields})
+    values = {field: getattr(LEAD, field) for field in LEAD.__slots__}
+    return Member(**{**values, "name": name, "session_key": f"key:{name}", "inbox": name, "role": "member", **fields})
 
 
 def task(id: str, /, **fields: Any) -> Task:
