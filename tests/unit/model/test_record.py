@@ -14,16 +14,16 @@ class Made(Record):
 
     n: int
     type: str
-    list: str | None = None
-    notes: list[str] = anew(default_factory=list)  # type: ignore[valid-type]
+    set: str | None = None
+    notes: list[str] = anew(default_factory=list)
 
 
 def test_fields_come_in_their_order_and_defaults_are_not_shared() -> None:
-    one, other = Made(1, "a"), Made(n=1, type="a", list=None)
+    one, other = Made(1, "a"), Made(n=1, type="a", set=None)
     assert one == other and one.notes is not other.notes
     one.notes.append("x")
     assert one != other and Made(1, "a", notes=["x"]) == one and copy.copy(one) == one
-    assert repr(other) == "Made(n=1, type='a', list=None, notes=[])"
+    assert repr(other) == "Made(n=1, type='a', set=None, notes=[])"
 
 
 def test_what_it_does_not_have_it_does_not_take() -> None:
