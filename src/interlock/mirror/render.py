@@ -40,8 +40,8 @@ _SHOWN = (
 def task_file(task: Task, log: Sequence[tuple[str, str, str]], seq: int) -> bytes:
     """The Markdown file of a task: YAML frontmatter, body, Work Log."""
     fields = task.as_dict()
-    # JSON values are YAML values, and json is a hundred times faster than a YAML writer.
-    lines = [f"{name}: {_as_json(fields[name])}" for name in _SHOWN]
+    # JSON values are YAML values, and json is a hundred times faster than a YAML writer; most of them are null.
+    lines = [f"{name}: {'null' if fields[name] is None else _as_json(fields[name])}" for name in _SHOWN]
     lines.append(f"ledger_seq: {seq}")
     head = "\n".join(lines)
     body = with_work_log(task.body, log_entries(log))
