@@ -1,6 +1,8 @@
 """A human's exit word to a discussion that is under way (BMAD-5.4.1): said anywhere, heard by the run at once.
 
-It is kept in the document of the session, for that one discussion; the run looks for it while a round is going on.
+It is kept in the document of the session, for that one discussion, before anybody is told that it was heard; the run
+looks for it while a round is going on. It stays there: what the run makes of it is written later, and a run that is
+killed in between hears it again.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from interlock.workflow.state.document import WorkflowState
 KEY = "party"
 """Where the document of a session keeps it."""
 LOOK = 1.0  # seconds between two looks
+KEPT = 20  # runs of a session whose last word is kept
 
 T = TypeVar("T")
 
@@ -41,23 +44,24 @@ def under_way(party: Mapping[str, Any]) -> bool:
 
 def say(document: dict[str, Any], state: WorkflowState, word: str) -> None:
     """Keep it for the discussion that is under way in that run."""
-    document[KEY] = {**document.get(KEY, {}), state.workflow_id: {"word": word, **_which(state)}}
+    others = {id: one for id, one in document.get(KEY, {}).items() if id != state.workflow_id}
+    document[KEY] = {**dict(list(others.items())[1 - KEPT :]), state.workflow_id: {"word": word, **_which(state)}}
 
 
 async def heard(run: RunContext) -> str | None:
     """The word that was said to the discussion under way."""
     try:
-        found = (await run.desk.session()).get(KEY, {}).get(run.state.workflow_id)
+        return said(await run.desk.session(), run.state)
     except InterlockError:
         return None  # The ledger is busy: the next look finds it.
-    if not isinstance(found, Mapping) or any(found.get(name) != value for name, value in _which(run.state).items()):
+
+
+def said(document: Mapping[str, Any], state: WorkflowState) -> str | None:
+    """The same, in the session's document."""
+    found = document.get(KEY, {}).get(state.workflow_id)
+    if not isinstance(found, Mapping) or any(found.get(name) != value for name, value in _which(state).items()):
         return None
     return str(found["word"])
-
-
-async def forget(run: RunContext) -> None:
-    """It was for a discussion that is over: the next one in the same step is another one."""
-    await run.desk.change_session(lambda document: document.get(KEY, {}).pop(run.state.workflow_id, None) and None)
 
 
 async def unless(run: RunContext, round: Awaitable[T]) -> tuple[T | None, str | None]:
@@ -87,4 +91,4 @@ async def unless(run: RunContext, round: Awaitable[T]) -> tuple[T | None, str | 
 
 
 def _which(state: WorkflowState) -> dict[str, Any]:
-    return {name: state.party.get(name) for name in ("step", "visit", "purpose")}
+    return {name: state.party.get(name) for name in ("number", "step", "visit", "purpose")}
