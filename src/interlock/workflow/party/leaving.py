@@ -7,7 +7,7 @@ killed in between hears it again.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 import anyio
@@ -15,7 +15,8 @@ import anyio
 from interlock.errors import InterlockError
 from interlock.workflow.control.context import Postponed, RunContext
 from interlock.workflow.control.exit_words import exit_word
-from interlock.workflow.party.party_mode_driver import MENU, RUNNING
+from interlock.workflow.control.ports import Superseded
+from interlock.workflow.party.party_mode_driver import RUNNING
 from interlock.workflow.state.document import WorkflowState
 
 KEY = "party"
@@ -38,8 +39,8 @@ def alone(text: str) -> str | None:
 
 
 def under_way(party: Mapping[str, Any]) -> bool:
-    """Whether a discussion, as a run keeps it, goes on and is not one within a menu, which its own agent holds."""
-    return party.get("status") == RUNNING and party.get("how") != MENU
+    """Whether a discussion, as a run keeps it, goes on."""
+    return party.get("status") == RUNNING
 
 
 def say(document: dict[str, Any], state: WorkflowState, word: str) -> None:
@@ -88,6 +89,35 @@ async def unless(run: RunContext, round: Awaitable[T]) -> tuple[T | None, str | 
     if postponed is not None:
         raise postponed
     return found, word
+
+
+async def during(run: RunContext, turn: Callable[[anyio.Event], Awaitable[T]]) -> tuple[T, bool]:
+    """(what came of a turn of the run's own agent, which holds the discussion itself; whether an exit word ended it).
+    The turn is given what is set to end it, after the grace.
+
+    Raises:
+        InterlockError, Superseded: the turn did.
+    """
+    stop = anyio.Event()
+    found: T
+    failed: Exception | None = None
+    async with anyio.create_task_group() as group:
+
+        async def listen() -> None:
+            while await heard(run) is None:
+                await anyio.sleep(LOOK)
+            await anyio.sleep(run.limits.exit_grace)
+            stop.set()
+
+        group.start_soon(listen)
+        try:
+            found = await turn(stop)
+        except (InterlockError, Superseded) as error:  # raised again below, not wrapped in a group
+            failed = error
+        group.cancel_scope.cancel()
+    if failed is not None:
+        raise failed
+    return found, stop.is_set()
 
 
 def _which(state: WorkflowState) -> dict[str, Any]:

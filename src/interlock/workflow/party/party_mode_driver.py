@@ -59,9 +59,9 @@ class Round:
 @dataclass(frozen=True)
 class Party:
     """A discussion, whole. `purpose` says what it was called for, `step` and `visit` where; `voices` are the names of
-    those who take part, as far as they are known; `number` counts the discussions of the run, from 1; `options` are label: position, in the order in which they came up.
+    those who take part, as far as they are known; `options` are label: position, in the order in which they came up.
     `quorum` is how many must have answered for a consensus. `form` is what a contribution's line holds beside the
-    usual fields."""
+    usual fields. `number` counts the discussions of the run, from 1."""
 
     purpose: str
     how: str
