@@ -190,7 +190,7 @@ class _Hosted:
         self._dispatcher = dispatcher
         self._party = party
         self._path = path
-        self._names = cast.names(personas(run.package))
+        self._names = list(dict.fromkeys([*cast.names(personas(run.package)), *party.voices]))
         self._host: Subagent | None = None
 
     async def round(self, given: RoundInput) -> Answered:
