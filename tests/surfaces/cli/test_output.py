@@ -96,6 +96,11 @@ def test_the_version(interlock: Interlock) -> None:
     assert interlock("--version").out.startswith("interlock 0.")
 
 
+def test_the_package_is_the_command_line_where_the_script_is_not_on_the_path() -> None:
+    ran = subprocess.run([sys.executable, "-m", "interlock", "--version"], capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stderr) == (0, "") and ran.stdout.startswith("interlock 0.")
+
+
 def test_every_fault_of_a_plan_is_shown_with_its_line() -> None:
     error = PlanError("2 faults", errors=[{"line": 3, "message": "unknown key"}, {"line": 9, "message": "no member"}])
     assert explain(error) == ["  line 3: unknown key", "  line 9: no member"]
