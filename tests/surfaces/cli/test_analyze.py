@@ -29,6 +29,9 @@ class TestMenu:
             "guards": [],
         }
 
+    def test_the_text_comes_on_stdin_where_no_file_is_named(self, interlock: Interlock) -> None:
+        assert interlock("analyze", "menu", input=APC).json["menu_detected"]
+
     @pytest.mark.parametrize(
         ("text", "guard"),
         [
