@@ -57,7 +57,7 @@ class TestMenu:
 
     def test_a_file_that_is_not_there_is_exit_1_and_a_missing_argument_2(self, interlock: Interlock) -> None:
         assert interlock("analyze", "menu", "nothing.txt").code == 1
-        assert interlock("analyze", "menu").code == 2
+        assert interlock("analyze", "validation").code == 2
 
 
 class TestValidation:
