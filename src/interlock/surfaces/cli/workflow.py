@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from interlock.model.question import reply_command
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
@@ -59,7 +60,7 @@ def status(call: Call, run: str | None, everything: bool, decisions: bool) -> No
     found = team.workflow_run(run)
     decided = team.workflow_decisions(found["workflow_id"]) if decisions else []
     document = {**found, "decision_log": decided} if decisions else found
-    call.answer(document, [*_run(found), *([""] if decided else []), *(_decision(one) for one in decided)])
+    call.answer(document, [*_run(found, team.name), *([""] if decided else []), *(_decision(one) for one in decided)])
 
 
 @verb("adjust", example='interlock workflow adjust "use tier 3"')
@@ -134,8 +135,8 @@ def rollback(call: Call, run: str | None, to: str | None, include: tuple[str, ..
     call.warn(done.get("warnings", []))
 
 
-def _run(found: Mapping[str, Any]) -> list[str]:
-    """One run for people."""
+def _run(found: Mapping[str, Any], team: str) -> list[str]:
+    """One run of that team for people."""
     from interlock.workflow.running.chat_commands import in_force
 
     progress = found["progress"]
@@ -182,7 +183,8 @@ def _run(found: Mapping[str, Any]) -> list[str]:
         lines.append(click.style(f"  {words.clean(said)}", fg="red"))
     if found["waiting"]:
         lines += ["", click.style("It waits for you:", bold=True), *words.block(found["waiting"]["text"])]
-        lines.append(words.faint(f"interlock question reply {found['task_id']} TEXT"))
+        if found["waiting"].get("question_id"):
+            lines.append(words.faint(reply_command(found["waiting"]["question_id"], found["task_id"], team)))
     return lines
 
 

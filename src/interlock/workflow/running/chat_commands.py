@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from interlock.model.question import reply_command
 from interlock.workflow.entry.workflow_entry_wrapper import Invocation, Malformed, detect
 from interlock.workflow.party import leaving
 from interlock.workflow.personal import explicit_feedback, progress_display, wording
@@ -185,6 +186,9 @@ def status(found: dict[str, Any]) -> str:
         f", at step {found['current_step']} ({found['current_step_name']})" if found["current_step"] is not None else ""
     )
     waits = f"\nIt waits for you: {found['waiting']['text']}" if found["waiting"] else ""
+    if waits and found["waiting"].get("question_id"):
+        command = reply_command(found["waiting"]["question_id"], found["task_id"])
+        waits += f"\nAnswer it on the page, or with `{command}`."
     return "\n".join([f"{said}{at}.", steps, *in_force(found)]) + waits
 
 
