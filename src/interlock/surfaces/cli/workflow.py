@@ -12,6 +12,7 @@ from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
 from interlock.surfaces.cli.source import FOLDER
+from interlock.workflow.state.document import place_of, spoken
 
 MARKS = {"completed": "✓", "in_progress": "▶", "failed": "✗", "skipped": "–", "rolled_back": "↩", "pending": "·"}
 
@@ -60,7 +61,10 @@ def status(call: Call, run: str | None, everything: bool, decisions: bool) -> No
     found = team.workflow_run(run)
     decided = team.workflow_decisions(found["workflow_id"]) if decisions else []
     document = {**found, "decision_log": decided} if decisions else found
-    call.answer(document, [*_run(found, team.name), *([""] if decided else []), *(_decision(one) for one in decided)])
+    call.answer(
+        document,
+        [*_run(found, team.name), *([""] if decided else []), *(_decision(one, found["steps"]) for one in decided)],
+    )
 
 
 @verb("adjust", example='interlock workflow adjust "use tier 3"')
@@ -103,7 +107,7 @@ def resume(call: Call, run: str | None, detach: bool) -> int:
 def cancel(call: Call, run: str | None) -> None:
     """Call a run off; the documents that it wrote stay where they are."""
     found = call.team().cancel_workflow(run)
-    call.answer(found, f"{words.strong(found['workflow_id'])} is cancelled at step {found['current_step']}.")
+    call.answer(found, f"{words.strong(found['workflow_id'])} is cancelled at {_at(found)}.")
     call.warn(found["warnings"])
 
 
@@ -166,7 +170,9 @@ def _run(found: Mapping[str, Any], team: str) -> list[str]:
     for key, loop in found["loops"].items():
         if loop["current_iteration"]:
             counted = f"{loop['current_iteration']} of {loop['max_iterations']}"
-            lines.append(f"  {key.replace('_', ' ')}: iteration {counted}")
+            step, record = key.removeprefix("step_"), found["steps"].get(key) or {}
+            called = place_of(step, record.get("name")) if key.startswith("step_") else key.replace("_", " ")
+            lines.append(f"  {words.clean(called)}: iteration {counted}")
     if at_work := [one for one in found.get("subagents", []) if one["status"] == "working"]:
         named = [f"{words.clean(one['label'])} ({words.clean(one['role'])})" for one in at_work]
         lines.append(f"  subagents at work: {', '.join(named)}")
@@ -213,27 +219,28 @@ def _party(party: Mapping[str, Any]) -> list[str]:
     if not party.get("purpose"):
         return []
     if party["status"] == "running":
-        return [f"  Party Mode at step {party['step']}: round {len(rounds) + 1} of at most {party['max_rounds']}"]
+        return [f"  Party Mode at {place_of(party['step'])}: round {len(rounds) + 1} of at most {party['max_rounds']}"]
     came_to = party.get("summary") or {}
     advice = f": {_short(str(came_to['recommendation']), 100)}" if came_to.get("recommendation") else ""
     ended = str(party["exit_reason"]).replace("_", " ")
-    return [f"  Party Mode at step {party['step']}, {len(rounds)} rounds, {ended}{advice}"]
+    return [f"  Party Mode at {place_of(party['step'])}, {len(rounds)} rounds, {ended}{advice}"]
 
 
 def _line(found: Mapping[str, Any]) -> str:
     state = found["outcome"] or found["state"]
-    at = (
-        f" at step {found['current_step']}"
-        if found["state"] != "TERMINAL" and found["current_step"] is not None
-        else ""
-    )
+    at = f" at {_at(found)}" if found["state"] != "TERMINAL" and found["current_step"] is not None else ""
     return f"{words.strong(found['workflow_id'])}  {found['skill']}  {state}{at}"
 
 
-def _decision(one: Mapping[str, Any]) -> str:
+def _at(found: Mapping[str, Any]) -> str:
+    return words.clean(place_of(found["current_step"], found.get("current_step_name")))
+
+
+def _decision(one: Mapping[str, Any], steps: Mapping[str, Any]) -> str:
     sure = f" ({one['confidence']:g} %)" if one.get("confidence") is not None else ""
-    chosen = f"{one['kind']}: {words.clean(one['choice'])}{sure}"
-    return f"{one['seq']:>4}  step {one['step']}  {chosen}  {words.faint(one['why'])}"
+    chosen = f"{one['kind']}: {words.clean(spoken(one['choice']))}{sure}"
+    where = words.clean(place_of(one["step"], (steps.get(f"step_{one['step']}") or {}).get("name")))
+    return f"{one['seq']:>4}  {where}  {chosen}  {words.faint(words.clean(spoken(one['why'])))}"
 
 
 def _preview(found: Mapping[str, Any]) -> list[str]:
