@@ -257,6 +257,8 @@ def _preview(found: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"  {words.clean(one['event'])}: {words.clean(one['command'])}" + (f"  ({', '.join(how)})" if how else "")
         )
+        if one["fault"]:
+            lines.append(click.style(f"    will not run: {words.clean(one['fault'])}", fg="yellow"))
     for fault in (*found["faults"], *found["hook_faults"]):
         lines.append(click.style(f"  {fault['path']}: {fault['message']}", fg="yellow"))
     return lines
