@@ -94,6 +94,7 @@ PAGES: dict[str, Page] = {
         Region("run_party", "workflow", run.party, LIVE),
         Region("run_say", "workflow", run.say),
         Region("run_decisions", "workflow", run.decisions),
+        Region("run_preferences", "workflow", run.preferences),
         Region("run_around", "workflow", run.around, LIVE),
         place="workflows",
     ),
