@@ -29,7 +29,7 @@ workflow/adjust workflow/feedback workflow/queue memory/status memory/search mem
 question/list question/reply question/ask config/list config/get config/set
 team/create team/list team/show team/delete member/spawn member/list member/remove
 task/create task/list task/show task/graph task/claim task/next task/update task/depend task/release task/complete
-task/delete task/approve task/reject task/retry task/cancel task/block task/unblock task/assign task/heartbeat
+task/delete task/approve task/reject task/retry task/cancel task/block task/unblock task/assign task/heartbeat task/worktree
 message/send message/broadcast message/read message/wait message/history
 shutdown/request shutdown/approve shutdown/reject
 """.split()
