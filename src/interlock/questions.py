@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 APPROVE = "approve"
 CHANGES = "changes:"
+AFTER_FAILURE = ("retry", "cancel")
+"""What may become of a task in deadletter, by the answer to its escalation."""
 SHORT_ID = re.compile(r"(?:Q-)?[0-9a-f]{3,12}")
 GIST_CHARS = 80
 
