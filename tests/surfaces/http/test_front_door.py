@@ -77,6 +77,12 @@ def test_a_chat_that_cannot_be_recorded_is_an_error(
     assert admin.get(f"/api/task-groups?project={project}")["total_count"] == 0
 
 
+@pytest.mark.parametrize("content", ["", "a\x00b", "\ud800", "x" * 10_001])
+def test_what_is_wrong_with_a_message_is_said_of_its_content(admin: Client, project: str, content: str) -> None:
+    answer = admin.call("POST", f"/api/projects/{project}/chat", {"content": content}).json
+    assert (answer["error"], answer["field"]) == ("invalid_request", "content") and "content" in answer["message"]
+
+
 def test_a_session_belongs_to_one_project(admin: Client, project: str) -> None:
     admin.post("/api/projects", {"id": f"{project}-b"})
     admin.post(f"/api/projects/{project}/chat", {"content": "x", "session_id": f"{project}-mine"})
