@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.errors import InvalidRequest
+from interlock.model.group import FRONT_DOOR
 
 MOVES: dict[str, frozenset[str]] = {
     "backlog": frozenset("ready in-progress awaiting-response blocked cancelled deleted".split()),
@@ -48,11 +49,20 @@ PRIORITIES = ("critical", "high", "normal", "low")
 TYPES = ("READ_INFO", "REPORT", "IMPLEMENTATION", "WORKFLOW")
 
 
-def states_named(word: str) -> frozenset[str]:
-    """The states a filter word stands for, in either vocabulary.
+def states_filtered(word: str) -> frozenset[str]:
+    """The states a filter word stands for, in any vocabulary: `ready`, `pending`, `QUEUED`.
 
     Raises:
-        InvalidRequest: it is neither a state nor a status.
+        InvalidRequest: it is none of them.
+    """
+    return frozenset(state for state, status in FRONT_DOOR.items() if status == word) or states_named(word)
+
+
+def states_named(word: str) -> frozenset[str]:
+    """The states that a member's word stands for, a status or a state.
+
+    Raises:
+        InvalidRequest: it is neither.
     """
     if word in MOVES:
         return frozenset({word})
