@@ -37,6 +37,8 @@ class TestMenu:
             pytest.param(f"As follows.\n\n    {APC}\n", "code_block", marks=pytest.mark.req("BMAD-2b.1.2")),
             pytest.param(f"> {APC}", "blockquote", marks=pytest.mark.req("BMAD-2b.1.3")),
             pytest.param(f"> > {APC}", "blockquote", marks=pytest.mark.req("BMAD-2b.1.3")),
+            pytest.param(f"- > {APC}", "blockquote", marks=pytest.mark.req("BMAD-2b.1.3")),
+            pytest.param(f"For instance:\n{APC}", "example", marks=pytest.mark.req("BMAD-2b.1.4")),
             pytest.param(f"Example:\n{APC}", "example", marks=pytest.mark.req("BMAD-2b.1.4")),
             pytest.param(f"**Example:** {APC}", "example", marks=pytest.mark.req("BMAD-2b.1.4")),
             pytest.param(f"`{APC}`", "inline_code", marks=pytest.mark.req("BMAD-2b.1.2")),
@@ -45,6 +47,18 @@ class TestMenu:
     def test_what_is_only_shown_is_no_menu(self, interlock: Interlock, text: str, guard: str) -> None:
         found = interlock("analyze", "menu", "-", input=text).json
         assert (found["menu_detected"], found["guards"], found["options"]) == (False, [guard], [])
+
+    @pytest.mark.parametrize(
+        ("text", "keys"),
+        [
+            ("[A]\u00a0Advanced Elicitation\u00a0 [C]\u00a0Continue", "AC"),
+            ("1. Apply every patch\n2. Walk through them\n\nReply with only the number.", "12"),
+        ],
+    )
+    def test_menus_as_programs_also_write_them(self, interlock: Interlock, text: str, keys: str) -> None:
+        found = interlock("analyze", "menu", "-", input=text).json
+        assert found["menu_detected"] is True and [one["key"] for one in found["options"]] == list(keys)
+        assert all(one["label"] == one["label"].strip() for one in found["options"])
 
     def test_the_steps_own_menu_in_a_fence_is_a_signal_of_its_own(self, interlock: Interlock, here: Path) -> None:
         (here / "step-01-x.md").write_text(f"# Step\n\nDisplay: {APC}\n\n- IF C: load, then execute {{nextStepFile}}\n")
