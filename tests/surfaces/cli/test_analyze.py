@@ -129,6 +129,27 @@ class TestValidation:
         (here / "output.txt").write_text(output)
         assert self.see(interlock, self.CUSTOM, "--output", "output.txt")["result"] == result
 
+    @pytest.mark.parametrize(
+        ("workflow", "output", "result"),
+        [
+            ("PASS/FAIL", "The build did not PASS.", "failure"),
+            ("PASS/FAIL", "It doesn't PASS yet", "failure"),
+            ("PASS/FAIL", "Verdict: DID NOT PASS", "failure"),
+            ("PASS/FAIL", "10 PASSED, 0 FAILED", "success"),
+            ("PASS/FAIL", "PASS: 10 FAIL: 0", "success"),
+            ("PASS/FAIL", "PASS: 0 FAIL: 3", "failure"),
+            ("PASS/FAIL", "10 PASSED, 2 FAILED", "failure"),
+            ("PASS/FAIL", "Overall: FAIL\nThe checks that PASS are listed below.", "failure"),
+            ("0 errors", "1,000 errors", "failure"),
+            ("0 errors", "12 files, 0 errors", "success"),
+        ],
+    )
+    def test_an_output_is_read_as_a_person_would(
+        self, interlock: Interlock, here: Path, workflow: str, output: str, result: str
+    ) -> None:
+        (here / "output.txt").write_text(output)
+        assert self.see(interlock, workflow, "--output", "output.txt")["result"] == result
+
     @pytest.mark.req("BMAD-1.4.4")
     def test_an_invalid_pattern_says_all_that_is_wrong(self, interlock: Interlock, here: Path) -> None:
         found = self.see(interlock, "---\nvalidation:\n  type: custom\n  regex: maybe\n---\n")
