@@ -43,6 +43,17 @@ def busy_team(server: Server) -> None:
     wait_until(lambda: len(children(server.process.pid)) >= 2, server)
 
 
+def test_a_member_with_a_command_and_no_agent_works(start: Callable[..., Server]) -> None:
+    server = start()
+    admin = server.client()
+    admin.post("/api/projects", {"id": "alpha"})
+    made = admin.post("/api/teams/alpha/members", {"name": "ada", "command": [sys.executable, "-c", "print('Hi.')"]})
+    assert made["agent"] == "command"
+    task = admin.post("/api/teams/alpha/tasks", {"subject": "Say something"})["id"]
+    wait_until(lambda: admin.get(f"/api/tasks/{task}")["status"] == "COMPLETE", server)
+    assert admin.get(f"/api/tasks/{task}")["output"] == "Hi."
+
+
 def gone(pids: list[int]) -> bool:
     from interlock import process_table
 
