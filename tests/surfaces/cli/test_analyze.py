@@ -218,6 +218,11 @@ class TestSkill:
         assert found["detected"] is True
         assert (found["module"], found["type"], found["name"]) == ("bmm", "workflows", "dev-story")
 
+    @pytest.mark.parametrize("blanks", ["    ", "\t", "\n\n  "])
+    def test_blanks_before_it_do_not_hide_it(self, interlock: Interlock, blanks: str) -> None:
+        found = interlock("analyze", "skill", f"{blanks}/bmad:bmm:workflows:dev-story 1.2").json
+        assert (found["detected"], found["name"], found["arguments"]) == (True, "dev-story", "1.2")
+
     @pytest.mark.req("BMAD-2a.1.3")
     def test_a_message_without_one(self, interlock: Interlock) -> None:
         assert interlock("analyze", "skill", "Please fix the login.").json == {"detected": False}
@@ -301,7 +306,7 @@ class TestTier:
 
 
 class TestConfidence:
-    def see(self, interlock: Interlock, tier: int | None = None, **signals: Any) -> Any:
+    def see(self, interlock: Interlock, tier: float | None = None, **signals: Any) -> Any:
         found = interlock("analyze", "confidence", input=json.dumps({"signals": signals, "tier": tier}))
         assert found.code == 0
         return found.json
@@ -359,5 +364,6 @@ class TestConfidence:
     @pytest.mark.req("BMAD-FR19f", "BMAD-E2b.13")
     def test_the_tier_adjusts_the_score_within_0_to_100(self, interlock: Interlock) -> None:
         scores = [self.see(interlock, tier, validation_verdict=90, memory_match=90)["score"] for tier in range(5)]
+        assert self.see(interlock, 2.0, validation_verdict=90, memory_match=90)["score"] == scores[2]
         assert scores == [90, 90, 85, 80, 75]
         assert self.see(interlock, 4, validation_verdict=5, memory_match=5)["score"] == 0
