@@ -76,7 +76,7 @@ def reply(act: Act, task: Task, text: str, question_id: str | None, *, at_hand: 
             return finish.approve(act, task)
         return finish.reject(act, task, findings, author_lives=author_lives(act, task))
     questions.may_answer(act, task, question, at_hand=at_hand)
-    if question.kind == "escalation" and task.state == "deadletter":
+    if question.kind == questions.ESCALATION and task.state == "deadletter":
         return _escalation(act, task, question, text)
     text = _of_the_choices(question, text)
     questions.close(act, question, text)
@@ -178,7 +178,7 @@ def _go_on(act: Act, task: Task, question: Question) -> Task:
 
 def _escalation(act: Act, task: Task, question: Question, text: str) -> Task:
     word = text.strip().lower()
-    if word not in ("retry", "cancel"):
+    if word not in questions.RETRY_OR_CANCEL:
         raise InvalidRequest("Answer with `retry` or `cancel`.", field="reply")
     questions.close(act, question, word)
     return change.retry(act, task) if word == "retry" else change.cancel(act, task, reason="as a human decided")[0]
