@@ -127,6 +127,18 @@ def test_a_reply_queues_the_task_again_and_names_who_replied(server: Server, adm
     assert [e["actor"] for e in events if e["type"] == "question.answered"] == ["eva"]
 
 
+def test_a_deleted_task_is_not_the_latest_of_its_group(admin: Client, project: str) -> None:
+    first, second = (admin.post(f"/api/projects/{project}/chat", {"content": text})["task_id"] for text in "ab")
+
+    def group_without(task: str) -> tuple[int, dict[str, int], str | None, str | None]:
+        admin.post(f"/api/teams/{project}/tasks/{task}/delete")
+        (group,) = admin.get(f"/api/task-groups?project={project}")["task_groups"]
+        return group["task_count"], group["status_counts"], group["latest_task_id"], group["latest_status"]
+
+    assert group_without(second) == (1, {"QUEUED": 1}, first, "QUEUED")
+    assert group_without(first) == (0, {}, None, None)
+
+
 def test_groups_come_in_pages(admin: Client, project: str) -> None:
     for number in range(5):
         admin.post(f"/api/projects/{project}/chat", {"content": f"n {number}", "session_id": f"{project}-{number}"})
