@@ -28,7 +28,7 @@ COUNTED = re.compile(
     re.IGNORECASE,
 )
 BOX = re.compile(r"^[ \t>]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?\[([ xX])\](?![(\[:])", re.MULTILINE)
-STATUS_BOX = re.compile(r"<status>(.*?)</status>", re.DOTALL)
+STATUS_BOX = re.compile(r"<status>((?:(?!<status>).)*?)</status>", re.DOTALL)
 INNER_BOX = re.compile(r"\[([ xX])\]")
 
 

@@ -51,13 +51,14 @@ QUIET = {"CONDITIONAL", "CONCERNS", "PARTIAL", "WAIVED", "BLOCK", "READY", "BLOC
 _ANY = "|".join(re.escape(word) for word in WORDS)
 WORD = re.compile(rf"(?<![\w-])(?:{_ANY})(?![\w-])")
 _ONE = rf"(?:{_ANY}|N/A|DONE|UNKNOWN)"
-CHOICE = re.compile(rf"(?<![\w/|-])[\[{{(]?\s*({_ONE}(?:\s*[/|]\s*{_ONE})+)\s*[\]}})]?(?![\w-])", re.IGNORECASE)
+# Neither blanks nor a label said over and over may make the time grow with their square.
+CHOICE = re.compile(rf"(?<![\w/|-])(?:[\[{{(]\s*+)?({_ONE}(?:\s*[/|]\s*{_ONE})+)\s*[\]}})]?(?![\w-])", re.IGNORECASE)
 # `did not PASS` says the contrary of its word, `0 FAILED` nothing of the kind.
 NEGATED = re.compile(r"(?:\b(?:not|never|cannot)|n['’]t)\s+$", re.IGNORECASE)
 NONE_BEFORE = re.compile(r"(?<![\w.,])(?:0|no|zero)\s+$", re.IGNORECASE)
 COUNT_AFTER = re.compile(r"\s*[:=]\s*\**(\d{1,9})")
 LABEL = (
-    r"(?:(?:overall|final|quality|review|validation|gate|compliance|readiness)\s+)*"
+    r"(?:(?:overall|final|quality|review|validation|gate|compliance|readiness)\s{1,20}){0,4}"
     r"(?:verdict|outcome|result|status|decision|gate|assessment|recommendation|overall)"
 )
 LABELLED = re.compile(rf"\b{LABEL}\b[\s*_`\"']*[:=][^\w\n]*({_ANY})(?![\w-])", re.IGNORECASE)
