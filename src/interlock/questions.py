@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
 APPROVE = "approve"
 CHANGES = "changes:"
-ESCALATION = "escalation"
-RETRY_OR_CANCEL = ("retry", "cancel")
-CAUSE_CHARS = 300
+AFTER_FAILURE = ("retry", "cancel")
+"""What may become of a task in deadletter, by the answer to its escalation."""
 
 
 def put(
@@ -67,14 +66,6 @@ def put(
     act.event("question.asked", task.id, id=question.id, kind=kind, text=text, held=held)
     act.topics.add("questions")
     return question
-
-
-def put_escalation(act: Act, task: Task, reason: str | None) -> Question:
-    """Ask what becomes of a task that has failed for good; the answer does what the verb of that name does."""
-    cause = next((line.strip() for line in (reason or "").splitlines() if line.strip()), "it failed too often")
-    cause = cause if len(cause) <= CAUSE_CHARS else f"{cause[: CAUSE_CHARS - 1]}…"
-    text = f"{task.id} ({task.subject}) failed: {cause}\n\nTry it again (retry), or call it off (cancel)?"
-    return put(act, task, ESCALATION, text, options=RETRY_OR_CANCEL)
 
 
 def close(act: Act, question: Question, answer: str) -> None:

@@ -25,14 +25,13 @@ from interlock.ledger import Rows
 from interlock.mirror import files
 from interlock.model.event import Event
 from interlock.model.names import SYSTEM
-from interlock.model.question import Question
-from interlock.questions import ESCALATION
 from interlock.runner.sending import Sender, Way
 from interlock.sessions import Caller
 from interlock.workspace import Workspace
 
 if TYPE_CHECKING:
     from interlock.clock import Clock
+    from interlock.model.question import Question
 
 FILE = "notices.json"
 LOCK = ".notices.lock"
@@ -206,10 +205,11 @@ def _notices(rows: Rows, team: str, events: list[Event], oldest: str, link: str 
         page = None if base is None or event.task_id is None else f"{base}/tasks/{quote(event.task_id)}"
         if event.type in ("question.asked", "question.reminded"):
             question = rows.questions.get(str(event.payload.get("id")))
-            if question is not None and question.state == "open" and not _says_it_failed(rows, event, question):
-                what = "Still waits for you" if event.type == "question.reminded" else "Waits for you"
-                title = f"{what} ({question.kind}): {_subject(rows, event)}"
-                questions[question.task_id] = Notice("question", title, team, event.task_id, page)
+            again = event.type == "question.reminded"
+            if question is None or question.state != "open" or (not again and _failed(rows, question)):
+                continue
+            title = f"{'Still waits' if again else 'Waits'} for you ({question.kind}): {_subject(rows, event)}"
+            questions[question.task_id] = Notice("question", title, team, event.task_id, page)
         elif event.at < oldest:
             continue
         elif event.type == "task.transitioned" and event.payload.get("to") == "deadletter":
@@ -223,11 +223,10 @@ def _notices(rows: Rows, team: str, events: list[Event], oldest: str, link: str 
     return [*questions.values(), *(notice for notice in others if notice.task not in questions)]
 
 
-def _says_it_failed(rows: Rows, event: Event, question: Question) -> bool:
-    """Whether the question comes with a failure, which is told of by itself."""
+def _failed(rows: Rows, question: Question) -> bool:
+    """Whether it asks about a task that went to deadletter, which is told as such."""
     task = rows.tasks.get(question.task_id)
-    failed = question.kind == ESCALATION and task is not None and task.state == "deadletter"
-    return failed and event.type == "question.asked"
+    return question.kind == "escalation" and task is not None and task.state == "deadletter"
 
 
 def _subject(rows: Rows, event: Event) -> str:

@@ -5,8 +5,7 @@ tasks, withdraws questions that lost their point, unblocks dependents of a task 
 one that will never be.
 
 It is also where the guard stands (`model.guard`): a task that comes to wait for a person does so with exactly one
-question, which its `output` ends with, and one whose type must not be blocked awaits a response instead. One that has
-failed for good asks whether to try it again.
+question, which its `output` ends with, and one whose type must not be blocked awaits a response instead.
 """
 
 from __future__ import annotations
@@ -85,8 +84,6 @@ def move(
         questions.withdraw(act, task, f"the task went to {end}")
     if asking is not None:
         questions.put(act, task, **asking)
-    elif end == "deadletter":
-        questions.put_escalation(act, task, reason)
     if end == "done":
         _unblock_dependents(act, task)
     elif end in BROKEN:
