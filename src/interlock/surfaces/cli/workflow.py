@@ -7,10 +7,12 @@ from typing import Any
 
 import click
 
+from interlock.model.question import reply_command
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
 from interlock.surfaces.cli.source import FOLDER
+from interlock.workflow.state.document import place_of, spoken
 
 MARKS = {"completed": "✓", "in_progress": "▶", "failed": "✗", "skipped": "–", "rolled_back": "↩", "pending": "·"}
 
@@ -59,7 +61,10 @@ def status(call: Call, run: str | None, everything: bool, decisions: bool) -> No
     found = team.workflow_run(run)
     decided = team.workflow_decisions(found["workflow_id"]) if decisions else []
     document = {**found, "decision_log": decided} if decisions else found
-    call.answer(document, [*_run(found), *([""] if decided else []), *(_decision(one) for one in decided)])
+    call.answer(
+        document,
+        [*_run(found, team.name), *([""] if decided else []), *(_decision(one, found["steps"]) for one in decided)],
+    )
 
 
 @verb("adjust", example='interlock workflow adjust "use tier 3"')
@@ -102,7 +107,7 @@ def resume(call: Call, run: str | None, detach: bool) -> int:
 def cancel(call: Call, run: str | None) -> None:
     """Call a run off; the documents that it wrote stay where they are."""
     found = call.team().cancel_workflow(run)
-    call.answer(found, f"{words.strong(found['workflow_id'])} is cancelled at step {found['current_step']}.")
+    call.answer(found, f"{words.strong(found['workflow_id'])} is cancelled at {_at(found)}.")
     call.warn(found["warnings"])
 
 
@@ -134,8 +139,8 @@ def rollback(call: Call, run: str | None, to: str | None, include: tuple[str, ..
     call.warn(done.get("warnings", []))
 
 
-def _run(found: Mapping[str, Any]) -> list[str]:
-    """One run for people."""
+def _run(found: Mapping[str, Any], team: str) -> list[str]:
+    """One run of that team for people."""
     from interlock.workflow.running.chat_commands import in_force
 
     progress = found["progress"]
@@ -165,7 +170,9 @@ def _run(found: Mapping[str, Any]) -> list[str]:
     for key, loop in found["loops"].items():
         if loop["current_iteration"]:
             counted = f"{loop['current_iteration']} of {loop['max_iterations']}"
-            lines.append(f"  {key.replace('_', ' ')}: iteration {counted}")
+            step, record = key.removeprefix("step_"), found["steps"].get(key) or {}
+            called = place_of(step, record.get("name")) if key.startswith("step_") else key.replace("_", " ")
+            lines.append(f"  {words.clean(called)}: iteration {counted}")
     if at_work := [one for one in found.get("subagents", []) if one["status"] == "working"]:
         named = [f"{words.clean(one['label'])} ({words.clean(one['role'])})" for one in at_work]
         lines.append(f"  subagents at work: {', '.join(named)}")
@@ -182,7 +189,8 @@ def _run(found: Mapping[str, Any]) -> list[str]:
         lines.append(click.style(f"  {words.clean(said)}", fg="red"))
     if found["waiting"]:
         lines += ["", click.style("It waits for you:", bold=True), *words.block(found["waiting"]["text"])]
-        lines.append(words.faint(f"interlock question reply {found['task_id']} TEXT"))
+        if found["waiting"].get("question_id"):
+            lines.append(words.faint(reply_command(found["waiting"]["question_id"], found["task_id"], team)))
     return lines
 
 
@@ -211,27 +219,28 @@ def _party(party: Mapping[str, Any]) -> list[str]:
     if not party.get("purpose"):
         return []
     if party["status"] == "running":
-        return [f"  Party Mode at step {party['step']}: round {len(rounds) + 1} of at most {party['max_rounds']}"]
+        return [f"  Party Mode at {place_of(party['step'])}: round {len(rounds) + 1} of at most {party['max_rounds']}"]
     came_to = party.get("summary") or {}
     advice = f": {_short(str(came_to['recommendation']), 100)}" if came_to.get("recommendation") else ""
     ended = str(party["exit_reason"]).replace("_", " ")
-    return [f"  Party Mode at step {party['step']}, {len(rounds)} rounds, {ended}{advice}"]
+    return [f"  Party Mode at {place_of(party['step'])}, {len(rounds)} rounds, {ended}{advice}"]
 
 
 def _line(found: Mapping[str, Any]) -> str:
     state = found["outcome"] or found["state"]
-    at = (
-        f" at step {found['current_step']}"
-        if found["state"] != "TERMINAL" and found["current_step"] is not None
-        else ""
-    )
+    at = f" at {_at(found)}" if found["state"] != "TERMINAL" and found["current_step"] is not None else ""
     return f"{words.strong(found['workflow_id'])}  {found['skill']}  {state}{at}"
 
 
-def _decision(one: Mapping[str, Any]) -> str:
+def _at(found: Mapping[str, Any]) -> str:
+    return words.clean(place_of(found["current_step"], found.get("current_step_name")))
+
+
+def _decision(one: Mapping[str, Any], steps: Mapping[str, Any]) -> str:
     sure = f" ({one['confidence']:g} %)" if one.get("confidence") is not None else ""
-    chosen = f"{one['kind']}: {words.clean(one['choice'])}{sure}"
-    return f"{one['seq']:>4}  step {one['step']}  {chosen}  {words.faint(one['why'])}"
+    chosen = f"{one['kind']}: {words.clean(spoken(one['choice']))}{sure}"
+    where = words.clean(place_of(one["step"], (steps.get(f"step_{one['step']}") or {}).get("name")))
+    return f"{one['seq']:>4}  {where}  {chosen}  {words.faint(words.clean(spoken(one['why'])))}"
 
 
 def _preview(found: Mapping[str, Any]) -> list[str]:
@@ -248,6 +257,8 @@ def _preview(found: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"  {words.clean(one['event'])}: {words.clean(one['command'])}" + (f"  ({', '.join(how)})" if how else "")
         )
+        if one["fault"]:
+            lines.append(click.style(f"    will not run: {words.clean(one['fault'])}", fg="yellow"))
     for fault in (*found["faults"], *found["hook_faults"]):
         lines.append(click.style(f"  {fault['path']}: {fault['message']}", fg="yellow"))
     return lines
