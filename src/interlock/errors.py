@@ -7,6 +7,7 @@
     │   ├── MessageTooLarge          message_too_large
     │   ├── RequestTooLarge          request_too_large
     │   ├── MethodNotAllowed         method_not_allowed
+    │   ├── InvalidSkillPath         invalid_skill_path
     │   ├── PlanError                invalid_plan
     │   ├── WorktreeRefused          worktree_refused
     │   └── ConfigParseError         config_parse_error
@@ -89,6 +90,12 @@ class InvalidRequest(InterlockError):
     """What was asked cannot be understood or breaks a rule that needs no look at the ledger."""
 
     code = "invalid_request"
+
+
+class InvalidSkillPath(InvalidRequest):
+    """Something that begins like the invocation of a workflow and is none; `examples` shows how one is written."""
+
+    code = "invalid_skill_path"
 
 
 class InvalidTeamName(InvalidRequest):

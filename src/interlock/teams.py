@@ -41,6 +41,8 @@ def spawn(
 ) -> Member:
     """Register a member with the session key `agent:<agent id, default its name>:teammate:<uuid4>`.
 
+    A `command` without an `agent` is a program that is given its task and ends, as `{command: […]}` is in a plan.
+
     Raises:
         InvalidMemberName: the name breaks the rule, is reserved, or collides with another's inbox directory.
         MemberExists: there is a member of that name.
@@ -68,6 +70,8 @@ def spawn(
         )
     if permissions is not None and permissions not in PERMISSIONS:
         raise InvalidRequest(f"permissions must be one of: {', '.join(PERMISSIONS)}.", field="permissions")
+    if command is not None and agent is None:
+        agent = "command"
     for field, value in (("agent", agent), ("type", type), ("model", model)):
         if value is not None:
             check_text(value, field, limit=100, required=True)

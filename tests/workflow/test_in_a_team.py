@@ -178,7 +178,8 @@ def test_what_is_not_installed_is_refused_with_the_nearest_name(tmp_path: Path) 
     place = Place(tmp_path)
     assert place("run", "/bmad:bmm:workflows:make-plans")["error"] == "workflow_not_found"
     assert "make-plan" in place("run", "/bmad:bmm:workflows:make-plans")["message"]
-    assert place("run", "/bmad:nonsense")["error"] == "invalid_request"
+    malformed = place("run", "/bmad:nonsense")
+    assert (malformed["error"], malformed["exit"]) == ("invalid_skill_path", 1) and malformed["examples"]
 
 
 def test_a_task_that_names_a_workflow_is_carried_out_as_one(tmp_path: Path) -> None:

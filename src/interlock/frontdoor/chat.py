@@ -6,6 +6,7 @@ import re
 
 from interlock.errors import InvalidRequest
 from interlock.model.group import Group, check_chat_session
+from interlock.model.names import check_text
 from interlock.model.task import TYPES, Task
 from interlock.sessions import Act
 from interlock.tasks.create import create
@@ -50,8 +51,7 @@ def receive(act: Act, project: str, content: str, session_id: str, task_type: st
         TaskLimit: too many tasks are open.
     """
     check_chat_session(session_id)
-    if not isinstance(content, str) or not content.strip():
-        raise InvalidRequest("content is required and must not be empty.", field="content")
+    check_text(content, "content", limit=act.settings.get("body_chars"), required=True, setting="body_chars")
     if task_type is not None and task_type not in TYPES:
         raise InvalidRequest(f"task_type must be one of: {', '.join(TYPES)}.", field="task_type")
     if act.rows.groups.get(session_id) is None:

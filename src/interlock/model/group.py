@@ -7,22 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.errors import InvalidRequest
+from interlock.model.task import FRONT_DOOR
 
 SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}")
-
-FRONT_DOOR: dict[str, str] = {
-    "backlog": "QUEUED",
-    "ready": "QUEUED",
-    "in-progress": "RUNNING",
-    "awaiting-response": "AWAITING_RESPONSE",
-    "blocked": "BLOCKED",
-    "review": "REVIEW",
-    "done": "COMPLETE",
-    "deadletter": "ERROR",
-    "cancelled": "CANCELLED",
-    "deleted": "DELETED",
-}
-"""The front door's word for each state (contract, Task states)."""
 
 
 @dataclass(slots=True)

@@ -46,15 +46,38 @@ STATUS: dict[str, str] = {
 }
 """The word team members use for each state."""
 
+FRONT_DOOR: dict[str, str] = {
+    "backlog": "QUEUED",
+    "ready": "QUEUED",
+    "in-progress": "RUNNING",
+    "awaiting-response": "AWAITING_RESPONSE",
+    "blocked": "BLOCKED",
+    "review": "REVIEW",
+    "done": "COMPLETE",
+    "deadletter": "ERROR",
+    "cancelled": "CANCELLED",
+    "deleted": "DELETED",
+}
+"""The front door's word for each state (contract, Task states)."""
+
 PRIORITIES = ("critical", "high", "normal", "low")
 TYPES = ("READ_INFO", "REPORT", "IMPLEMENTATION", "WORKFLOW")
 
 
-def states_named(word: str) -> frozenset[str]:
-    """The states a filter word stands for, in either vocabulary.
+def states_filtered(word: str) -> frozenset[str]:
+    """The states a filter word stands for, in any vocabulary: `ready`, `pending`, `QUEUED`.
 
     Raises:
-        InvalidRequest: it is neither a state nor a status.
+        InvalidRequest: it is none of them.
+    """
+    return frozenset(state for state, status in FRONT_DOOR.items() if status == word) or states_named(word)
+
+
+def states_named(word: str) -> frozenset[str]:
+    """The states that a member's word stands for, a status or a state.
+
+    Raises:
+        InvalidRequest: it is neither.
     """
     if word in MOVES:
         return frozenset({word})

@@ -51,8 +51,10 @@ def lines(text: str) -> list[Line]:
         elif token.type == "html_block" and HIDDEN.match(found[start]):
             _mark(kinds, range(start, end), COMMENT)
         elif token.type == "blockquote_open":
-            # A paragraph goes on without the mark ("lazily"); to a reader that line is no longer quoted.
-            _mark(kinds, (n for n in range(start, end) if QUOTED.match(_unindented(found[n]))), QUOTE)
+            # A paragraph goes on without the mark ("lazily"); to a reader that line is no longer quoted. Where the
+            # quotation begins, the mark may stand behind that of a list item: `- > quoted`.
+            kept = (n for n in range(start, end) if n == start or QUOTED.match(_unindented(found[n])))
+            _mark(kinds, kept, QUOTE)
         elif token.type == "heading_open" and token.markup.startswith("#"):
             headings[start] = True
     return [Line(one, kind, heading) for one, kind, heading in zip(found, kinds, headings, strict=True)]

@@ -40,6 +40,8 @@ class TestMenu:
             pytest.param(f"As follows.\n\n    {APC}\n", "code_block", marks=pytest.mark.req("BMAD-2b.1.2")),
             pytest.param(f"> {APC}", "blockquote", marks=pytest.mark.req("BMAD-2b.1.3")),
             pytest.param(f"> > {APC}", "blockquote", marks=pytest.mark.req("BMAD-2b.1.3")),
+            pytest.param(f"- > {APC}", "blockquote", marks=pytest.mark.req("BMAD-2b.1.3")),
+            pytest.param(f"For instance:\n{APC}", "example", marks=pytest.mark.req("BMAD-2b.1.4")),
             pytest.param(f"Example:\n{APC}", "example", marks=pytest.mark.req("BMAD-2b.1.4")),
             pytest.param(f"**Example:** {APC}", "example", marks=pytest.mark.req("BMAD-2b.1.4")),
             pytest.param(f"`{APC}`", "inline_code", marks=pytest.mark.req("BMAD-2b.1.2")),
@@ -48,6 +50,18 @@ class TestMenu:
     def test_what_is_only_shown_is_no_menu(self, interlock: Interlock, text: str, guard: str) -> None:
         found = interlock("analyze", "menu", "-", input=text).json
         assert (found["menu_detected"], found["guards"], found["options"]) == (False, [guard], [])
+
+    @pytest.mark.parametrize(
+        ("text", "keys"),
+        [
+            ("[A]\u00a0Advanced Elicitation\u00a0 [C]\u00a0Continue", "AC"),
+            ("1. Apply every patch\n2. Walk through them\n\nReply with only the number.", "12"),
+        ],
+    )
+    def test_menus_as_programs_also_write_them(self, interlock: Interlock, text: str, keys: str) -> None:
+        found = interlock("analyze", "menu", "-", input=text).json
+        assert found["menu_detected"] is True and [one["key"] for one in found["options"]] == list(keys)
+        assert all(one["label"] == one["label"].strip() for one in found["options"])
 
     def test_the_steps_own_menu_in_a_fence_is_a_signal_of_its_own(self, interlock: Interlock, here: Path) -> None:
         (here / "step-01-x.md").write_text(f"# Step\n\nDisplay: {APC}\n\n- IF C: load, then execute {{nextStepFile}}\n")
@@ -118,6 +132,27 @@ class TestValidation:
         (here / "output.txt").write_text(output)
         assert self.see(interlock, self.CUSTOM, "--output", "output.txt")["result"] == result
 
+    @pytest.mark.parametrize(
+        ("workflow", "output", "result"),
+        [
+            ("PASS/FAIL", "The build did not PASS.", "failure"),
+            ("PASS/FAIL", "It doesn't PASS yet", "failure"),
+            ("PASS/FAIL", "Verdict: DID NOT PASS", "failure"),
+            ("PASS/FAIL", "10 PASSED, 0 FAILED", "success"),
+            ("PASS/FAIL", "PASS: 10 FAIL: 0", "success"),
+            ("PASS/FAIL", "PASS: 0 FAIL: 3", "failure"),
+            ("PASS/FAIL", "10 PASSED, 2 FAILED", "failure"),
+            ("PASS/FAIL", "Overall: FAIL\nThe checks that PASS are listed below.", "failure"),
+            ("0 errors", "1,000 errors", "failure"),
+            ("0 errors", "12 files, 0 errors", "success"),
+        ],
+    )
+    def test_an_output_is_read_as_a_person_would(
+        self, interlock: Interlock, here: Path, workflow: str, output: str, result: str
+    ) -> None:
+        (here / "output.txt").write_text(output)
+        assert self.see(interlock, workflow, "--output", "output.txt")["result"] == result
+
     @pytest.mark.req("BMAD-1.4.4")
     def test_an_invalid_pattern_says_all_that_is_wrong(self, interlock: Interlock, here: Path) -> None:
         found = self.see(interlock, "---\nvalidation:\n  type: custom\n  regex: maybe\n---\n")
@@ -185,6 +220,11 @@ class TestSkill:
         found = interlock("analyze", "skill", "/bmad:bmm:workflows:dev-story").json
         assert found["detected"] is True
         assert (found["module"], found["type"], found["name"]) == ("bmm", "workflows", "dev-story")
+
+    @pytest.mark.parametrize("blanks", ["    ", "\t", "\n\n  "])
+    def test_blanks_before_it_do_not_hide_it(self, interlock: Interlock, blanks: str) -> None:
+        found = interlock("analyze", "skill", f"{blanks}/bmad:bmm:workflows:dev-story 1.2").json
+        assert (found["detected"], found["name"], found["arguments"]) == (True, "dev-story", "1.2")
 
     @pytest.mark.req("BMAD-2a.1.3")
     def test_a_message_without_one(self, interlock: Interlock) -> None:
@@ -269,7 +309,7 @@ class TestTier:
 
 
 class TestConfidence:
-    def see(self, interlock: Interlock, tier: int | None = None, **signals: Any) -> Any:
+    def see(self, interlock: Interlock, tier: float | None = None, **signals: Any) -> Any:
         found = interlock("analyze", "confidence", input=json.dumps({"signals": signals, "tier": tier}))
         assert found.code == 0
         return found.json
@@ -327,5 +367,6 @@ class TestConfidence:
     @pytest.mark.req("BMAD-FR19f", "BMAD-E2b.13")
     def test_the_tier_adjusts_the_score_within_0_to_100(self, interlock: Interlock) -> None:
         scores = [self.see(interlock, tier, validation_verdict=90, memory_match=90)["score"] for tier in range(5)]
+        assert self.see(interlock, 2.0, validation_verdict=90, memory_match=90)["score"] == scores[2]
         assert scores == [90, 90, 85, 80, 75]
         assert self.see(interlock, 4, validation_verdict=5, memory_match=5)["score"] == 0

@@ -77,6 +77,12 @@ def test_a_chat_that_cannot_be_recorded_is_an_error(
     assert admin.get(f"/api/task-groups?project={project}")["total_count"] == 0
 
 
+@pytest.mark.parametrize("content", ["", "a\x00b", "\ud800", "x" * 10_001])
+def test_what_is_wrong_with_a_message_is_said_of_its_content(admin: Client, project: str, content: str) -> None:
+    answer = admin.call("POST", f"/api/projects/{project}/chat", {"content": content}).json
+    assert (answer["error"], answer["field"]) == ("invalid_request", "content") and "content" in answer["message"]
+
+
 def test_a_session_belongs_to_one_project(admin: Client, project: str) -> None:
     admin.post("/api/projects", {"id": f"{project}-b"})
     admin.post(f"/api/projects/{project}/chat", {"content": "x", "session_id": f"{project}-mine"})
@@ -119,6 +125,18 @@ def test_a_reply_queues_the_task_again_and_names_who_replied(server: Server, adm
     assert admin.refused("POST", path, {"reply": "again"}) == (409, "not_awaiting_response")
     events = admin.get(f"/api/teams/{project}/events")["events"]
     assert [e["actor"] for e in events if e["type"] == "question.answered"] == ["eva"]
+
+
+def test_a_deleted_task_is_not_the_latest_of_its_group(admin: Client, project: str) -> None:
+    first, second = (admin.post(f"/api/projects/{project}/chat", {"content": text})["task_id"] for text in "ab")
+
+    def group_without(task: str) -> tuple[int, dict[str, int], str | None, str | None]:
+        admin.post(f"/api/teams/{project}/tasks/{task}/delete")
+        (group,) = admin.get(f"/api/task-groups?project={project}")["task_groups"]
+        return group["task_count"], group["status_counts"], group["latest_task_id"], group["latest_status"]
+
+    assert group_without(second) == (1, {"QUEUED": 1}, first, "QUEUED")
+    assert group_without(first) == (0, {}, None, None)
 
 
 def test_groups_come_in_pages(admin: Client, project: str) -> None:

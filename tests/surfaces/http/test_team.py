@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 
 import pytest
@@ -110,7 +111,21 @@ def test_a_report_in_aof(server: Server, team: str, admin: Client) -> None:
     assert bob.post(f"/api/teams/{team}/protocol", envelope)["accepted"] is True
     refused = bob.post(f"/api/teams/{team}/protocol", {**envelope, "protocol": "smtp"})
     assert refused["accepted"] is False and "invalid protocol" in str(refused)
+    for no_envelope in ([], 5, None, [envelope]):
+        refused = bob.post(f"/api/teams/{team}/protocol", json.dumps(no_envelope).encode())
+        assert (refused["accepted"], refused["type"], refused["reason"]) == (False, None, "invalid_envelope")
+        assert refused["errors"][0]["message"] == "the message must be one JSON object"
     assert bob.post(f"/api/teams/{team}/session-end") == {"results": []}
+
+
+def test_a_list_can_be_asked_for_in_any_vocabulary(team: str, admin: Client) -> None:
+    ready, taken = (admin.post(f"/api/teams/{team}/tasks", {"subject": "x"})["id"] for _ in range(2))
+    admin.post(f"/api/teams/{team}/tasks/{taken}/claim", {"by": "bob"})
+    for words, task in ((("ready", "pending", "QUEUED"), ready), (("in-progress", "in_progress", "RUNNING"), taken)):
+        for word in words:
+            found = admin.get(f"/api/teams/{team}/tasks?status={word}")["tasks"]
+            assert [one["id"] for one in found] == [task], word
+    assert admin.refused("GET", f"/api/teams/{team}/tasks?status=queued") == (400, "invalid_request")
 
 
 def test_pausing_and_deleting_a_team(team: str, admin: Client) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import anyio
@@ -80,6 +80,22 @@ def test_a_person_names_the_team_and_may_do_what_the_lead_may(server: Server, te
     anyio.run(work)
 
 
+def test_where_there_is_one_team_it_is_the_one_that_is_meant(start: Callable[..., Server]) -> None:
+    server = start()
+    hello = {
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "team_status", "arguments": {}},
+    }  # fmt: skip
+    admin = server.client(accept="application/json, text/event-stream")
+    assert admin.refused("POST", "/mcp", hello) == (400, "invalid_request")
+    admin.post("/api/teams", {"name": "alone"})
+
+    async def work() -> None:
+        async with agent(server, server.tokens.admin()) as human:
+            assert (await human.ask("team_status"))["name"] == "alone"
+
+    anyio.run(work)
+
+
 def test_nobody_comes_in_without_a_token_or_into_another_team(server: Server, team: str, admin: Client) -> None:
     hello = {
         "jsonrpc": "2.0",
@@ -91,6 +107,7 @@ def test_nobody_comes_in_without_a_token_or_into_another_team(server: Server, te
     assert server.stranger().refused("POST", "/mcp", hello, headers=accept) == (401, "unauthorized")
     viewer = server.person("vic", "viewer")
     assert viewer.refused("POST", "/mcp", hello, headers=accept) == (403, "forbidden")
+    admin.post("/api/teams", {"name": f"{team}-too"})
     assert admin.refused("POST", "/mcp", hello, headers=accept) == (400, "invalid_request")
     bob = server.member("bob", team)
     assert bob.refused("POST", "/mcp", hello, headers={**accept, "interlock-team": "other"}) == (403, "forbidden")

@@ -43,6 +43,52 @@ def busy_team(server: Server) -> None:
     wait_until(lambda: len(children(server.process.pid)) >= 2, server)
 
 
+def test_a_member_with_a_command_and_no_agent_works(start: Callable[..., Server]) -> None:
+    server = start()
+    admin = server.client()
+    admin.post("/api/projects", {"id": "alpha"})
+    made = admin.post("/api/teams/alpha/members", {"name": "ada", "command": [sys.executable, "-c", "print('Hi.')"]})
+    assert made["agent"] == "command"
+    task = admin.post("/api/teams/alpha/tasks", {"subject": "Say something"})["id"]
+    wait_until(lambda: admin.get(f"/api/tasks/{task}")["status"] == "COMPLETE", server)
+    assert admin.get(f"/api/tasks/{task}")["output"] == "Hi."
+
+
+def test_a_task_that_has_failed_for_good_asks_whether_to_try_again(start: Callable[..., Server]) -> None:
+    server = start(environment={"INTERLOCK_RETRIES": "0"})
+    admin = server.client()
+    admin.post("/api/projects", {"id": "alpha"})
+    admin.post("/api/teams/alpha/members", {"name": "sh", "agent": "shell"})
+    task = admin.post("/api/teams/alpha/tasks", {"subject": "Try", "run": "test -e there || exit 3"})["id"]
+
+    def failed() -> bool:
+        return bool(admin.get(f"/api/tasks/{task}")["status"] == "ERROR")
+
+    def answer(said: str) -> dict[str, str]:
+        done: dict[str, str] = admin.post(f"/api/tasks/{task}/reply", {"reply": said})
+        return done
+
+    wait_until(failed, server)
+    shown = admin.get(f"/api/tasks/{task}")
+    assert shown["show_reply_ui"] is True and "exit code 3" in shown["output"]
+    asked = shown["question"]
+    assert (asked["kind"], asked["options"]) == ("escalation", ["retry", "cancel"]) and "exit code 3" in asked["text"]
+    needs = admin.get("/api/teams/alpha/status")["needs_me"]
+    assert [(need["kind"], need["verb"].split()[2]) for need in needs] == [("deadletter", "retry")]
+    for page in ("/", "/projects/alpha", f"/projects/alpha/tasks/{task}"):
+        html = server.browser().call("GET", page).body.decode()
+        assert html.count('data-role="question"') == 1 and f'data-task-id="{task}"' in html, page
+    assert admin.refused("POST", f"/api/tasks/{task}/reply", {"reply": "hm"}) == (400, "invalid_request")
+    assert answer("retry") == {"task_id": task, "old_status": "ERROR", "new_status": "QUEUED"}
+    wait_until(failed, server)
+    again = admin.get(f"/api/tasks/{task}")["question"]
+    assert again["id"] != asked["id"]
+    old = {"reply": "cancel", "question_id": asked["id"]}
+    assert admin.refused("POST", f"/api/tasks/{task}/reply", old) == (409, "not_awaiting_response")
+    assert answer("cancel") == {"task_id": task, "old_status": "ERROR", "new_status": "CANCELLED"}
+    assert admin.get(f"/api/tasks/{task}")["show_reply_ui"] is False
+
+
 def gone(pids: list[int]) -> bool:
     from interlock import process_table
 

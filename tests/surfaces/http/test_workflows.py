@@ -14,6 +14,8 @@ def test_without_a_package_there_is_nothing_to_run(admin: Client, team: str, ser
     started = {"team": team, "skill": "bmm:create-prd"}
     assert admin.refused("POST", "/api/workflows", started) == (404, "directory_not_found")
     assert admin.refused("POST", "/api/workflows", {**started, "directory": "/"}) == (404, "workflow_not_found")
+    malformed = {**started, "skill": "/bmad:invalid", "directory": "/"}
+    assert admin.refused("POST", "/api/workflows", malformed) == (400, "invalid_skill_path")
     for path in ("none", "none/decisions"):
         assert admin.refused("GET", f"/api/workflows/{path}") == (404, "workflow_not_found")
     for verb in ("resume", "cancel"):

@@ -20,6 +20,7 @@ from interlock.workflow.entry.validation_type_detector import ValidationType, de
 from interlock.workflow.entry.workflow_entry_wrapper import TYPES, Invocation
 from interlock.workflow.entry.workflow_entry_wrapper import detect as invoked
 from interlock.workflow.markdown import code_spans
+from interlock.workflow.validators.artifact import check as check_artifact
 
 MEAL = ("bmb", "workflows", "Meal Prep & Nutrition Plan")
 
@@ -81,6 +82,20 @@ def test_a_flood_of_backticks_takes_no_time() -> None:
     start = time.process_time()
     invoked("`" * 200_000 + "``a`" * 50_000)
     assert time.process_time() - start < 10
+
+
+@pytest.mark.parametrize("piece", [" ", "Overall ", "<status>", "<!--"])
+def test_no_text_takes_the_square_of_its_length(piece: str) -> None:
+    text = piece * (200_000 // len(piece))
+    start = time.process_time()
+    assert detect({}, text) == ValidationType("unknown")
+    assert verdicts.read(text) is None
+    assert compare(text, text).issues == ()
+    assert time.process_time() - start < 10
+
+
+def test_an_agent_that_is_never_closed_is_looked_through_once() -> None:
+    assert check_artifact("/x/workflow.md", "<agent id=" * 20_000).kind == "agent"
 
 
 @pytest.mark.parametrize(

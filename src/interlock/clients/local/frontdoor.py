@@ -22,9 +22,8 @@ from interlock.errors import (
 )
 from interlock.frontdoor.chat import default_session, receive
 from interlock.locks import alone_with
-from interlock.model.group import FRONT_DOOR
 from interlock.model.names import check_team_name
-from interlock.model.task import FINAL
+from interlock.model.task import FINAL, FRONT_DOOR
 from interlock.tasks.claim import claim
 from interlock.tasks.finish import SUMMARY_LIMIT
 from interlock.tasks.turns import WORKFLOW

@@ -59,9 +59,9 @@ class LocalTasks(LocalBase):
     def tasks(
         self, *, status: str | None = None, owner: str | None = None, ready: bool = False, limit: int | None = None
     ) -> list[Task]:
-        from interlock.model.task import states_named
+        from interlock.model.task import states_filtered
 
-        states = None if status is None else states_named(status)
+        states = None if status is None else states_filtered(status)
         with self._workspace.look() as rows:
             if ready:
                 queue = rows.tasks.ready(READY_LIMIT) if states is None or "ready" in states else []

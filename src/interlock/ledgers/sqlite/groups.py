@@ -47,7 +47,12 @@ class SqliteGroups:
     def moved(self, group_id: str, origin: str, target: str, at: str) -> None:
         self._counted(group_id, origin, target, at)
         if target == "deleted":
-            self.connection.execute("UPDATE chat_groups SET task_count=task_count-1 WHERE id=?", (group_id,))
+            # Deleted tasks are not listed, so none of them is the latest.
+            self.connection.execute(
+                "UPDATE chat_groups SET task_count=task_count-1, latest_task=(SELECT id FROM tasks "
+                "WHERE group_id=chat_groups.id AND state != 'deleted' ORDER BY n DESC LIMIT 1) WHERE id=?",
+                (group_id,),
+            )
 
     def tasks(self, group_id: str) -> list[str]:
         found = self.connection.execute(

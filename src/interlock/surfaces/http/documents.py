@@ -296,7 +296,7 @@ class TaskGroup(Document):
     project_id: str
     task_count: int
     status_counts: dict[str, int]
-    latest_status: str
+    latest_status: str | None
     first_prompt: str
 
 

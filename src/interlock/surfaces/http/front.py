@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlock.model.group import FRONT_DOOR
-from interlock.model.task import Task
+from interlock.model.task import FRONT_DOOR, Task
 
 
 def shown(task: Task) -> dict[str, Any]:

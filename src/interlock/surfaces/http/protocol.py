@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body
@@ -16,10 +17,12 @@ router = APIRouter(prefix="/api/teams/{team}", tags=["protocol"])
 
 
 @router.post("/protocol", responses={200: {"model": documents.Verdict}})
-def protocol(visitor: Worker, team: TeamName, message: Annotated[dict[str, Any] | str, Body()]) -> Response:
+def protocol(visitor: Worker, team: TeamName, message: Annotated[Any, Body()]) -> Response:
     """Act on one AOF/1 message: an envelope, or its text. What is wrong with it is in the answer, which is 200 either
     way: `accepted` says whether it counted."""
-    return answer(visitor.acting(team).protocol(message))
+    # What is neither is refused by the same rules and in the same words as on the command line.
+    said = message if isinstance(message, (dict, str)) else json.dumps(message)
+    return answer(visitor.acting(team).protocol(said))
 
 
 @router.post("/session-end", responses={200: {"model": documents.Results}})

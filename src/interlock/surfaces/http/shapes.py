@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from interlock.model.message import TYPES as MESSAGE_TYPES
 from interlock.model.names import RESERVED
-from interlock.model.task import PRIORITIES, STATES, STATUS, TYPES
+from interlock.model.task import FRONT_DOOR, PRIORITIES, STATES, STATUS, TYPES
 from interlock.settings import PERMISSIONS
 
 
@@ -51,7 +51,7 @@ Commands = Annotated[list[Full], Field(json_schema_extra={"minItems": 1})]
 Priority = Annotated[str, _one_of(PRIORITIES)]
 TaskType = Annotated[str, _one_of(TYPES)]
 MemberStatus = Annotated[str, _one_of(("pending", "in_progress", "completed"))]
-StateOrStatus = Annotated[str, _one_of((*STATES, *STATUS.values()))]
+StateOrStatus = Annotated[str, _one_of((*STATES, *STATUS.values(), *FRONT_DOOR.values()))]
 Policy = Annotated[str, _one_of(("strict", "soft"))]
 Permissions = Annotated[str, _one_of(PERMISSIONS)]
 MessageType = Annotated[str, _one_of(MESSAGE_TYPES)]

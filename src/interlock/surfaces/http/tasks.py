@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from interlock.client import Team
-from interlock.model.group import FRONT_DOOR
+from interlock.model.task import FRONT_DOOR
 from interlock.surfaces.http import documents, models
 from interlock.surfaces.http.answers import answer
 from interlock.surfaces.http.front import shown

@@ -117,15 +117,13 @@ class Tools:
         """The caller's connection; in a thread.
 
         Raises:
-            InvalidRequest: a person does not say which team is meant.
+            InvalidRequest: a person does not say which of several teams is meant.
             Forbidden: a viewer, or somebody who would act as another.
             TeamNotFound, MemberNotFound: no such team or member.
         """
         principal.must("worker", "operator", "admin")
-        team = headers.get("interlock-team") or principal.team
+        team = headers.get("interlock-team") or principal.team or self._only_team()
         member = headers.get("interlock-member") or principal.name
-        if team is None:
-            raise InvalidRequest("Say which team is meant, in the header Interlock-Team.", field="Interlock-Team")
         if principal.team not in (None, team) or (member != principal.name and principal.role != "admin"):
             raise Forbidden(f"This token acts as {principal.name} in {principal.team or team} only.")
         own = headers.get("interlock-session")
@@ -138,6 +136,16 @@ class Tools:
             known = self._connections.setdefault(key, (made, 0.0))
         self._connections[key] = (known[0], time.monotonic())
         return known[0]
+
+    def _only_team(self) -> str:
+        teams = self._home.teams()
+        if len(teams) == 1:
+            return teams[0]
+        raise InvalidRequest(
+            f"Say which team is meant, in the header Interlock-Team; there are: {', '.join(teams) or 'none yet'}.",
+            field="Interlock-Team",
+            teams=teams,
+        )
 
     async def _sweep(self) -> None:
         """End sessions that have been idle for long."""

@@ -1,7 +1,7 @@
 """Which pages there are, and of which regions each is made.
 
 The canonical address of a thing is under its project, since ids are counted per team; the short forms `/tasks/{id}` and
-`/sessions/{id}` lead there where the id is unique in the home.
+`/sessions/{id}` show the same where the id is unique in the home, and link there.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 
 from interlock.errors import TaskNotFound
 from interlock.surfaces.http.visitor import Reader
@@ -116,8 +116,8 @@ def router() -> APIRouter:
     made.add_api_route("/report", _showing(REPORT), methods=["GET"], response_class=Response)
     for path, page in PAGES.items():
         made.add_api_route("/projects/{project}" + path, _showing(page), methods=["GET"], response_class=Response)
-    made.add_api_route("/tasks/{task}", _to_task, methods=["GET"], response_class=Response)
-    made.add_api_route("/sessions/{session}", _to_session, methods=["GET"], response_class=Response)
+    made.add_api_route("/tasks/{task}", _task, methods=["GET"], response_class=Response)
+    made.add_api_route("/sessions/{session}", _session, methods=["GET"], response_class=Response)
     made.add_api_route("/static/{name}", _static, methods=["GET"], response_class=Response)
     actions.add(made)
     return made
@@ -131,18 +131,25 @@ def _showing(page: Page) -> Callable[..., Response]:
     return endpoint
 
 
-def _to_task(request: Request, visitor: Reader, task: str) -> Response:
+def _task(request: Request, visitor: Reader, task: str) -> Response:
     team = visitor.home.locate(task)
     visitor.check(team.name)
-    return RedirectResponse(Visit(request, visitor).to("tasks", team.task(task).id, project=team.name), 303)
+    return _short(Visit(request, visitor), request, team.name, "tasks", "task", team.task(task).id)
 
 
-def _to_session(request: Request, visitor: Reader, session: str) -> Response:
+def _session(request: Request, visitor: Reader, session: str) -> Response:
     found: list[Any] = visitor.home.group_tasks(session)
     if not found or not found[0].project_id:
         raise TaskNotFound(f"There is no session {session[:60]!r}.")
     visitor.check(found[0].project_id)
-    return RedirectResponse(Visit(request, visitor).to("sessions", session, project=found[0].project_id), 303)
+    return _short(Visit(request, visitor), request, found[0].project_id, "sessions", "session", session)
+
+
+def _short(visit: Visit, request: Request, project: str, kind: str, name: str, id: str) -> Response:
+    """A page asked for by its short address: what it links to and fetches again is the canonical one."""
+    visit.params = {"project": project, name: id}
+    visit.path = visit.to(kind, id)
+    return show(request, visit, PAGES[f"/{kind}/{{{name}}}"], NAV)
 
 
 def _static(request: Request, name: str) -> Response:

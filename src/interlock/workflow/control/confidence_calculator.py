@@ -133,6 +133,8 @@ def _within(name: str, value: object) -> float:
 def _adjustment(tier: object) -> float:
     if tier is None:
         return 0.0
+    if isinstance(tier, float) and tier.is_integer():
+        tier = int(tier)  # 2.0 is a whole number to JSON
     if isinstance(tier, bool) or not isinstance(tier, int):
         raise TypeError(f"tier must be a whole number from 0 to 4, not {tier!r}")
     if not 0 <= tier <= 4:

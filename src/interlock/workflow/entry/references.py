@@ -65,7 +65,9 @@ def referenced(text: str, known: Iterable[Key]) -> set[Key]:
 
 
 def _visible(text: str) -> str:
-    return COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
+    # Where none is closed any more, none is looked for: each that is open would be followed to the end of the text.
+    closed = text.rfind("-->") + 3 if "-->" in text else 0
+    return COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text[:closed]) + text[closed:]
 
 
 def _key(kind: str, number: str, letter: str | None) -> Key:

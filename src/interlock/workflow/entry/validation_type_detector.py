@@ -23,12 +23,12 @@ NO_ERRORS = re.compile(
     r"(?<![\w.,-])(?:0|zero|no)\s+(?:\w+\s+)?(?:errors?|issues?|failures?|violations?|warnings?)\b", re.IGNORECASE
 )
 COUNTED = re.compile(
-    r"(?<![\w.,-])(\d{1,9}|no|zero)\s+(?:\w+\s+)?(error|issue|failure|violation)s?\b"
+    r"(?<![\w.,-])(\d{1,3}(?:,\d{3}){1,3}|\d{1,9}|no|zero)\s+(?:\w+\s+)?(error|issue|failure|violation)s?\b"
     r"|\b(error|issue|failure|violation)s?(?:\s+(?:found|count))?\s*[:=]\s*\**(\d{1,9})\b",
     re.IGNORECASE,
 )
 BOX = re.compile(r"^[ \t>]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?\[([ xX])\](?![(\[:])", re.MULTILINE)
-STATUS_BOX = re.compile(r"<status>(.*?)</status>", re.DOTALL)
+STATUS_BOX = re.compile(r"<status>((?:(?!<status>).)*?)</status>", re.DOTALL)
 INNER_BOX = re.compile(r"\[([ xX])\]")
 
 
@@ -120,5 +120,5 @@ def _errors(output: str) -> str:
     counts: dict[str, int] = {}
     for found in COUNTED.finditer(output):
         number = (found[1] or found[4]).lower()
-        counts[(found[2] or found[3]).lower()] = 0 if number in ("no", "zero") else int(number)
+        counts[(found[2] or found[3]).lower()] = 0 if number in ("no", "zero") else int(number.replace(",", ""))
     return "unknown" if not counts else "failure" if any(counts.values()) else "success"

@@ -29,6 +29,7 @@ WORDS: dict[str, str] = {
     "CONDITIONAL": PARTIAL,
     "NOT READY": FAILURE,
     "COMPLIANT": SUCCESS,
+    "NOT PASS": FAILURE,
     "APPROVED": SUCCESS,
     "REJECTED": FAILURE,
     "CONCERNS": PARTIAL,
@@ -50,10 +51,15 @@ QUIET = {"CONDITIONAL", "CONCERNS", "PARTIAL", "WAIVED", "BLOCK", "READY", "BLOC
 _ANY = "|".join(re.escape(word) for word in WORDS)
 WORD = re.compile(rf"(?<![\w-])(?:{_ANY})(?![\w-])")
 _ONE = rf"(?:{_ANY}|N/A|DONE|UNKNOWN)"
-CHOICE = re.compile(rf"(?<![\w/|-])[\[{{(]?\s*({_ONE}(?:\s*[/|]\s*{_ONE})+)\s*[\]}})]?(?![\w-])", re.IGNORECASE)
+# Neither blanks nor a label said over and over may make the time grow with their square.
+CHOICE = re.compile(rf"(?<![\w/|-])(?:[\[{{(]\s*+)?({_ONE}(?:\s*[/|]\s*{_ONE})+)\s*[\]}})]?(?![\w-])", re.IGNORECASE)
+# `did not PASS` says the contrary of its word, `0 FAILED` nothing of the kind.
+NEGATED = re.compile(r"(?:\b(?:not|never|cannot)|n['’]t)\s+$", re.IGNORECASE)
+NONE_BEFORE = re.compile(r"(?<![\w.,])(?:0|no|zero)\s+$", re.IGNORECASE)
+COUNT_AFTER = re.compile(r"\s*[:=]\s*\**(\d{1,9})")
 LABEL = (
-    r"(?:(?:overall|final|quality|review|validation|gate|compliance|readiness)\s+)*"
-    r"(?:verdict|outcome|result|status|decision|gate|assessment|recommendation)"
+    r"(?:(?:overall|final|quality|review|validation|gate|compliance|readiness)\s{1,20}){0,4}"
+    r"(?:verdict|outcome|result|status|decision|gate|assessment|recommendation|overall)"
 )
 LABELLED = re.compile(rf"\b{LABEL}\b[\s*_`\"']*[:=][^\w\n]*({_ANY})(?![\w-])", re.IGNORECASE)
 
@@ -91,12 +97,23 @@ def read(text: str) -> Verdict | None:
     ]
     if labelled:
         return labelled[-1]
-    said = [
-        Verdict(match[0], WORDS[match[0]], match.start(), False)
-        for match in WORD.finditer(blank)
-        if match[0] not in QUIET
-    ]
+    said = [_said(blank, match) for match in WORD.finditer(blank) if match[0] not in QUIET and _counts(blank, match)]
     return said[-1] if said else None
+
+
+def _said(text: str, match: re.Match[str]) -> Verdict:
+    word = match[0]
+    if WORDS[word] == SUCCESS and NEGATED.search(text, max(0, match.start() - 12), match.start()):
+        return Verdict(f"NOT {word}", FAILURE, match.start(), False)
+    return Verdict(word, WORDS[word], match.start(), False)
+
+
+def _counts(text: str, match: re.Match[str]) -> bool:
+    """Whether there is any of what a word counts: `PASS: 10 FAIL: 0` and `10 PASSED, 0 FAILED` have no failure."""
+    after = COUNT_AFTER.match(text, match.end())
+    if after:
+        return int(after[1]) > 0
+    return NONE_BEFORE.search(text, max(0, match.start() - 12), match.start()) is None
 
 
 def _is_choice(text: str) -> bool:

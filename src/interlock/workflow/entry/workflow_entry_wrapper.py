@@ -79,6 +79,8 @@ def detect(message: str, names: Collection[tuple[str, str, str]] = ()) -> Invoca
     `names` are the (module, type, name) that are installed; with them a name may contain spaces ("Meal Prep &
     Nutrition Plan"), and the longest that fits is taken.
     """
+    # Blanks before all that is said are nobody's code block.
+    message = message.strip()
     said = _blanked(message)
     colon, flat = _first_real(COLON, said), FLAT.search(said)
     if colon and not (flat and flat.start() < colon.start()):

@@ -27,7 +27,7 @@ TEXT = 100_000  # characters looked at, from the end: a menu is the last thing s
 NEAR, FAR, STALE = 2, 6, 15  # lines of text that may follow a menu
 
 EXAMPLE = re.compile(
-    r"^\W*(?:for )?(?:examples?|sample|e\.g\.|such as)\b[^.!?]{0,60}$"
+    r"^\W*(?:for )?(?:examples?|instance|sample|e\.g\.|such as)\b[^.!?]{0,60}$"
     r"|(?:\b(?:examples?|sample)\b|\be\.g\.)[^.!?]{0,60}:\W*$"
     r"|^\W*(?:for )?(?:examples?|sample|e\.g\.)\W*[:,]",
     re.IGNORECASE,

@@ -20,7 +20,7 @@ CHECKBOX = re.compile(r"^(?:[-*+]|\d{1,3}[.)])\s+\[[ xX]\](?!\()")
 NUMBERED = re.compile(r"^\d{1,2}[.)]\s+(?=[*_`]*\[(?:[A-Za-z]{1,2}|\d{1,2})\])")
 SEPARATOR = re.compile(r"^\s*(?:[,/|;?:.]|or\b|and\b|$)")
 LONGEST = 2000  # characters of a line that may hold options
-TRIM = " \t,;/|·•\"“”'*_"
+TRIM = " \t\u00a0,;/|·•\"“”'*_"
 WORDS = {
     word.lower(): word
     for word in "Yes No Edit Other Skip Continue Exit Quit Cancel Retry Abort Approve Reject Accept All None".split()

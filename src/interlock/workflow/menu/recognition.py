@@ -38,6 +38,7 @@ ASKS = re.compile(
     re.IGNORECASE,
 )
 ENDS = re.compile(r"[:?!]\W*$")
+BY_NUMBER = re.compile(r"^\W*(?:please\s+)?(?:reply|respond|answer) with\b[^.]*\bnumbers?\b", re.IGNORECASE)
 LEADS_TO = re.compile(r"\b(?:to|and|please|or|press|select|choose|type|enter)$", re.IGNORECASE)
 PLACEHOLDER = re.compile(r"^(?:\[[^\]]*\]|\{+[^}]*\}+|<[^>]*>)$")
 HANDLER = re.compile(r"^(?::|→|=>|=|-+>)")
@@ -225,7 +226,7 @@ def _near(written: Sequence[Written], numbers: range) -> str:
 def _prompts(text: str, *, strict: bool) -> bool:
     if not text or len(text) > 300:
         return False
-    if RANGE.search(text):
+    if RANGE.search(text) or (not strict and BY_NUMBER.search(text)):
         return True
     return bool(ASKS.search(text)) and bool(ENDS.search(text) or (not strict and text.endswith((")", "]"))))
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from interlock.errors import InvalidRequest, WorkflowNotFound
+from interlock.errors import InvalidRequest, InvalidSkillPath, WorkflowNotFound
 from interlock.model.task import Task
 from interlock.sessions import Act
 from interlock.tasks import create
@@ -63,30 +63,28 @@ def locate(text: str, directory: str) -> Located:
     """The workflow that `text` invokes, among those installed in the project at or above `directory`.
 
     Raises:
-        InvalidRequest: it invokes none.
+        InvalidRequest: it invokes none. InvalidSkillPath: it begins like an invocation and is none.
         WorkflowNotFound: no package is installed there, or none with a workflow of that name; the message names the
             nearest.
     """
     package = packages.find(directory)
+    words = text.strip()
+    asked = detect(words, [skill.key for skill in package.skills] if package is not None else ())
+    if isinstance(asked, Malformed):
+        found = asked.as_dict()
+        raise InvalidSkillPath(str(found["message"]), field="skill", examples=found["examples"])
     if package is None:
         raise WorkflowNotFound(
             f"No workflow package is installed in {os.path.abspath(directory)} or above it (no `_bmad` directory). "
             "Install one there, or name the project with --dir.",
             field="dir",
         )
-    words = text.strip()
-    asked = detect(words, [skill.key for skill in package.skills])
     if asked is None and words and not words.startswith("/"):
         # A person at a terminal may leave everything out but the name, where only one workflow has it.
         module, colon, name = words.partition(":")
         asked = Invocation(module if colon else None, "workflows", name or words, words)
-    if asked is None or isinstance(asked, Malformed):
-        found = asked.as_dict() if asked is not None else {}
-        raise InvalidRequest(
-            str(found.get("message") or f"{words[:100]!r} names no workflow. `interlock workflow list` shows them."),
-            field="skill",
-            **{name: found[name] for name in ("examples",) if name in found},
-        )
+    if asked is None:
+        raise InvalidRequest(f"{words[:100]!r} names no workflow. `interlock workflow list` shows them.", field="skill")
     skill = package.find(asked)
     if skill is None:
         raise _unknown(package, asked)

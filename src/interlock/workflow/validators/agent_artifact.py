@@ -42,7 +42,7 @@ TRIGGER = re.compile(rf"{KEBAB}|[A-Z][A-Z0-9]{{0,2}} or fuzzy match on {KEBAB}")
 INJECTED = re.compile(r"^(?:MH|CH|PM|DA|AE) or fuzzy match on ")
 TAG = re.compile(r"<(role|identity|communication_style|principles)>(.*?)</\1>", re.DOTALL)
 ITEM = re.compile(r"<item\b([^>]*)>(.*?)</item>", re.DOTALL)
-OPEN = re.compile(r"<agent\b([^>]*)>")
+OPEN = re.compile(r"<agent\b([^<>]*)>")
 
 
 def check(settings: Settings, *, compiled: bool) -> Compliance:

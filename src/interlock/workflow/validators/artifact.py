@@ -22,7 +22,7 @@ def check(path: str, text: str, exists: Exists = lambda reference: None) -> Comp
     settings = frontmatter.read(text, name)
     if name.endswith((".agent.yaml", ".agent.yml")) or isinstance(settings.values.get("agent"), dict):
         return agent_artifact.check(settings, compiled=False)
-    if re.search(r"<agent\b[^>]*\bid=", text):
+    if re.search(r"<agent\b[^<>]*\bid=", text):
         return agent_artifact.check(settings, compiled=True)
     if name.endswith((".yaml", ".yml")):
         return workflow_artifact.check_yaml(settings, exists)

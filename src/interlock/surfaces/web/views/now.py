@@ -12,6 +12,8 @@ from interlock.reports import in_words
 from interlock.surfaces.web.moves import moves
 from interlock.surfaces.web.visit import Visit
 
+FAILED = {"escalation": "deadletter"}
+"""The need that a question of that kind stands for, where it is not called by its kind."""
 SHOWN = 40
 """Needs of one project that are shown at once; more are counted."""
 
@@ -81,7 +83,7 @@ def _needs(team: Team, status: dict[str, Any], me: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for need in status["needs_me"]:
         asked = questions.get(need["task_id"])
-        question = asked.pop(0) if asked and need["kind"] == asked[0].kind else None
+        question = asked.pop(0) if asked and need["kind"] in (asked[0].kind, FAILED.get(asked[0].kind)) else None
         entry = {**need, "question": question, "task": None, "moves": [], "on": None}
         if len(found) < SHOWN:
             try:
