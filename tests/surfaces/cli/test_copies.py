@@ -52,3 +52,14 @@ def test_the_report_says_where_the_work_is_and_how_to_get_it(interlock: Interloc
     assert "interlock/crew has the work of 1 task" in said and "interlock merge --all --team crew" in said
     interlock("merge", "--all")
     assert "all of it was merged on" in interlock("report").out
+
+
+def test_a_team_that_works_in_no_worktrees_is_told_where_its_work_is(here: Path, interlock: Interlock) -> None:
+    repository = Repository(here / "work")
+    plan = "team: crew\nworkdir: work\nmembers: {ada: {agent: shell}}\ntasks: {a: {subject: Write a, run: touch a}}\n"
+    (here / "plan.yaml").write_text(plan)
+    assert interlock("run", "plan.yaml").code == 0 and (repository.path / "a").exists()
+    for words in (("merge", "--all"), ("merge", "--all", "--dry-run")):
+        refused = interlock(*words)
+        assert refused.code == 1 and "crew does not work in worktrees" in refused.err
+        assert str(repository.path) in refused.err and "gone" not in refused.err
