@@ -185,6 +185,31 @@ def test_a_permission_that_was_asked_by_a_run_that_is_gone_is_answered_for_the_n
     assert got == ["yes"] and len(place.team.runs("one")) == 2
 
 
+def test_a_reviewer_that_asks_holds_up_no_runner_and_reviews_again_when_it_is_answered(place: Place) -> None:
+    got: list[str | None] = []
+
+    async def ada(prompt: str, say: Say, opening: Opening) -> str:
+        return await finish(place, opening)
+
+    async def bob(prompt: str, say: Say, opening: Opening) -> str:
+        got.append(await opening.permit(wish("execute", title="make", command="make")))
+        return "approve"
+
+    members = play(place, {"ada": ada, "bob": bob})
+    place.stage({"one": {"subject": "One", "assignee": "ada", "review": "bob"}}, members)
+    with driven(place, hold=0.0) as runner:
+        assert runner.ended() == "finished"
+    (question,) = place.team.questions()
+    assert question.kind == "permission" and not question.held and place.task("one").state == "review"
+    with driven(place, hold=0.0) as runner:
+        assert runner.ended() == "finished"
+    assert len(events(place, "review.started")) == 1 and not got
+    place.team.reply("one", "allow", question=question.id)
+    with driven(place, hold=0.0) as runner:
+        assert runner.ended() == "finished"
+    assert got == ["yes"] and place.states() == {"one": "done"} and len(events(place, "review.started")) == 2
+
+
 def test_an_agent_that_is_ended_while_it_asks_leaves_no_question_behind(place: Place) -> None:
     got: list[str | None] = []
     place.stage(
