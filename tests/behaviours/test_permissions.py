@@ -12,6 +12,7 @@ import pytest
 from interlock.agent import Choice, Opening, Permission
 from interlock.agents.scripted import Say
 from interlock.errors import Forbidden, InvalidRequest
+from interlock.report_text import as_text
 from interlock.runner.permits import is_allowed_command, is_inside, judge
 from tests.behaviours.driving import Place, until
 from tests.behaviours.lasting import driven, event, events, play
@@ -169,6 +170,17 @@ def test_with_nobody_awake_what_would_be_asked_is_refused_and_written_down(place
     (answered,) = events(place, "permission.answered")
     assert answered.payload["answer"] == "refuse" and answered.payload["by"] == "policy" and answered.payload["why"]
     assert any(kind == "notice" and "was refused" in text for _, kind, text in place.said)
+    report = place.team.report()
+    (incident,) = report["incidents"]
+    assert (incident["key"], incident["run"], incident["member"], incident["outcome"]) == (
+        "one",
+        1,
+        "bob",
+        "was refused",
+    )
+    assert incident["reason"] == f"Do it ({answered.payload['why']})"
+    told = "\n".join(as_text(report))
+    assert "[one] run 1 (bob) was refused: Do it" in told and "allowed_commands" in told
 
 
 def test_a_permission_that_was_asked_by_a_run_that_is_gone_is_answered_for_the_next_one_once(place: Place) -> None:

@@ -51,7 +51,9 @@ def write_plan(findings: Findings) -> str:
         if position:
             lines.append(f"    blocked_by: [{tasks[position - 1][0]}]")
         if key in CHECKS:
-            lines.append("    retries: 0                # a check that fails now fails again; nothing is gained by trying")
+            lines.append(
+                "    retries: 0                # a check that fails now fails again; nothing is gained by trying"
+            )
         lines.append("")
     lines += [
         "  # A task for an agent: take away the # here and before its member above.",

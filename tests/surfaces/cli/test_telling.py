@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from interlock.app import connect
 from interlock.surfaces.cli.board import Board
@@ -216,3 +218,19 @@ def test_the_board_names_what_a_task_waits_for_and_checks_that_failed(interlock:
     assert board._about(tasks[1]) == "waits for 001"
     tasks[0].state, tasks[0].rounds, tasks[0].evidence = "done", 1, {"passed": True}
     assert board._about(tasks[0]) == "verified after 1 failed check"
+
+
+def test_the_board_says_what_needs_you_and_how_to_see_it(interlock: Interlock, task: Create) -> None:
+    asked = task("ask me", "--review", "human")
+    interlock("task", "claim", asked, "--as", "tester")
+    interlock("question", "ask", asked, "Which port?\nThere are two.", "--as", "tester")
+    screen = Console(width=150, height=30, record=True, file=StringIO())
+    board = Board(connect().team("alpha-squad"), "")
+    board._console = screen
+    screen.print(board._draw())
+    drawn = screen.export_text()
+    assert "needs you: Which port?" in drawn and "There are two" not in drawn
+    assert "1 for you: interlock question list --team alpha-squad" in drawn
+    interlock("question", "reply", asked, "80")
+    screen.print(board._draw())
+    assert "for you" not in screen.export_text()
