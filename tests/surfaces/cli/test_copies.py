@@ -63,3 +63,12 @@ def test_a_team_that_works_in_no_worktrees_is_told_where_its_work_is(here: Path,
         refused = interlock(*words)
         assert refused.code == 1 and "crew does not work in worktrees" in refused.err
         assert str(repository.path) in refused.err and "gone" not in refused.err
+
+
+def test_a_run_says_what_its_worktrees_begin_without(here: Path, interlock: Interlock, repository: Repository) -> None:
+    assert "not committed" not in interlock("run", "plan.yaml").out
+    (repository.path / "loose.py").touch()
+    for words in (("run", "plan.yaml", "--dry-run"), ("run", "plan.yaml")):
+        assert "not committed, so tasks begin without it: loose.py" in interlock(*words).out
+    (note,) = interlock("--json", "run", "plan.yaml", "--dry-run").json["notes"]
+    assert "loose.py" in note

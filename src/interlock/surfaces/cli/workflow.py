@@ -59,7 +59,7 @@ def status(call: Call, run: str | None, everything: bool, decisions: bool) -> No
     found = team.workflow_run(run)
     decided = team.workflow_decisions(found["workflow_id"]) if decisions else []
     document = {**found, "decision_log": decided} if decisions else found
-    call.answer(document, [*_run(found), *([""] if decided else []), *(_decision(one) for one in decided)])
+    call.answer(document, [*_run(found, team.name), *([""] if decided else []), *(_decision(one) for one in decided)])
 
 
 @verb("adjust", example='interlock workflow adjust "use tier 3"')
@@ -134,7 +134,7 @@ def rollback(call: Call, run: str | None, to: str | None, include: tuple[str, ..
     call.warn(done.get("warnings", []))
 
 
-def _run(found: Mapping[str, Any]) -> list[str]:
+def _run(found: Mapping[str, Any], team: str) -> list[str]:
     """One run for people."""
     from interlock.workflow.running.chat_commands import in_force
 
@@ -182,8 +182,20 @@ def _run(found: Mapping[str, Any]) -> list[str]:
         lines.append(click.style(f"  {words.clean(said)}", fg="red"))
     if found["waiting"]:
         lines += ["", click.style("It waits for you:", bold=True), *words.block(found["waiting"]["text"])]
-        lines.append(words.faint(f"interlock question reply {found['task_id']} TEXT"))
+    if following := _next(found, team):
+        lines += [*([] if found["waiting"] else [""]), *(words.faint(f"  {line}") for line in following)]
     return lines
+
+
+def _next(found: Mapping[str, Any], team: str) -> list[str]:
+    """What makes a run go on that does not by itself."""
+    resume = f"interlock workflow resume {found['workflow_id']} --team {team}"
+    if found["waiting"]:
+        reply = f"interlock question reply {found['task_id']} TEXT --team {team}"
+        return [reply] if found["at_work"] else [reply, f"{resume}     goes on from there"]
+    if found["state"] == "TERMINAL":
+        return [f"{resume}     tries again"] if found["outcome"] == "FAILED" else []
+    return [] if found["at_work"] else ["Nobody is at work on it now.", f"{resume}     goes on"]
 
 
 def _number(id: object) -> str:

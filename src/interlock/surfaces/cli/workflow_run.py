@@ -112,7 +112,7 @@ def carry_on(call: Call, team: Team, run_id: str, *, detach: bool = False) -> in
         if state["state"] == "TERMINAL" or reason != "finished" or not attended or not answer_questions(call, team):
             break
     state = team.workflow_run(run_id)
-    call.answer(state, _run(state))
+    call.answer(state, _run(state, team.name))
     return 0 if detach or state["outcome"] == "COMPLETED" else 1
 
 
