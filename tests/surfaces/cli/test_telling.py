@@ -16,6 +16,7 @@ from rich.console import Console
 
 from interlock.app import connect
 from interlock.surfaces.cli.board import Board
+from tests.agents.acting import acp_member
 from tests.surfaces.cli.conftest import Interlock
 
 Create = Callable[..., str]
@@ -234,3 +235,17 @@ def test_the_board_says_what_needs_you_and_how_to_see_it(interlock: Interlock, t
     interlock("question", "reply", asked, "80")
     screen.print(board._draw())
     assert "for you" not in screen.export_text()
+
+
+def test_whoever_leaves_a_run_for_the_night_is_told_what_will_be_refused(interlock: Interlock, here: Path) -> None:
+    asks = {"ask": {"title": "make", "kind": "execute"}, "allowed": [{"touch": "made"}], "refused": []}
+    members = {"bob": acp_member(here, turns=[[asks, {"say": "done"}]]), "ada": {"agent": "shell"}}
+    plan = {"team": "night", "members": members, "tasks": {"one": {"subject": "One", "verify": "true"}}}
+    (here / "plan.yaml").write_text(json.dumps(plan))
+    first = interlock("run", "plan.yaml", "--unattended")
+    assert first.code == 0 and "commands that bob would ask for are refused" in first.out
+    assert "[one] run 1 (bob) was refused: make" in first.out and "(nobody is awake to be asked)" in first.out
+    assert "allowed_commands" in first.out.partition("What happened")[2]
+    interlock("config", "set", "allowed_commands", "make", "--team", "night")
+    assert "are refused" not in interlock("run", "plan.yaml", "--unattended").out
+    assert "are refused" not in interlock("run", "plan.yaml").out

@@ -91,6 +91,8 @@ def run(
     team = call.home.team(staged.team)
     if team.setting("unattended")[0] != unattended:
         team.configure({"unattended": True if unattended else None})
+    if unattended and not call.json:
+        call.say(_refused_tonight(team))
     limit = staged.time_limit
     if limit is not None:
         ends = min(time.time() + limit, ends or float("inf"))
@@ -317,6 +319,18 @@ def _as_lines(changes: Changes) -> list[str]:
 
 def _noted(staged: Staged) -> list[str]:
     return [f"  ! {words.clean(note)}" for note in staged.notes]
+
+
+def _refused_tonight(team: Team) -> list[str]:
+    """Told while there is still somebody who can change it."""
+    asking = [one.name for one in team.members() if one.agent not in (None, "shell", "command")]
+    if not asking or str(team.setting("allowed_commands")[0]).strip():
+        return []
+    note = (
+        f"nobody is there to be asked: commands that {', '.join(asking)} would ask for are refused. Name those that "
+        f'may run: `interlock config set allowed_commands "pytest" --team {team.name}`'
+    )
+    return [f"  ! {words.clean(note)}"]
 
 
 def _untouched(changes: Changes) -> list[str]:
