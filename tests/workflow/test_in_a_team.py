@@ -228,6 +228,36 @@ def test_a_run_that_waits_says_how_to_answer_and_how_it_goes_on_then(tmp_path: P
     assert place.team.workflow_run()["completed_steps"] == [1, 2]
 
 
+def test_a_run_that_waits_for_its_turn_says_so(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    first = place.start("run", SKILL, "--agent", place.agent(60))
+    until(lambda: reached(place, "sent"))
+    begun = told(place, "run", SKILL, "--new", "--detach", "--dir", str(place.root), "--agent", place.agent(60))
+    turn = "It waits for its turn, at place 1: interlock workflow queue list --team plan-app"
+    shown = told(place, "status", "--team", "plan-app")
+    cancelled = told(place, "cancel", "--team", "plan-app")
+    os.killpg(first.pid, signal.SIGKILL)
+    first.communicate(timeout=60)
+    assert turn in begun and turn in shown and "0 of 0" not in shown
+    assert "is cancelled before its first step." in cancelled
+
+
+def test_the_first_interrupt_says_what_it_comes_to(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    argv = [sys.executable, "-m", "interlock.surfaces.cli", "workflow", "run", SKILL, "--agent", place.agent(1)]
+    with subprocess.Popen(
+        argv, cwd=place.root, env=place.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, text=True,
+    ) as run:  # fmt: skip
+        until(lambda: reached(place, "sent"))
+        run.send_signal(signal.SIGINT)
+        assert run.stderr is not None
+        said = run.stderr.readline()
+        run.send_signal(signal.SIGINT)
+        run.stderr.read()
+    assert "stopping: going on until this workflow has ended or needs you" in said
+
+
 def test_an_agent_that_dies_is_shown_with_its_last_words_and_what_to_type(tmp_path: Path) -> None:
     place = Place(tmp_path)
     (place.root / "dies.py").write_text(

@@ -231,10 +231,11 @@ def interrupted_by_signals(stop: Stop, view: Any) -> Iterator[None]:
 
     def asked(number: int) -> None:
         stop.request("interrupted", now=number != signal.SIGINT)
+        finishing = getattr(view, "finishing", "finishing what runs")
         if hasattr(view, "note"):
-            view.note = "ending everything now" if stop.hard else "finishing what runs; Ctrl-C again ends it at once"
+            view.note = "ending everything now" if stop.hard else f"{finishing}; Ctrl-C again ends it at once"
         else:
-            click.echo("ending everything now" if stop.hard else "stopping: finishing what runs", err=True)
+            click.echo("ending everything now" if stop.hard else f"stopping: {finishing}", err=True)
 
     with _signals(asked):
         yield

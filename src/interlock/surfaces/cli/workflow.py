@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +11,9 @@ from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
 from interlock.surfaces.cli.source import FOLDER
+
+if TYPE_CHECKING:
+    from interlock.client import Team
 
 MARKS = {"completed": "✓", "in_progress": "▶", "failed": "✗", "skipped": "–", "rolled_back": "↩", "pending": "·"}
 
@@ -59,7 +62,7 @@ def status(call: Call, run: str | None, everything: bool, decisions: bool) -> No
     found = team.workflow_run(run)
     decided = team.workflow_decisions(found["workflow_id"]) if decisions else []
     document = {**found, "decision_log": decided} if decisions else found
-    call.answer(document, [*_run(found, team.name), *([""] if decided else []), *(_decision(one) for one in decided)])
+    call.answer(document, [*_run(found, team), *([""] if decided else []), *(_decision(one) for one in decided)])
 
 
 @verb("adjust", example='interlock workflow adjust "use tier 3"')
@@ -102,8 +105,12 @@ def resume(call: Call, run: str | None, detach: bool) -> int:
 def cancel(call: Call, run: str | None) -> None:
     """Call a run off; the documents that it wrote stay where they are."""
     found = call.team().cancel_workflow(run)
-    call.answer(found, f"{words.strong(found['workflow_id'])} is cancelled at step {found['current_step']}.")
+    call.answer(found, f"{words.strong(found['workflow_id'])} is cancelled {_where(found)}.")
     call.warn(found["warnings"])
+
+
+def _where(found: Mapping[str, Any]) -> str:
+    return "before its first step" if found["current_step"] is None else f"at step {found['current_step']}"
 
 
 @verb("rollback", example="interlock workflow rollback --to 3 --dry-run")
@@ -134,7 +141,7 @@ def rollback(call: Call, run: str | None, to: str | None, include: tuple[str, ..
     call.warn(done.get("warnings", []))
 
 
-def _run(found: Mapping[str, Any], team: str) -> list[str]:
+def _run(found: Mapping[str, Any], team: Team) -> list[str]:
     """One run for people."""
     from interlock.workflow.running.chat_commands import in_force
 
@@ -155,8 +162,11 @@ def _run(found: Mapping[str, Any], team: str) -> list[str]:
     for one in progress["remaining_steps"]:
         if str(one["step"]) not in met:
             lines.append(words.faint(f"  · {_number(one['step']):>4}  {words.clean(one['name'])}".rstrip()))
+    turn = _turn(found, team)
+    lines += [f"  {turn}"] if turn else []
     estimate = f" (about {found['estimated_percent']} %)" if found["state"] != "TERMINAL" else ""
-    lines.append(f"  {progress['completed_count']} of {whole} steps, {progress['progress_percent']} %{estimate}")
+    if whole or turn is None:
+        lines.append(f"  {progress['completed_count']} of {whole} steps, {progress['progress_percent']} %{estimate}")
     lines += [f"  {words.clean(line)}" for line in in_force(found)]
     for name, kept in found["examinations"].items():
         if kept.get("rounds"):
@@ -187,11 +197,21 @@ def _run(found: Mapping[str, Any], team: str) -> list[str]:
     return lines
 
 
-def _next(found: Mapping[str, Any], team: str) -> list[str]:
+def _turn(found: Mapping[str, Any], team: Team) -> str | None:
+    """That a run waits for its turn, and at which place."""
+    if found["state"] != "IDLE":
+        return None
+    place = next((one["position"] for one in team.workflow_queue() if one["task_id"] == found["task_id"]), None)
+    return (
+        f"It waits for its turn, at place {place}: interlock workflow queue list --team {team.name}" if place else None
+    )
+
+
+def _next(found: Mapping[str, Any], team: Team) -> list[str]:
     """What makes a run go on that does not by itself."""
-    resume = f"interlock workflow resume {found['workflow_id']} --team {team}"
+    resume = f"interlock workflow resume {found['workflow_id']} --team {team.name}"
     if found["waiting"]:
-        reply = f"interlock question reply {found['task_id']} TEXT --team {team}"
+        reply = f"interlock question reply {found['task_id']} TEXT --team {team.name}"
         return [reply] if found["at_work"] else [reply, f"{resume}     goes on from there"]
     if found["state"] == "TERMINAL":
         return [f"{resume}     tries again"] if found["outcome"] == "FAILED" else []
