@@ -211,11 +211,14 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
 
     def status(self) -> dict[str, Any]:
         from interlock.reports import status
+        from interlock.runner import office
         from interlock.runner.lifesigns import lives
 
         with self._workspace.look() as rows:
             found = status(rows, self.name, self._workspace.log_path, self._now())
-        return {**found, "driven": found["runner"] is not None and lives(found["runner"]) is not False}
+            workers = sum(process != found["runner"] for process in office.at_work(rows))
+        driven = found["runner"] is not None and lives(found["runner"]) is not False
+        return {**found, "driven": driven, "workers": workers}
 
     def report(self, since: str | None = None) -> dict[str, Any]:
         from interlock.reports import report
