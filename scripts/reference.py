@@ -198,10 +198,8 @@ def mcp_tools(tools: dict[str, Any]) -> str:
     """The MCP tools and their arguments."""
     parts = []
     for tool in tools.values():
-        later = tool.run.__qualname__.startswith("_not_yet")
-        notes = [*(["for the lead only"] if tool.for_leads else []), *(["not in this version yet"] if later else [])]
         parts.append(f"## `{tool.name}`\n")
-        parts.append(tool.description + (f" *({', '.join(notes)})*" if notes else "") + "\n")
+        parts.append(tool.description + (" *(for the lead only)*" if tool.for_leads else "") + "\n")
         if tool.properties:
             rows = (
                 (f"`{name}`", schema_words(schema, name in tool.required), schema.get("description", ""))
@@ -212,9 +210,8 @@ def mcp_tools(tools: dict[str, Any]) -> str:
         "MCP tools",
         "src/interlock/surfaces/mcp/tools.py",
         "`interlock mcp --team TEAM --as MEMBER` serves these over stdio for one member; a plain member does not see "
-        "those for the lead. Arguments are snake_case, results camelCase. Tools that are not in this version yet "
-        "answer `not_available` and say what to use instead. [Joining over MCP](../guides/agents-over-mcp.md) shows "
-        "how to configure an agent program.",
+        "those for the lead. Arguments are snake_case, results camelCase. [Joining over "
+        "MCP](../guides/agents-over-mcp.md) shows how to configure an agent program.",
         "\n".join(parts),
     )
 

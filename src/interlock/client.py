@@ -121,6 +121,18 @@ class Team(Tasks, Mailing, People, Speech, Views, WorkflowQueue, WorkflowRuns, P
             LedgerBusy: what was done stands; the next poll does the rest.
         """
 
+    def worktree(self, task: str, *, hear: Callable[[str], None] | None = None, by: str | None = None) -> Task:
+        """Give a task that the caller works on a git worktree of its own; `worktree["directory"]` is where to work.
+
+        In a team with `isolation: worktree`. Where it has one it is kept, and brought up to date where the task came
+        back from its merge. `hear` is told what takes long, and what it prints.
+
+        Raises:
+            Forbidden, StaleRun, TaskAlreadyClaimed, InvalidTransition: the caller does not work on it.
+            WorktreeRefused, GitFailed: git does not allow it, or the team does not work in worktrees.
+            AgentError: its setup failed.
+        """
+
     def diff(self, task: str, *, stat: bool = False, color: bool = False) -> dict[str, Any]:
         """What a task that works in a worktree of its own has changed: `{"task_id", "branch", "base", "merged",
         "diff"}`; with `stat` only the files."""

@@ -8,11 +8,12 @@ from pathlib import Path
 import anyio
 import pytest
 
+from interlock.model.task import Task
 from tests.behaviours.driving import until
 from tests.workflow.company import TEAM, Company
-from tests.workflow.stage import DONE, SKILL, Part, Player, project
+from tests.workflow.stage import APC, DONE, SKILL, Part, Player, project
 from tests.workflow.test_in_a_team import Place
-from tests.workflow.test_party_runs import FAILED, PASSED, line, who
+from tests.workflow.test_party_runs import BMB, FAILED, PASSED, line, who
 
 PROGRAM = Path(__file__).parent / "programs" / "discussing.py"
 
@@ -30,6 +31,31 @@ def test_programs_discuss_a_stall_and_the_status_shows_it(tmp_path: Path) -> Non
     events, _ = place.team.events()
     types = [one.type for one in events if one.type.startswith("workflow.party")]
     assert types == ["workflow.party_round", "workflow.party_ended"]
+
+
+@pytest.mark.req("BMAD-5.4.1", "BMAD-FR21d")
+def test_a_person_in_a_chat_ends_a_discussion_that_a_steps_own_menu_has_opened(tmp_path: Path) -> None:
+    prompts: list[str] = []
+
+    async def part(part: Part) -> str:
+        prompts.append(part.prompt)
+        if part.answer == "P":
+            await anyio.sleep_forever()
+        return f"Critical: 9\n\n{APC}" if len(prompts) == 1 else APC if part.answer == "E" else DONE
+
+    place = Company(tmp_path, project(tmp_path / "plan-app", module="bmb"), {"ada": Player(part)})
+
+    def say(text: str) -> Task:
+        return place.team.task(place.home.chat(TEAM, text, session_id="s1")["task_id"])
+
+    say(f"{BMB} use tier 1")
+    with place.at_work():
+        until(lambda: len(prompts) == 2)
+        assert "Party Mode ends" in str(say("goodbye").output)
+        until(lambda: place.run()["outcome"] is not None)
+    assert place.run()["outcome"] == "COMPLETED" and place.run()["party"]["exit_reason"] == "exit_keyword"
+    assert prompts[2].startswith("E\n\nThe discussion is over.")
+    assert say("goodbye").state == "ready", "an ordinary message, where nobody discusses"
 
 
 @pytest.mark.req("BMAD-5.4.1", "BMAD-5.4.2", "BMAD-FR21d")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
+from interlock.workflow.control.automation_controller import AutomationController
+from interlock.workflow.party import leaving
 from interlock.workflow.state.document import Plan
 from tests.workflow import virtual
 from tests.workflow.stage import APC, DONE, MemoryDesk, Outcome, Part, Play, Player, play, project, script
@@ -145,6 +148,86 @@ def test_killed_within_a_round_the_step_opens_party_mode_again_and_goes_on_with_
         assert [one["what"] for one in again.state.triggers] == ["party_mode"], at
         resumed += len(before) == 1
     assert resumed
+
+
+def talker() -> Play:
+    """Its first round takes a second, its next one for ever, but for what a human says; it holds both itself."""
+
+    async def part(part: Part) -> str:
+        now = part.prompt.rpartition("## Now\n\n")[2].removeprefix("You were interrupted. Go on.\n\n")
+        if "The discussion is over." in now:
+            return f"Taken over.\n\n{APC}"
+        if "# Round 1 of" in now:
+            await virtual.passes(1.0)
+            return said(Bond="Begin anew", Wendy="Mend the menu")
+        if "# Round 2 of" in now:
+            for _ in range(1000):
+                part.say("…")
+                await virtual.passes(10)
+        if now.startswith("C\n") or now == "C" or part.step in ("2", "3"):
+            return DONE
+        return APC if "have discussed it before" in now else BAD
+
+    return part
+
+
+def says(word: str, desk: MemoryDesk, after: float = 20.0) -> Callable[[AutomationController], Awaitable[None]]:
+    async def leave(controller: AutomationController) -> None:
+        while not leaving.under_way(controller.run_.state.party):
+            await virtual.passes(0.5)
+        await virtual.passes(after)
+        assert desk.saved is not None and leaving.understood(word, desk.saved) is not None
+        leaving.say(desk.shared, desk.saved, word)
+
+    return leave
+
+
+@pytest.mark.req("BMAD-5.4.1", "BMAD-5.4.2", "BMAD-FR21d", "BMAD-FR21e")
+@pytest.mark.parametrize("lasting", [True, False])
+def test_an_exit_word_ends_a_party_within_a_menu_at_once_and_not_the_run(tmp_path: Path, lasting: bool) -> None:
+    root, desk = project(tmp_path / "p", module="bmb"), MemoryDesk()
+    player = Player(talker(), lasting=lasting)
+    outcome = play(root, player, skill=BMB, desk=desk, meanwhile=says("end party", desk))
+    party = outcome.state.party
+    assert (party["how"], party["exit_reason"], len(party["rounds"])) == ("menu", "exit_keyword", 1)
+    assert outcome.state.outcome == "COMPLETED" and not desk.asked and outcome.seconds < 25
+    left = next(one for one in player.prompts if "The discussion is over." in one)
+    assert "Begin anew" in left and "show the step's own menu again" in left
+    if lasting:
+        assert len(player.sessions) == 1 and left.startswith("E\n"), "its session lives on"
+    assert not desk.of("workflow.timeout")
+
+
+def test_an_exit_word_that_comes_while_a_round_ends_by_itself_ends_the_party_too(tmp_path: Path) -> None:
+    root, desk = project(tmp_path / "p", module="bmb"), MemoryDesk()
+    player = Player(talker())
+    outcome = play(root, player, skill=BMB, desk=desk, meanwhile=says("quit", desk, after=0.2))
+    party = outcome.state.party
+    assert (party["exit_reason"], len(party["rounds"])) == ("exit_keyword", 1), "the round counts whole"
+    assert outcome.state.outcome == "COMPLETED" and outcome.seconds < 5
+    assert not any("# Round 2 of" in one for one in player.prompts)
+
+
+@pytest.mark.parametrize("resumes", [True, False])
+def test_an_exit_word_to_a_party_within_a_menu_survives_a_kill(tmp_path: Path, resumes: bool) -> None:
+    heard = 0
+    for at in range(1, 40):
+        root, desk = project(tmp_path / str(at), module="bmb"), MemoryDesk(die_at=at)
+        killed = play(
+            root, Player(talker(), resumes=resumes), skill=BMB, desk=desk, meanwhile=says("quit", desk, after=20)
+        )
+        if killed.state.outcome is not None:
+            break
+        if "party" not in desk.shared:
+            continue
+        assert desk.saved is not None
+        again = MemoryDesk(shared=desk.shared)
+        outcome = play(root, Player(talker(), resumes=resumes), skill=BMB, desk=again, state=desk.saved)
+        party = outcome.state.party
+        assert (party["exit_reason"], len(party["rounds"])) == ("exit_keyword", 1), at
+        assert outcome.state.outcome == "COMPLETED" and not again.asked and outcome.seconds < 5, at
+        heard += 1
+    assert heard
 
 
 @pytest.mark.req("BMAD-5.3.1")

@@ -14,7 +14,7 @@ from interlock.errors import AgentError
 from interlock.workflow.control.automation_controller import AutomationController
 from interlock.workflow.control.ports import Knowledge
 from interlock.workflow.party import leaving
-from interlock.workflow.state.document import Plan
+from interlock.workflow.state.document import Plan, WorkflowState
 from tests.workflow import virtual
 from tests.workflow.stage import APC, DONE, MemoryDesk, Outcome, Part, Player, play, project, script
 
@@ -452,7 +452,60 @@ def test_a_humans_exit_keyword_ends_a_party_that_is_under_way(tmp_path: Path, wo
     said = [[one["agent"] for one in round["contributions"]] for round in party["rounds"]]
     assert said == [["Rowan", "Ines", "Noor"], ["Rowan", "Ines"]], "what Noor would have said later is discarded"
     assert outcome.seconds == pytest.approx(20.9) and all(one.closed for one in everybody.sessions)
-    assert outcome.state.outcome == "COMPLETED" and desk.shared["party"] == {}
+    assert outcome.state.outcome == "COMPLETED"
+
+
+@pytest.mark.req("BMAD-5.4.1", "BMAD-NFR7")
+def test_an_exit_keyword_is_heard_again_by_a_run_that_was_killed_before_it_had_acted_on_it(tmp_path: Path) -> None:
+    ended_by: list[int] = []
+    for at in range(1, 40):
+        root = project(tmp_path / str(at))
+        desk = MemoryDesk(die_at=at)
+        said_at: list[float] = []
+
+        async def leave(controller: AutomationController, desk: MemoryDesk = desk, said: list[float] = said_at) -> None:
+            while not leaving.under_way(controller.run_.state.party):
+                await virtual.passes(1.0)
+            await virtual.passes(5.0)
+            assert desk.saved is not None
+            leaving.say(desk.shared, desk.saved, "*exit")
+            said.append(1.0)
+
+        killed = run(tmp_path, Player(_slowly), root=root, desk=desk, meanwhile=leave)
+        if killed.state.outcome is not None:
+            break
+        if not said_at:
+            continue
+        assert desk.saved is not None
+        again = MemoryDesk(shared=desk.shared)
+        everybody = Player(_slowly)
+        outcome = run(tmp_path, everybody, stalling(PASSED), root=root, desk=again, state=desk.saved)
+        party = outcome.state.party
+        assert (party["status"], party["exit_reason"], party["number"]) == ("ended", "exit_keyword", 1), at
+        ended_by.append(len(everybody.prompts))
+    assert ended_by and not any(ended_by), "nobody is asked again"
+
+
+@pytest.mark.req("BMAD-5.4.1")
+def test_an_exit_keyword_is_for_one_discussion_and_not_for_the_next(tmp_path: Path) -> None:
+    desk, everybody = MemoryDesk(), Player(_slowly)
+
+    async def leave(controller: AutomationController) -> None:
+        await virtual.passes(5.0)
+        leaving.say(desk.shared, controller.run_.state, "quit")
+
+    outcome = run(tmp_path, everybody, desk=desk, meanwhile=leave)
+    state = outcome.state
+    assert state.party["exit_reason"] == "exit_keyword" and leaving.said(desk.shared, state) == "quit"
+    state.party = {**state.party, "status": "running", "number": state.party["number"] + 1}
+    assert leaving.said(desk.shared, state) is None
+
+
+def test_the_document_of_a_session_keeps_few_words(tmp_path: Path) -> None:
+    document: dict[str, Any] = {}
+    for number in range(50):
+        leaving.say(document, WorkflowState(f"w{number}", "x", party={"number": 1}), "quit")
+    assert list(document["party"]) == [f"w{number}" for number in range(30, 50)]
 
 
 async def _slowly(part: Part) -> str:

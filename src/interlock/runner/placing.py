@@ -33,17 +33,25 @@ Hear = Callable[[str], None]
 
 
 def begin(workspace: Workspace) -> None:
-    """Have the integration branch of a team that works in worktrees, before anything starts.
+    """Have the integration branch of a team that works in worktrees, and nothing of dead ones, before anything starts.
 
     Raises:
         WorktreeRefused, GitFailed: that cannot be; the message says why.
     """
     how = look(workspace)
-    if not how.on:
-        return
-    found = trees(workspace, how)
+    if how.on:
+        found = trees(workspace, how)
+        integrate(workspace, found)
+        sweep(workspace, found)
+
+
+def integrate(workspace: Workspace, found: Trees) -> None:
+    """Have the integration branch.
+
+    Raises:
+        WorktreeRefused, GitFailed: that cannot be; the message says why.
+    """
     commit, news = found.begin()
-    sweep(workspace, found)
     if news:
         with workspace.act(Caller(SYSTEM)) as act:
             act.event("integration.started", branch=found.integration, commit=commit)

@@ -1,4 +1,4 @@
-"""`interlock diff` and `interlock merge`, as typed."""
+"""`interlock task worktree`, `diff` and `merge`, as typed."""
 
 from __future__ import annotations
 
@@ -72,3 +72,19 @@ def test_a_run_says_what_its_worktrees_begin_without(here: Path, interlock: Inte
         assert "not committed, so tasks begin without it: loose.py" in interlock(*words).out
     (note,) = interlock("--json", "run", "plan.yaml", "--dry-run").json["notes"]
     assert "loose.py" in note
+
+
+def test_a_worktree_for_a_task_of_mine_is_a_line_that_a_shell_can_use(
+    interlock: Interlock, repository: Repository
+) -> None:
+    task = interlock("--json", "task", "create", "Write b").json["id"]
+    assert interlock("task", "worktree", task).code == 1
+    claimed = interlock("task", "claim", task)
+    assert f'cd "$(interlock task worktree {task})"' in claimed.out
+    made = interlock("task", "worktree", task)
+    place = Path(made.out.removesuffix("\n"))
+    assert made.code == 0 and place.is_dir() and f"interlock-work/crew/{task}" in made.err
+    (place / "b.txt").write_text("b")
+    assert interlock("--json", "task", "worktree", task).json["worktree"]["directory"] == str(place)
+    assert "done" in interlock("task", "complete", task).out
+    assert repository.show("interlock/crew", "b.txt") == "b" and not place.exists()

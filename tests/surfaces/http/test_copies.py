@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -50,6 +51,20 @@ def test_a_diff_is_a_patch_or_a_list_of_files(admin: Client, task: str, team: st
     plain = admin.post(f"/api/teams/{team}/tasks", {"subject": "No worktree"})["id"]
     assert admin.refused("GET", f"/api/teams/{team}/tasks/{plain}/diff") == (400, "invalid_request")
     assert admin.refused("GET", "/api/teams/crew/tasks/none/diff")[0] == 404
+
+
+def test_a_member_gets_a_worktree_for_the_task_it_works_on(
+    admin: Client, repository: Repository, task: str, team: str
+) -> None:
+    made = admin.post("/api/teams/crew/tasks", {"subject": "By hand"})["id"]
+    assert admin.refused("POST", f"/api/teams/crew/tasks/{made}/worktree", {}) == (409, "invalid_transition")
+    admin.post(f"/api/teams/crew/tasks/{made}/claim", {})
+    known = admin.post(f"/api/teams/crew/tasks/{made}/worktree", {})["worktree"]
+    assert os.path.isdir(known["directory"]) and known["branch"] in repository.branches()
+    admin.post(f"/api/teams/crew/tasks/{made}/cancel", {})
+    plain = admin.post(f"/api/teams/{team}/tasks", {"subject": "No worktree"})["id"]
+    admin.post(f"/api/teams/{team}/tasks/{plain}/claim", {})
+    assert admin.refused("POST", f"/api/teams/{team}/tasks/{plain}/worktree", {})[1] == "worktree_refused"
 
 
 def test_a_merge_is_shown_and_then_done_by_people_only(

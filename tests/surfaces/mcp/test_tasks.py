@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import anyio
 import pytest
 
 from interlock.client import Home, Team
+from tests.behaviours.repository import Repository
 from tests.surfaces.mcp.harness import Agent, connected
 
 pytestmark = pytest.mark.anyio
@@ -147,3 +150,28 @@ async def test_a_long_list_says_that_there_is_more(home: Home, team: Team) -> No
         assert len(answer["tasks"]) == 3 and "first 3" in answer["more"]
         assert "more" not in await ada.ask("task_list", limit=4)
         assert (await ada.refused("task_list", id="TASK-2000-01-01-001"))["error"] == "task_not_found"
+
+
+async def test_a_program_that_joined_works_apart_from_the_others(home: Home, tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "repository")
+    crew = home.create_team("crew", workdir=str(repository.path))
+    crew.configure({"isolation": "worktree"})
+    for name in ("ada", "bob"):
+        crew.spawn(name)
+        crew.create_task(f"for {name}", assignee=name)
+    async with (
+        connected(home.path, "ada", team="crew") as ada,
+        connected(home.path, "bob", team="crew") as bob,
+    ):
+        tasks = [await ada.ask("task_claim", worktree=True), await bob.ask("task_claim", worktree=True)]
+        places = [Path(task["worktree"]["directory"]) for task in tasks]
+        assert len(set(places)) == 2
+        for name, place in zip(("ada", "bob"), places, strict=True):
+            (place / f"{name}.txt").write_text(name)
+        assert (await ada.ask("task_complete", task_id=tasks[0]["id"]))["status"] == "completed"
+        assert (await bob.ask("task_complete", task_id=tasks[1]["id"]))["status"] == "completed"
+        assert {"ada.txt", "bob.txt"} <= set(repository.files("interlock/crew"))
+        crew.configure({"isolation": "none"})
+        crew.create_task("one more")
+        refusal = await ada.refused("task_claim", worktree=True)
+        assert refusal["error"] == "worktree_refused" and crew.task(refusal["claimed"]).owner == "ada"

@@ -1,4 +1,5 @@
-"""Separate working copies, as a person uses them: the diff of a task, merging work into a branch, merges by hand."""
+"""Separate working copies, as people and joined programs use them: a worktree for a task that was claimed by hand, the
+diff of a task, merging work into a branch, merges by hand."""
 
 from __future__ import annotations
 
@@ -10,17 +11,43 @@ from typing import Any
 import anyio
 
 from interlock.errors import Forbidden, InterlockError, InvalidRequest, WorktreeRefused
+from interlock.locks import alone_in
 from interlock.model.task import Task
 from interlock.processes import inside_run
-from interlock.runner import merging, office
+from interlock.runner import merging, office, placing
 from interlock.runner.findings import Eyes
 from interlock.runner.scheduler import Scheduler
 from interlock.sessions import Caller
+from interlock.tasks.claim import must_hold
 from interlock.tasks.find import find
+from interlock.tasks.transition import illegal
 from interlock.workspace import Workspace
 from interlock.worktrees import delivery
 from interlock.worktrees.team import look, trees
 from interlock.worktrees.trees import DIRECTORY
+
+
+def worktree(workspace: Workspace, caller: Caller, reference: str, *, hear: Callable[[str], None]) -> None:
+    """See `client.Team.worktree`."""
+    how = look(workspace)
+    if not how.on:
+        raise WorktreeRefused(
+            f"The team {workspace.name} works in one directory. From now on each task can have a worktree of its own "
+            f"with `interlock config set --team {workspace.name} isolation worktree`.",
+            setting="isolation",
+        )
+    with workspace.act(caller) as act:
+        task = find(act.rows, reference)
+        must_hold(act, task)
+        if task.state != "in-progress":
+            raise illegal(task, "is not being worked on")
+    placing.integrate(workspace, trees(workspace, how))
+    notes = os.path.dirname(workspace.log_path(task.id, task.run))
+    os.makedirs(notes, exist_ok=True)
+    with alone_in(notes):  # Two that ask at once get one and the same.
+        with workspace.look() as rows:
+            task = find(rows, task.id)
+        anyio.run(placing.place, workspace, task, None, hear)
 
 
 def diff(workspace: Workspace, reference: str, *, stat: bool, color: bool) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from interlock.processes import inside_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from typing import Any
 
@@ -230,6 +230,12 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
         from interlock.clock import iso
 
         return iso(self._workspace.clock.now())
+
+    def worktree(self, task: str, *, hear: Callable[[str], None] | None = None, by: str | None = None) -> Task:
+        from interlock.clients.local import copies
+
+        copies.worktree(self._workspace, self._as(by), task, hear=hear or (lambda line: None))
+        return self.task(task)
 
     def diff(self, task: str, *, stat: bool = False, color: bool = False) -> dict[str, Any]:
         from interlock.clients.local import copies

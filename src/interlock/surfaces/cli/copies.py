@@ -1,4 +1,4 @@
-"""`interlock diff` and `interlock merge`: what tasks changed in worktrees of their own, and how it becomes yours."""
+"""`interlock task worktree`, `diff` and `merge`: worktrees of tasks, what was changed there, how it becomes yours."""
 
 from __future__ import annotations
 
@@ -11,6 +11,22 @@ from interlock.output import plain
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
+
+
+@verb("worktree", example='cd "$(interlock task worktree 003)"')
+@click.argument("task")
+def worktree(call: Call, task: str) -> None:
+    """A git worktree of its own for a task that I have claimed, and where it lies.
+
+    For teams with `isolation: worktree`. What lies there when I complete the task is committed, verified and merged.
+    """
+    found = call.team().worktree(task, hear=lambda line: click.echo(plain(line), err=True))
+    known = found.worktree or {}
+    if call.json:
+        call.document(found.as_dict())
+        return
+    click.echo(f"{found.id}, on the branch {known['branch']}:", err=True)
+    click.echo(known["directory"])
 
 
 @verb("diff", example="interlock diff 003 --stat")

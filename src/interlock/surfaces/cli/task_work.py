@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from interlock.model.task import Task
+from interlock.processes import inside_run
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
@@ -128,4 +129,6 @@ def _brief(call: Call, task: Task) -> list[str]:
         lines += ["", words.strong("Findings of the last try"), *words.block(task.findings)]
     if task.verify:
         lines += ["", f"  {words.faint('done when this succeeds:')} {words.clean(task.verify)}"]
+    if not call.json and call.team().setting("isolation")[0] == "worktree" and not inside_run():
+        lines += ["", f'  {words.faint("to work apart from others:")} cd "$(interlock task worktree {task.id})"']
     return lines

@@ -63,6 +63,7 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("task show", "task:show", "one task, whole"),
         ("task graph", "task:graph", "what waits for what"),
         ("task claim", "task_work:claim", "take a task"),
+        ("task worktree", "copies:worktree", "a git worktree for a task of mine"),
         ("task next", "task_work:next_", "take the most urgent ready task"),
         ("task update", "task_edit:update", "edit a task, log a line, or take it forward"),
         ("task depend", "task_edit:depend", "make a task wait for another, or no longer"),

@@ -79,6 +79,12 @@ def claim(visitor: Worker, team: TeamName, id: str, how: models.Claim) -> Respon
     return _shown(visitor.acting(team, how.by).claim(id, force=how.force, take_over=how.take_over))
 
 
+@router.post("/{id}/worktree", responses=ONE)
+def worktree(visitor: Worker, team: TeamName, id: str, who: models.Nothing) -> Response:
+    """Give a task that the caller works on a git worktree of its own, in a team with `isolation: worktree`."""
+    return _shown(visitor.acting(team, who.by).worktree(id))
+
+
 @router.post("/{id}/update", responses=ONE)
 def update(visitor: Worker, team: TeamName, id: str, edit: models.Edit) -> Response:
     """Edit a task, add a `log` line to it, or take it forward to a `status`."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from interlock.client import Team
 from interlock.errors import InterlockError, InvalidRequest
-from interlock.model.task import PRIORITIES, STATES, STATUS, TYPES
+from interlock.model.task import PRIORITIES, STATES, STATUS, TYPES, Task
 from interlock.surfaces.mcp.shapes import brief
 from interlock.surfaces.mcp.tool import Call, Tool, choice, flag, number, text, texts
 
@@ -50,12 +50,23 @@ def _whole(team: Team, reference: str) -> dict[str, Any]:
 def _claim(call: Call) -> dict[str, Any]:
     team = call.connection.team
     if "task_id" in call.arguments:
-        return team.claim(call["task_id"], **call.given("force", "take_over")).as_dict()
+        return _placed(call, team.claim(call["task_id"], **call.given("force", "take_over")))
     if call.get("force") or call.get("take_over"):
         raise InvalidRequest("force and take_over need a task_id.", field="task_id")
     task = team.next_task()
     if task is None:
         return {"task": None, "message": "No task is ready for you. poll_inbox waits for news."}
+    return _placed(call, task)
+
+
+def _placed(call: Call, task: Task) -> dict[str, Any]:
+    """The task that was claimed, in a worktree where that was asked for. The claim stands whatever becomes of it."""
+    if call.get("worktree"):
+        try:
+            task = call.connection.team.worktree(task.id)
+        except InterlockError as error:
+            error.details["claimed"] = task.id
+            raise
     return task.as_dict()
 
 
@@ -157,6 +168,7 @@ TOOLS = (
             "task_id": text(),
             "force": flag("Claim it despite open blockers, with a warning"),
             "take_over": flag("Take it over from an earlier session of yours"),
+            "worktree": flag("Get a git worktree for it, where the team has isolation: work in worktree.directory"),
         },
     ),
     Tool(

@@ -83,9 +83,17 @@ class AgentPool:
         self._session = await self._agent.open(self._opening)
         return False
 
-    async def prompt(self, text: str, *, nested: bool = False, party: bool = False, answered: bool = False) -> Ended:
+    async def prompt(
+        self,
+        text: str,
+        *,
+        nested: bool = False,
+        party: bool = False,
+        answered: bool = False,
+        stop: anyio.Event | None = None,
+    ) -> Ended:
         """One turn of the session that `ready` has opened; `party`: it is a round of Party Mode, which has its own
-        limit, however audible it is."""
+        limit, however audible it is. `stop` ends the turn, and not the session, as long as that obeys."""
         session = self._session
         if session is None:
             raise AgentError("No session is open; this is a defect of the engine.")
@@ -93,19 +101,20 @@ class AgentPool:
         watch = self._watch = Watch(self.limits, nested, anyio.current_time(), self._quiet, whole)
         began = watch.began
         try:
-            turn = await prompted(session, text, watch, self._heard)
+            turn = await prompted(session, text, watch, self._heard, stop=stop)
         finally:
             self._watch = None
         self._quiet = watch.quiet(anyio.current_time())
         if watch.timeout == TIME_LIMIT:
             watch.timeout = PARTY_TIMEOUT
-        if not session.lasting or watch.timeout is not None:
-            self._resume = session.agent_session if watch.timeout is not None else None
+        over = watch.timeout is not None or watch.ended
+        if not session.lasting or over:
+            self._resume = session.agent_session if over else None
             await self._end()
-        stop = SILENT if watch.timeout is not None else turn.stop
+        how = SILENT if watch.timeout is not None else turn.stop
         detail = watch.timeout or turn.detail
         seconds = anyio.current_time() - began
-        heard = Heard(stop, turn.output, tuple(watch.paths), detail, turn.retry_at, seconds, answered)
+        heard = Heard(how, turn.output, tuple(watch.paths), detail, turn.retry_at, seconds, answered)
         return Ended(heard, watch.timeout, tuple(dict.fromkeys(watch.written)))
 
     def progressed(self) -> None:

@@ -179,6 +179,14 @@ def _same(one: Finding, other: Finding) -> bool:
     return words == its_words or len(words & its_words) / len(words | its_words) >= ALIKE
 
 
+def akin(one: Finding, other: Finding) -> bool:
+    """Whether two findings may be about one thing, told at different times: in the same file, or in like words."""
+    (path, _), (its_path, _) = _place(one.location), _place(other.location)
+    words, its_words = _words(one.title), _words(other.title)
+    alike = words == its_words or len(words & its_words) / len(words | its_words) >= ALIKE
+    return alike or path == its_path or not its_path
+
+
 def _place(location: str) -> tuple[str, int | None]:
     """(path, line) of a location, as far as it says."""
     text = location.strip().strip("`'\"")

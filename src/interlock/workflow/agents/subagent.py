@@ -230,6 +230,8 @@ class Subagent:
         if seat.session is None:
             return False
         self.record.model, self.record.agent_id = name, seat.session.agent_session
+        if name != model:  # The program does not know the model that was chosen for it.
+            self.record.model_signal = None
         self.resumed = resume is not None and seat.session.agent_session == resume
         return self.resumed
 

@@ -144,6 +144,8 @@ class SubagentDispatcher:
         why = f"for {assignment.label}: " + (f"{model.cls}, {model.why}" if model else "the model was asked for")
         record = earlier or SubagentRecord(assignment.label, assignment.kind, found.role.name, name)
         record.input = input_of(assignment)
+        chosen = model is not None and model.name in self._models.values()
+        record.model_signal = model.signal if model is not None and chosen else None
         record.agent_id = assignment.agent_id or record.agent_id
         self.registry.assigned(record, why, found.warning)
         fits: Hashable = (assignment.kind, found.role.name, name, assignment.writes)

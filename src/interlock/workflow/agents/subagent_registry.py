@@ -21,7 +21,8 @@ WORKING, INTERRUPTED = "working", "interrupted"
 class SubagentRecord:
     """One subagent as the run knows it. `n` is its number in the run, 0 while it has none; `status` is `working` until
     it is that of its report. `input` is the hash of what it was asked: only the same question is taken up again by the
-    session that was asked it. Times are ISO 8601 UTC."""
+    session that was asked it. `model_signal` is `Model.signal` where its model was chosen by class, null where the
+    program uses its own. Times are ISO 8601 UTC."""
 
     label: str
     kind: str
@@ -34,6 +35,7 @@ class SubagentRecord:
     attempts: int = 0
     input: str = ""
     n: int = 0
+    model_signal: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """All fields."""

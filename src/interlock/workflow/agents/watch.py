@@ -58,6 +58,7 @@ class Watch:
         self.paths: list[str] = []
         self.written: list[str] = []
         self.timeout: str | None = None
+        self.ended = False  # the session had to be closed, for its turn did not end when it was cancelled
         self._held_at = now
 
     def hear(self, update: Update, now: float) -> None:
@@ -135,6 +136,7 @@ async def prompted(
     async def end() -> None:
         await session.cancel()
         await anyio.sleep(watch.limits.grace)
+        watch.ended = True
         await session.close()
 
     async def guard() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from interlock.workflow.control import (
     asking,
     documents,
+    evidence,
     learning,
     looping,
     prompts,
@@ -18,7 +19,6 @@ from interlock.workflow.control import (
 )
 from interlock.workflow.control.batching import Batch, summary
 from interlock.workflow.control.checkpoint_format import Operation, present
-from interlock.workflow.control.confidence_calculator import calculate
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.examination import MANDATORY
@@ -54,7 +54,7 @@ async def validate(run: RunContext) -> None:
         return
     looping.validated(run, [])
     await settle_recovery(run)
-    if await partying.doubted(run, reading, signals(run, outcome)):
+    if await partying.doubted(run, reading, evidence.signals(run, outcome)):
         return
     await done(run, reading, outcome)
 
@@ -189,7 +189,7 @@ def complete(run: RunContext, step: Step, record: StepRecord, reading: Reading, 
     else:
         output = step_tracking.input_hash(reading.closing.text)
         step_tracking.complete(state, record.id, run.desk.now(), output=output, files=record.files)
-    record.confidence = _confidence(run, outcome)
+    evidence.measure(run, record, outcome)
     record.summary = _first_line(reading.closing.text)
     run.pool.progressed()
     state.sent = None
@@ -235,8 +235,9 @@ async def ask_to_confirm(
         for one in state.decisions
         if one["step"] in since and one["kind"] in ("menu", "question", "fix", "trigger")
     ]
-    known = [one.confidence for one in recent if one.confidence is not None]
-    shown = present(min(known) if known else 25.0, title, operations)
+    known = [one.confidence for one in recent if one.confidence is not None and evidence.measured(one)]
+    unmeasured = [one.name for one in recent if not evidence.measured(one)]
+    shown = present(min(known) if known else None, title, operations, unmeasured)
     entry = asking.new_entry(state, record, purpose, f"{title}\n{shown.text}", run.desk.now())
     options = (*shown.options, "stop")
     text = f"{shown.text}\n\nGo on? ({' / '.join(options)}; or say what to change)"
@@ -273,33 +274,6 @@ async def _end(run: RunContext) -> None:
 def _outputs(run: RunContext, step: Step, reading: Reading) -> list[str]:
     named = [documents.relative(run.root, path) for path in reading.closing.outputs]
     return [*documents.outputs(run.workflow, step, run.state.plan.values), *(path for path in named if path)]
-
-
-def _confidence(run: RunContext, outcome: str) -> float:
-    """How far the result can be trusted."""
-    settings = run.settings
-    return calculate(signals(run, outcome), settings.tier, settings.confidence).score
-
-
-def signals(run: RunContext, outcome: str) -> dict[str, float | None]:
-    """What speaks for the result: its verdict, or that its document is there; what memory knows of it; how sure those
-    were who discussed it."""
-    verdict = {verdicts.SUCCESS: 100.0, verdicts.PARTIAL: 50.0, verdicts.FAILURE: 0.0}.get(outcome)
-    if verdict is None and turning.exists(run):
-        verdict = 100.0
-    return {
-        "validation_verdict": verdict,
-        "memory_match": run.knowledge.relevance,
-        "party_mode": partying.signal(run),
-        **_examined(run),
-    }
-
-
-def _examined(run: RunContext) -> dict[str, float]:
-    """What those who examined the work add, where the step at hand is an examination."""
-    name = run.examination.name if run.examination is not None else ""
-    rounds = run.state.examinations.get(name, {}).get("rounds", [])
-    return dict(rounds[-1].get("signals", {})) if rounds else {}
 
 
 def _listed(text: str) -> list[str]:

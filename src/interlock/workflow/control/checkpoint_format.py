@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from interlock.workflow.control.confidence_calculator import NO_SIGNAL
+
 MINIMAL, SUMMARY, FULL = "minimal", "summary", "full_audit_trail"
 
 
@@ -33,11 +35,17 @@ def format_for(confidence: float) -> str:
     return MINIMAL if confidence >= 80 else SUMMARY if confidence >= 50 else FULL
 
 
-def present(confidence: float, title: str, operations: Sequence[Operation]) -> Checkpoint:
-    """A checkpoint about `operations` in the format that `confidence` (0–100) asks for."""
+def present(
+    confidence: float | None, title: str, operations: Sequence[Operation], unmeasured: Sequence[str] = ()
+) -> Checkpoint:
+    """A checkpoint about `operations` in the format that `confidence` (0–100) asks for; null: nothing was measured.
+
+    `unmeasured` are the steps that no signal says anything about. The calculator's default counts for their format,
+    which shows everything; people are told that there is no evidence, not a number that looks like one.
+    """
     log = "\n".join(f"{number}. {_line(one)}" for number, one in enumerate(operations, 1)) or "Nothing was done."
-    count = f"{len(operations)} operation{'' if len(operations) == 1 else 's'}, confidence {confidence:g} %"
-    kind = format_for(confidence)
+    count = f"{len(operations)} operation{'' if len(operations) == 1 else 's'}, {_sure(confidence, unmeasured)}"
+    kind = format_for(NO_SIGNAL if confidence is None or unmeasured else confidence)
     if kind == MINIMAL:
         return Checkpoint(kind, f"{title}\n{count}.", log, ("confirm",), False)
     if kind == SUMMARY:
@@ -45,6 +53,13 @@ def present(confidence: float, title: str, operations: Sequence[Operation]) -> C
         listed = "\n".join(f"- {decision}" for decision in decisions)
         return Checkpoint(kind, f"{title}\n{count}. Key decisions:\n{listed}", log, ("confirm", "details"), False)
     return Checkpoint(kind, f"{title}\n{count}. Everything that was done:\n{log}", log, ("approve", "reject"), True)
+
+
+def _sure(confidence: float | None, unmeasured: Sequence[str]) -> str:
+    if confidence is None:
+        return "no evidence of how far to trust the result (nothing was measured)"
+    without = f", no evidence for {', '.join(unmeasured)}" if unmeasured else ""
+    return f"confidence {confidence:g} %{without}"
 
 
 def _line(operation: Operation) -> str:

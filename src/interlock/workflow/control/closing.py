@@ -3,7 +3,8 @@
     {"step": "completed", "next": "step-03-success.md", "verdict": "PASS"}
 
 `step` is completed, skipped, waiting, blocked, failed or finished (the whole workflow). Agents forget the line, wrap it
-in backticks or a fence, and write it in the middle; only the last one counts, and nothing depends on it alone.
+in backticks or a fence, spread it over several, and write it in the middle; only the last one counts, and nothing
+depends on it alone. What was decided and learned stands in it too, so it may be long.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ COMPLETED, SKIPPED, WAITING, BLOCKED, FAILED, FINISHED = (
 WORDS = (COMPLETED, SKIPPED, WAITING, BLOCKED, FAILED, FINISHED)
 OVER = frozenset({COMPLETED, SKIPPED, FINISHED})
 LAST_LINES = 6  # of text that are looked at for it
-LONGEST = 4000
-LONG = LONGEST  # characters of a thing that was decided or learned, which memory tells in fewer
+LONGEST = 200_000  # characters of the line; a hundred findings and lessons at their own limits fit
+SPREAD, OPENERS = 1000, 50  # lines that it may be spread over, and those of them at which it may begin
+LONG = 4000  # characters of a thing that was decided or learned, which memory tells in fewer
 
 
 @dataclass(frozen=True)
@@ -53,18 +55,35 @@ def read(output: str) -> Closing:
         looked += 1
         if looked > LAST_LINES:
             break
-        found = _parsed(line.strip("`* "))
+        first, found = number, _parsed(line.strip("`* "))
+        if found is None and line.strip("`* ").endswith("}"):
+            first, found = _spread(lines, number)
         if found is not None:
-            kept = [*lines[:number], *lines[number + 1 :]]
-            return _closing("\n".join(_unfenced(kept, number)).rstrip(), found)
+            kept = [*lines[:first], *lines[number + 1 :]]
+            return _closing("\n".join(_unfenced(kept, first)).rstrip(), found)
     return Closing(output.rstrip())
+
+
+def _spread(lines: list[str], last: int) -> tuple[int, dict[str, Any] | None]:
+    """Where an object that ends in that line begins, and the object, where it says how a step ended."""
+    length = openers = 0
+    for first in range(last, max(-1, last - SPREAD), -1):
+        length += len(lines[first]) + 1
+        if length > LONGEST or openers >= OPENERS:
+            break
+        if lines[first].lstrip("`* ").startswith("{"):
+            openers += 1
+            found = _parsed("\n".join(lines[first : last + 1]).strip("`* "))
+            if found is not None:
+                return first, found
+    return last, None
 
 
 def _parsed(line: str) -> dict[str, Any] | None:
     if not (line.startswith("{") and line.endswith("}")) or len(line) > LONGEST:
         return None
     try:
-        found = json.loads(line)
+        found = json.loads(line, strict=False)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) and str(found.get("step", "")).lower() in WORDS else None

@@ -61,8 +61,8 @@ class RunContext:
     `profiles` are the project's own, read in the same way. `session` is what the workflows of its session share, as it
     was when the controller last looked: at the beginning of a turn, and when the agent's was over. `replay` are the
     keys of the questions that were answered in a visit that begins again after an interruption, `told` the preferences
-    that the agent's session knows. `hooks` is null where there are none; `lost`: a subagent
-    found the run to be somebody else's."""
+    that the agent's session knows. `left`: a human's exit word has ended the turn. `hooks` is null where there are
+    none; `lost`: a subagent found the run to be somebody else's."""
 
     workflow: Workflow
     package: Package
@@ -82,6 +82,7 @@ class RunContext:
     lost: Superseded | None = None
     reading: Reading | None = None
     heard: Heard | None = None
+    left: bool = False
     before: str = ""
     tried: dict[str, int] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlock.workflow.control import advancing, escalation, looping, menus, prompts, reading, turning
+from interlock.workflow.control import advancing, escalation, evidence, looping, menus, prompts, reading, turning
 from interlock.workflow.control.closing import Closing
 from interlock.workflow.control.context import Ending, RunContext
 from interlock.workflow.control.decision_log import Decision
@@ -46,6 +46,8 @@ async def work(run: RunContext, examination: Examination) -> Ending | None:
         await _to_the_maker(run, f"{kept['mend']}\n\n{advice}".rstrip())
         return None
     number = len(kept["rounds"]) + 1
+    # Also of a round that goes on after a kill: what was asked in it is counted from its beginning.
+    kept.setdefault("since", max((int(one.get("n", 0)) for one in state.subagents), default=0))
     if record.status != "in_progress":
         step_tracking.begin(state, record.id, record.name, run.desk.now())
         run.event("workflow.step_started", step=record.id, name=record.name, visit=record.visit)
@@ -80,8 +82,10 @@ def _note(run: RunContext, examination: Examination, kept: dict[str, Any], found
     if found.verdict != NOT_DONE:
         for earlier in kept["rounds"]:
             earlier.pop("reports", None)
-        kept["rounds"].append({**found.as_dict(), "signals": dict(found.signals), "at": run.desk.now()})
+        signals = {**evidence.models(run.state.subagents, int(kept.get("since", 0))), **found.signals}
+        kept["rounds"].append({**found.as_dict(), "signals": signals, "at": run.desk.now()})
     kept.pop("reports", None)
+    kept.pop("since", None)
     kept.pop("advice", None)
     basis = {"of": examination.name, "round": number}
     run.decide(Decision("examination", found.verdict, found.summary, by="agent", basis=basis))

@@ -64,6 +64,7 @@ def _settle(run: RunContext, examination: Examination, skipped: str | None) -> S
             else:
                 step_tracking.complete(run.state, record.id, run.desk.now())
                 record.summary, record.confidence, record.verdict = summary, found.get("confidence"), "PASS"
+                record.evidence = ["validation_verdict"] if record.confidence is not None else []
         told.append(f"- step {record.id}, {record.name}: {record.status}; {summary}")
     if told:
         what = f"{examination.title} was held in the place of these steps, which you do not do:"

@@ -6,15 +6,16 @@ its session is resumed where the agent can do that (decision 36).
 
 from __future__ import annotations
 
+from functools import partial
+
 from interlock.workflow.control import adjusting, asking, documents, looping, menus, prompts, reading, stepping
 from interlock.workflow.control.context import RunContext
 from interlock.workflow.control.decision_log import Decision
 from interlock.workflow.control.initializing import fresh, outputs
 from interlock.workflow.definition.step import Step
 from interlock.workflow.menu.nesting import PARTY
-from interlock.workflow.party import wording
+from interlock.workflow.party import leaving, rounds, wording
 from interlock.workflow.party.party_mode_driver import MENU, REOPEN, Party
-from interlock.workflow.party.party_mode_driver import RUNNING as UNDER_WAY
 from interlock.workflow.state import step_tracking
 from interlock.workflow.state.document import Sent
 
@@ -51,8 +52,12 @@ async def take_up(run: RunContext) -> None:
         )
         return
     kept = await run.checkpoints.restore(state)
-    if state.party.get("how") == MENU and state.party.get("status") == UNDER_WAY:
-        state.party = {**state.party, REOPEN: True}
+    if (party := Party.of(state.party)) is not None and party.how == MENU and party.running:
+        word = leaving.said(run.session, state)
+        if word is None:
+            state.party = {**state.party, REOPEN: True}
+        else:
+            rounds.after(run, party, rounds.Answered((), left=word))
     state.transcript, state.menu_stack = [], []
     run.replay = asking.answered(state, record)
     record.attempts += 1
@@ -92,9 +97,11 @@ async def turn(run: RunContext) -> str | None:
     await run.save()
     run.before = documents.digest(run.root, outputs(run))
     within = menus.stack_of(state).within
-    ended = await run.pool.prompt(
-        text, nested=within is not None, party=within == PARTY, answered=sent.purpose == ANSWER
-    )
+    prompt = partial(run.pool.prompt, text, nested=within is not None, answered=sent.purpose == ANSWER)
+    if within == PARTY:
+        ended, run.left = await leaving.during(run, lambda stop: prompt(party=True, stop=stop))
+    else:
+        ended, run.left = await prompt(), False
     # What was said meanwhile counts for whatever is decided about this turn.
     run.session = await run.desk.session()
     adjusting.look(run)

@@ -44,10 +44,14 @@ async def work(run: RunContext) -> Ending | None:
     elif state.sent is None:
         await brainstorming.prepare(run)
         await turning.begin(run, run.step, _again(run))
+    if await menu_party.ended(run):
+        return None
     timeout = await turning.turn(run)
     if run.hooks is not None and run.hooks.halted():
         return None
     if timeout is not None and await _timed_out(run, timeout):
+        return None
+    if run.left and await menu_party.ended(run):
         return None
     found = turning.read(run)
     learning.collect(state, found.closing, run.desk.now())

@@ -9,12 +9,15 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from interlock.errors import NotFound
+from interlock.locks import alone_in
 from interlock.workflow.control import documents
-from interlock.workflow.state import status_file
+from interlock.workflow.errors import StateConflict
+from interlock.workflow.state import files, status_file
 from interlock.workflow.state.document import WorkflowState
 
 FILE = re.compile(r"^(?:story-)?\d+[-.]\d+[-.].*\.md$", re.IGNORECASE)
@@ -25,6 +28,7 @@ STATUS = re.compile(r"^(\W*Status\W*:[ *_]*)([\w-]+)", re.IGNORECASE | re.MULTIL
 NOTES = "Senior Developer Review (AI)"
 READY = ("ready-for-dev", "drafted")
 AT_WORK = ("review", "in-progress")
+TRIES = 3
 PATH = re.compile(r"`([^`\s]+)`|^\s*[-*]\s+([\w./-]+\.\w+)", re.MULTILINE)
 
 
@@ -129,6 +133,31 @@ def next_ready(root: str, config: Mapping[str, Any], done: str = "") -> str | No
     """The next story that is ready to be developed, in the order of the status file; None where none is."""
     statuses = sprint(root, config)
     return next((key for key, its in statuses.items() if its in READY and KEY.match(key) and key != done), None)
+
+
+def write(path: str, change: Callable[[str], str], *, between: Callable[[], None] = lambda: None) -> str:
+    """Change a story file, absolute, as it is now; its text afterwards. `between` is called after each reading.
+
+    Raises:
+        StateConflict: it was changed by somebody else at each of three tries; nothing was written.
+        NotFound, StorageError: it is gone, or cannot be written.
+        UnicodeDecodeError: it is no text.
+    """
+    for _ in range(TRIES):
+        before = files.get(path)
+        if before is None:
+            raise NotFound(f"{path} does not exist; nothing was written.", path=path)
+        after = change(before.decode("utf-8"))
+        between()
+        if after.encode() == before:
+            return after
+        with alone_in(os.path.dirname(path)):
+            if files.get(path) == before:
+                files.put(path, after.encode(), os.stat(path).st_mode & 0o7777)
+                return after
+    raise StateConflict(
+        f"{path} was changed by somebody else at each of {TRIES} tries; nothing was written. Try again.", path=path
+    )
 
 
 def with_notes(text: str, title: str, notes: Sequence[str], change: str, status: str | None) -> str:

@@ -13,14 +13,15 @@ from typing import Any
 
 from interlock.errors import InterlockError
 from interlock.workflow.control.context import RunContext
-from interlock.workflow.control.examination import APPROVE, BLOCKED, CHANGES, MINOR, Examined
-from interlock.workflow.examinations import checklist
+from interlock.workflow.control.examination import APPROVE, BLOCKED, Examined
+from interlock.workflow.examinations import action_items, checklist
 from interlock.workflow.examinations import story as stories
+from interlock.workflow.examinations.action_items import OUTCOMES
 from interlock.workflow.examinations.checklist import Evaluated
 from interlock.workflow.examinations.story import Story
 from interlock.workflow.state import files, status_file
+from interlock.workflow.state.document import CODE_REVIEW
 
-OUTCOMES = {APPROVE: "Approve", CHANGES: "Changes Requested", BLOCKED: "Blocked"}
 DONE, OPEN = "done", "in-progress"
 
 
@@ -71,20 +72,20 @@ def _note(
     done: dict[str, str],
     written: list[str],
 ) -> None:
-    """Notes, change log and status of the story file."""
-    outcome, day = OUTCOMES[found.verdict], run.desk.now()[:10]
-    title = f"Round {round}, {day}: {outcome} ({run.state.workflow_id})"
+    """Notes, change log and status of the story file, and ticks at what earlier rounds had found."""
+    outcome, day, run_id = OUTCOMES[found.verdict], run.desk.now()[:10], run.state.workflow_id
     notes = [f"**Outcome:** {outcome}", "", found.summary]
-    notes += [""] if found.findings else []
-    for one in found.findings:
-        place = f" [{one.location}]" if one.location else ""
-        mend = f" {one.fix}" if one.fix else ""
-        # What an approval leaves open is no work to do.
-        box = "x" if found.verdict == APPROVE and one.severity == MINOR else " "
-        notes.append(f"- [{box}] [{one.data.get('level', one.severity)}] {one.title}{place}.{mend}")
+    notes += ["", *(action_items.item(one, found.verdict) for one in found.findings)] if found.findings else []
     change = f"{day}: code review, round {round}: {outcome}"
-    text = stories.with_notes(story.text, title, notes, change, status)
-    if text != story.text and not _put(run, story.path, text, done):
+    title = action_items.title(round, day, found.verdict, run_id)
+    rounds = run.state.examinations.get(CODE_REVIEW, {}).get("rounds", ())
+
+    def noted(text: str) -> str:
+        text = action_items.ticked(text, stories.NOTES, run_id, rounds[: round - 1], found)
+        return stories.with_notes(text, title, notes, change, status)
+
+    text = _put(run, story.path, noted, done)
+    if text is None:
         return
     written.append(story.path)
     done["notes"] = f"appended to {story.path}"
@@ -93,14 +94,14 @@ def _note(
         done["status"] = f"{story.path} says {status}"
 
 
-def _put(run: RunContext, path: str, text: str, done: dict[str, str]) -> bool:
+def _put(run: RunContext, path: str, change: Callable[[str], str], done: dict[str, str]) -> str | None:
+    """What the story holds after that change; null, with a warning, where it could not be made."""
     try:
-        files.put(files.inside(run.root, path), text.encode())
-    except (InterlockError, OSError) as error:
+        return stories.write(files.inside(run.root, path), change)
+    except (InterlockError, OSError, UnicodeDecodeError) as error:
         done["notes"] = ""
         run.warn("review_not_noted", f"The notes of the review could not be written to {path}: {error}")
-        return False
-    return True
+        return None
 
 
 def _sync(

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.workflow.markdown import ANSI
+from interlock.workflow.party.speakers import known_as, speakers
 
 LOOKED = 60_000  # characters at the end of what was said that are read
 OPENERS = 200  # braces that may begin a line of JSON
@@ -24,7 +25,6 @@ TEXT, SENTENCE, NAME = 1500, 600, 60  # characters of each that are kept
 FIELDS = frozenset({"recommendation", "position", "confidence"})
 
 OPENER = re.compile(r"\{(?=\s*\")")
-BOLD = re.compile(r"^[^\w*]{0,6}\*\*(?P<name>[^*:\n]{2,40}?)(?::\*\*|\*\*\s*(?:\([^)\n]{0,40}\))?\s*:)", re.MULTILINE)
 SAYS = re.compile(r"^\W*(?:my |final )?recommend(?:ation|s)?\W*:\W*(\S.*)$", re.IGNORECASE | re.MULTILINE)
 ADVISES = re.compile(
     r"\b(?:I|we)(?:'d|’d| would| strongly)? (?:recommend|suggest|propose)(?: that| to)?\W+([^.\n]{4,})", re.I
@@ -61,19 +61,22 @@ def alone(agent: str, said: str) -> Contribution:
 def hosted(said: str, known: Sequence[str] = ()) -> tuple[Contribution, ...]:
     """The contributions to a round that one agent played for all, in the order in which they first spoke.
 
-    `known` are the names that voices may have; where none are known every name in bold before a colon is one.
+    `known` are the names that voices may have; who names itself in its line of JSON is known too. Where there are none,
+    every name in bold before a colon is one.
     """
     text = _clean(said)
-    marks = _speakers(text, known)
+    found = [(start, table) for start, _, table in _tables(text)]
+    strangers = not any(one.strip() for one in known)
+    known = list(dict.fromkeys([*known, *(named for _, table in found if (named := _word(table, "agent", NAME)))]))
+    marks = speakers(text, known, strangers=strangers)
     said_by: dict[str, list[str]] = {}
     for place, (start, name) in enumerate(marks):
         end = marks[place + 1][0] if place + 1 < len(marks) else len(text)
         said_by.setdefault(name, []).append(text[start:end])
     tables: dict[str, Mapping[str, Any]] = {}
-    for start, _, table in _tables(text):
+    for start, table in found:
         speaker = next((name for at, name in reversed(marks) if at <= start), "")
-        named = _word(table, "agent", NAME)
-        name = _known_as(named, [*said_by, *known]) or named or speaker
+        name = known_as(_word(table, "agent", NAME), known) or speaker
         if name:
             tables[name] = table
             said_by.setdefault(name, [])
@@ -91,21 +94,6 @@ def _contribution(agent: str, text: str, table: Mapping[str, Any]) -> Contributi
         confidence = _percent(_first(SURE, without) or None)
     rest = {name: value for name, value in table.items() if name not in FIELDS and name != "agent"}
     return Contribution(agent[:NAME], without[-TEXT:], recommendation, position, confidence, rest)
-
-
-def _speakers(text: str, known: Sequence[str]) -> list[tuple[int, str]]:
-    """Where who begins to speak."""
-    if not known:
-        return [(one.start(), one["name"].strip()) for one in BOLD.finditer(text)]
-    names = "|".join(re.escape(name) for name in sorted(set(known), key=len, reverse=True) if name)
-    pattern = re.compile(rf"^[^\w\n]{{0,8}}(?P<name>{names})\b(?![-'’])[^:\n]{{0,40}}:", re.IGNORECASE | re.MULTILINE)
-    return [(one.start(), _known_as(one["name"], known)) for one in pattern.finditer(text)]
-
-
-def _known_as(name: str, known: Sequence[str]) -> str:
-    """The known name that is meant; "" for none."""
-    wanted = name.casefold().strip(" *_")
-    return next((one for one in known if one.casefold() == wanted), "") if wanted else ""
 
 
 def _tables(text: str) -> Iterator[tuple[int, int, Mapping[str, Any]]]:

@@ -1,11 +1,13 @@
 """A human's exit word to a discussion that is under way (BMAD-5.4.1): said anywhere, heard by the run at once.
 
-It is kept in the document of the session, for that one discussion; the run looks for it while a round is going on.
+It is kept in the document of the session, for that one discussion, before anybody is told that it was heard; the run
+looks for it while a round is going on. It stays there: what the run makes of it is written later, and a run that is
+killed in between hears it again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 import anyio
@@ -13,12 +15,14 @@ import anyio
 from interlock.errors import InterlockError
 from interlock.workflow.control.context import Postponed, RunContext
 from interlock.workflow.control.exit_words import exit_word
-from interlock.workflow.party.party_mode_driver import MENU, RUNNING
+from interlock.workflow.control.ports import Superseded
+from interlock.workflow.party.party_mode_driver import RUNNING
 from interlock.workflow.state.document import WorkflowState
 
 KEY = "party"
 """Where the document of a session keeps it."""
 LOOK = 1.0  # seconds between two looks
+KEPT = 20  # runs of a session whose last word is kept
 
 T = TypeVar("T")
 
@@ -35,29 +39,30 @@ def alone(text: str) -> str | None:
 
 
 def under_way(party: Mapping[str, Any]) -> bool:
-    """Whether a discussion, as a run keeps it, goes on and is not one within a menu, which its own agent holds."""
-    return party.get("status") == RUNNING and party.get("how") != MENU
+    """Whether a discussion, as a run keeps it, goes on."""
+    return party.get("status") == RUNNING
 
 
 def say(document: dict[str, Any], state: WorkflowState, word: str) -> None:
     """Keep it for the discussion that is under way in that run."""
-    document[KEY] = {**document.get(KEY, {}), state.workflow_id: {"word": word, **_which(state)}}
+    others = {id: one for id, one in document.get(KEY, {}).items() if id != state.workflow_id}
+    document[KEY] = {**dict(list(others.items())[1 - KEPT :]), state.workflow_id: {"word": word, **_which(state)}}
 
 
 async def heard(run: RunContext) -> str | None:
     """The word that was said to the discussion under way."""
     try:
-        found = (await run.desk.session()).get(KEY, {}).get(run.state.workflow_id)
+        return said(await run.desk.session(), run.state)
     except InterlockError:
         return None  # The ledger is busy: the next look finds it.
-    if not isinstance(found, Mapping) or any(found.get(name) != value for name, value in _which(run.state).items()):
+
+
+def said(document: Mapping[str, Any], state: WorkflowState) -> str | None:
+    """The same, in the session's document."""
+    found = document.get(KEY, {}).get(state.workflow_id)
+    if not isinstance(found, Mapping) or any(found.get(name) != value for name, value in _which(state).items()):
         return None
     return str(found["word"])
-
-
-async def forget(run: RunContext) -> None:
-    """It was for a discussion that is over: the next one in the same step is another one."""
-    await run.desk.change_session(lambda document: document.get(KEY, {}).pop(run.state.workflow_id, None) and None)
 
 
 async def unless(run: RunContext, round: Awaitable[T]) -> tuple[T | None, str | None]:
@@ -86,5 +91,34 @@ async def unless(run: RunContext, round: Awaitable[T]) -> tuple[T | None, str | 
     return found, word
 
 
+async def during(run: RunContext, turn: Callable[[anyio.Event], Awaitable[T]]) -> tuple[T, bool]:
+    """(what came of a turn of the run's own agent, which holds the discussion itself; whether an exit word ended it).
+    The turn is given what is set to end it, after the grace.
+
+    Raises:
+        InterlockError, Superseded: the turn did.
+    """
+    stop = anyio.Event()
+    found: T
+    failed: Exception | None = None
+    async with anyio.create_task_group() as group:
+
+        async def listen() -> None:
+            while await heard(run) is None:
+                await anyio.sleep(LOOK)
+            await anyio.sleep(run.limits.exit_grace)
+            stop.set()
+
+        group.start_soon(listen)
+        try:
+            found = await turn(stop)
+        except (InterlockError, Superseded) as error:  # raised again below, not wrapped in a group
+            failed = error
+        group.cancel_scope.cancel()
+    if failed is not None:
+        raise failed
+    return found, stop.is_set()
+
+
 def _which(state: WorkflowState) -> dict[str, Any]:
-    return {name: state.party.get(name) for name in ("step", "visit", "purpose")}
+    return {name: state.party.get(name) for name in ("number", "step", "visit", "purpose")}

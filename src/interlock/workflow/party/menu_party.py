@@ -15,7 +15,7 @@ from interlock.workflow.menu import forms, nesting
 from interlock.workflow.menu.nesting import PARTY
 from interlock.workflow.menu.recognition import Menu
 from interlock.workflow.menu.selection import Situation
-from interlock.workflow.party import cast, contributions, party_mode_driver, partying, rounds, wording
+from interlock.workflow.party import cast, contributions, leaving, party_mode_driver, partying, rounds, wording
 from interlock.workflow.party.party_mode_driver import ERROR, MENU, REOPEN, STAGNATION, TIMEOUT, Party
 from interlock.workflow.party.rounds import Answered
 
@@ -63,6 +63,19 @@ def timed_out(run: RunContext, output: str) -> str:
     return party_mode_driver.summary(party).text
 
 
+async def ended(run: RunContext) -> bool:
+    """Whether a human's exit word ends the discussion now: what was heard of the round counts, and its agent leaves."""
+    party, word = under_way(run), leaving.said(run.session, run.state)
+    if party is None or word is None or not _inside(run):
+        return False
+    output, run.left = run.heard.output if run.left and run.heard is not None else "", False
+    said = contributions.hosted(output, cast.names(personas(run.package)))
+    party, _ = rounds.after(run, party, Answered(said, left=word))
+    _leave(run, party, EXIT)
+    await run.save()
+    return True
+
+
 async def menu(run: RunContext, found: Reading, shown: Menu, where: Situation) -> str | None:
     """The key that a menu was answered with, "" where something else is done first; None where it is not one of the
     discussion's."""
@@ -106,21 +119,31 @@ async def said(run: RunContext, found: Reading) -> bool:
 async def _round(run: RunContext, party: Party, text: str, key: str) -> None:
     """One round is over: the next one's input, or the way out."""
     said_ = contributions.hosted(text, cast.names(personas(run.package)))
-    party, given = rounds.after(run, party, Answered(said_))
+    party, given = rounds.after(run, party, Answered(said_, left=leaving.said(run.session, run.state)))
     if given is not None:
         run.decide(
             Decision("menu", f"round {given.round_number}", "Party Mode goes on with the driver's input", "engine")
         )
         turning.send(run, turning.NESTED, wording.in_menu(given))
         return
-    run.state.menu_stack = [one for one in run.state.menu_stack if one.get("within") is None]
     found = party_mode_driver.summary(party)
     matters = bool(found.recommendation) or party.purpose == partying.THRESHOLDS
     if party.exit_reason == STAGNATION and matters and not run.state.plan.yolo:
+        _outside(run)
         await partying.ask(run, party)
         return
+    _leave(run, party, key)
+
+
+def _leave(run: RunContext, party: Party, key: str) -> None:
+    """Have its agent leave, with what it came to."""
+    _outside(run)
     run.decide(Decision("menu", key, f"Party Mode has ended: {party.exit_reason}", confidence=100))
-    turning.send(run, turning.NESTED, wording.leave_menu(key, found))
+    turning.send(run, turning.NESTED, wording.leave_menu(key, party_mode_driver.summary(party)))
+
+
+def _outside(run: RunContext) -> None:
+    run.state.menu_stack = [one for one in run.state.menu_stack if one.get("within") is None]
 
 
 def _inside(run: RunContext) -> bool:

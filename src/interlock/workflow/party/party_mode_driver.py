@@ -61,7 +61,7 @@ class Party:
     """A discussion, whole. `purpose` says what it was called for, `step` and `visit` where; `voices` are the names of
     those who take part, as far as they are known; `options` are label: position, in the order in which they came up.
     `quorum` is how many must have answered for a consensus. `form` is what a contribution's line holds beside the
-    usual fields."""
+    usual fields. `number` counts the discussions of the run, from 1."""
 
     purpose: str
     how: str
@@ -77,6 +77,7 @@ class Party:
     max_rounds: int = ROUNDS
     quorum: int = 2
     form: str = ""
+    number: int = 0
     status: str = RUNNING
     exit_reason: str | None = None
     error: str | None = None

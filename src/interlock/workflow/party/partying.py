@@ -63,6 +63,7 @@ def new(
     return Party(
         purpose, how, problem or _problem(run, why), _context(run), record.id, record.visit, why,
         QUESTIONS.get(purpose, ()), voices, quorum=2 if how != SIMULATED else len(voices) // 2 + 1,
+        number=1 + int(run.state.party.get("number", 0)),
     )  # fmt: skip
 
 

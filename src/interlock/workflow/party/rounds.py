@@ -26,7 +26,7 @@ from interlock.workflow.definition.personas import personas
 from interlock.workflow.party import cast, contributions, leaving, party_mode_driver, wording
 from interlock.workflow.party.cast import Voice
 from interlock.workflow.party.contributions import Contribution
-from interlock.workflow.party.party_mode_driver import ERROR, EXIT_KEYWORD, FULL, TIMEOUT, Party, RoundInput
+from interlock.workflow.party.party_mode_driver import ERROR, FULL, TIMEOUT, Party, RoundInput
 
 PARTY_MODE = "party-mode"
 SEED = "seed"
@@ -94,6 +94,8 @@ async def hold(run: RunContext, party: Party) -> Party:
     given: RoundInput | None = party_mode_driver.input_of(party)
     keep(run, party)
     await run.save()
+    if (word := await leaving.heard(run)) is not None:  # It was said before the run was killed.
+        party, given = after(run, party, Answered((), left=word))
     try:
         while given is not None:
             found, word = await leaving.unless(run, manner.round(given))
@@ -104,8 +106,6 @@ async def hold(run: RunContext, party: Party) -> Party:
     finally:
         with anyio.CancelScope(shield=True):
             await manner.close()
-    if party.exit_reason == EXIT_KEYWORD:
-        await leaving.forget(run)
     return party
 
 
@@ -190,7 +190,7 @@ class _Hosted:
         self._dispatcher = dispatcher
         self._party = party
         self._path = path
-        self._names = cast.names(personas(run.package))
+        self._names = list(dict.fromkeys([*cast.names(personas(run.package)), *party.voices]))
         self._host: Subagent | None = None
 
     async def round(self, given: RoundInput) -> Answered:

@@ -42,7 +42,8 @@ class StepRecord:
     """What became of one step. Times are ISO 8601 UTC; `visit` counts how often it was begun, from 1.
 
     `input_hash` is that of the prompt it was begun with, `output_hash` that of what came of it: a step that is met
-    again with the same input is skipped (NFR11). `files` are the paths it wrote, from the project's root.
+    again with the same input is skipped (NFR11). `files` are the paths it wrote, from the project's root. `evidence`
+    are the signals that `confidence` was measured by; without any it is the calculator's default, and says nothing.
     """
 
     id: StepId
@@ -59,6 +60,7 @@ class StepRecord:
     reason: str | None = None
     verdict: str | None = None
     confidence: float | None = None
+    evidence: list[str] = field(default_factory=list)
     recovery_method: str | None = None
     attempts_count: int | None = None
     input_hash: str | None = None

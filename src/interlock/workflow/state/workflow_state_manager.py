@@ -23,6 +23,7 @@ from interlock.sessions import Act
 from interlock.workflow.errors import StateConflict, StateUnreadable
 from interlock.workflow.state import files
 from interlock.workflow.state.document import WorkflowState
+from interlock.workflow.state.packing import packed, unpacked
 
 TRIES = 3
 FIRST_PAUSE = 0.1
@@ -46,8 +47,8 @@ class WorkflowStateManager:
         state.version, state.updated_at = before + 1, act.at
         state.created_at = state.created_at or act.at
         row = WorkflowRow(
-            state.workflow_id, state.task_id, state.skill, state.state, state.outcome, state.version, state.as_dict(),
-            state.created_at, act.at,
+            state.workflow_id, state.task_id, state.skill, state.state, state.outcome, state.version,
+            packed(state.as_dict()), state.created_at, act.at,
         )  # fmt: skip
         written = act.rows.workflows.replace(row, before) if before else act.rows.workflows.insert(row)
         if not written:
@@ -164,7 +165,7 @@ def read_row(row: WorkflowRow) -> WorkflowState:
         StateUnreadable: the document is damaged.
     """
     try:
-        state = WorkflowState.from_dict(row.document)
+        state = WorkflowState.from_dict(unpacked(row.document))
         if (state.workflow_id, state.version) != (row.id, row.version):
             raise ValueError("it is the document of another run or version")
     except ValueError as error:
