@@ -157,5 +157,5 @@ class RunRows(Protocol):
     def of_member_session(self, member: str, session: str) -> list[Run]:
         """The open runs of that session which no runner drives, of tasks in progress."""
 
-    def unheard(self) -> list[str]:
-        """Ids of the tasks whose open run no runner drives and which has never shown a heartbeat."""
+    def by_hand(self) -> list[str]:
+        """Ids of the tasks whose open run no runner drives."""

@@ -224,7 +224,7 @@ def recipient(act: Act, to: str) -> tuple[str, int]:
         from difflib import get_close_matches
 
         names = [*act.rows.team.names(), HUMAN]
-        near = get_close_matches(str(to), names, n=1, cutoff=0.5)
+        near = get_close_matches(str(to).lower(), names, n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]}?" if near else f" Members: {', '.join(dict.fromkeys(names))}."
         raise RecipientNotFound(
             f"Nobody here is called {str(to)[:80]!r}; nothing was sent.{hint}",

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 APPROVE = "approve"
 CHANGES = "changes:"
+AFTER_FAILURE = ("retry", "cancel")
+"""What may become of a task in deadletter, by the answer to its escalation."""
 
 
 def put(

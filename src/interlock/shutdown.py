@@ -21,7 +21,8 @@ REASON_LIMIT = 2000
 
 
 def request(act: Act, member: str | None = None, *, reason: str | None = None) -> dict[str, Any]:
-    """Ask `member` to shut down, or announce the caller's own shutdown. The same open request is not made twice.
+    """Ask `member` to shut down, or announce the caller's own shutdown. The same open request is not made twice: an
+    announcement reaches whoever it concerns and was not asked yet.
 
     Returns:
         The request: id, subject, asked_by, asked, answers, reason, state, at, expires_at.
@@ -36,11 +37,17 @@ def request(act: Act, member: str | None = None, *, reason: str | None = None) -
     subject = act.name if member is None else recipient(act, member)[0]
     if subject != act.name and not act.leads:
         raise Forbidden("Only the lead or a human may ask another member to shut down.", member=subject)
-    for open_request in act.rows.requests.open():
-        if open_request["subject"] == subject and open_request["asked_by"] == act.name:
-            return open_request
     asked = [subject] if subject != act.name else _concerned(act)
-    made = _open(act, subject, asked, reason)
+    same = [one for one in act.rows.requests.open() if (one["subject"], one["asked_by"]) == (subject, act.name)]
+    if same:
+        made = same[0]
+        asked = [name for name in asked if name not in made["asked"]]
+        if asked:
+            made = {**made, "asked": [*made["asked"], *asked]}
+            act.rows.requests.update(made["id"], asked=made["asked"])
+            act.event("shutdown.requested", request=made["id"], subject=subject, to=asked, reason=reason)
+    else:
+        made = _open(act, subject, asked, reason)
     text = (
         f"Please finish or release your tasks and shut down.{f' Reason: {reason}' if reason else ''}"
         if subject != act.name

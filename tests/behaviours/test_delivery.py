@@ -298,6 +298,26 @@ def test_a_waiter_that_nobody_can_wake_looks_more_than_once_a_second(
     assert time.monotonic() - began < 1.0
 
 
+@pytest.mark.req("CORE-FR-008")
+def test_of_several_waiters_of_a_member_one_gets_a_message_and_the_others_wait_on(team: Team) -> None:
+    heard: list[tuple[int, bool]] = []
+
+    def wait(number: int) -> None:
+        with team.acting("bob", session=f"s{number}").mail(wait=2.0) as mail:
+            heard.append((len(mail.messages), mail.timed_out))
+
+    for number in range(6):  # who waits for the first time begins its session
+        with team.acting("bob", session=f"s{number}").mail():
+            pass
+    threads = [threading.Thread(target=wait, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    team.send("ada", to="bob", content="one")
+    for thread in threads:
+        thread.join(60)
+    assert sorted(heard) == [*[(0, True)] * 5, (1, False)]
+
+
 def test_a_waiter_in_another_thread_is_woken(team: Team) -> None:
     got: list[str] = []
 

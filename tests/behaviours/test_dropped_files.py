@@ -245,6 +245,39 @@ def test_a_dropped_heartbeat_may_say_that_its_run_is_stale(timed: Team, clock: M
     assert timed.runs(task)[0].expires_at == iso(clock.now() - 300)
 
 
+@pytest.mark.req("AOF-61.01")
+def test_a_heartbeat_file_that_was_set_back_after_a_heartbeat_says_that_its_run_is_stale(
+    timed: Team, clock: ManualClock
+) -> None:
+    task = claimed(timed)
+    timed.heartbeat(task, by="ada")
+    path = directory(timed, task) / "run_heartbeat.json"
+    beat = json.loads(path.read_text())
+    clock.advance(1)
+    drop(timed, task, {**beat, "expiresAt": "2026-02-10T10:00:00.000Z"}, name=path.name, at=clock.now())
+    assert [(action["type"], action["task_id"]) for action in timed.poll()["actions"]] == [("stale_heartbeat", task)]
+    assert timed.task(task).state == "ready"
+
+
+def test_a_heartbeat_file_older_than_the_last_heartbeat_makes_no_lease_shorter(timed: Team, clock: ManualClock) -> None:
+    task = claimed(timed)
+    written = clock.now()
+    clock.advance(1)
+    timed.heartbeat(task, by="ada")
+    drop(timed, task, {"expiresAt": iso(written)}, name="run_heartbeat.json", at=written)
+    assert timed.poll()["actions"] == [] and timed.task(task).state == "in-progress"
+
+
+def test_a_run_whose_heartbeats_last_for_seconds_lives_while_they_come(timed: Team, clock: ManualClock) -> None:
+    task = claimed(timed)
+    for _ in range(5):
+        drop(timed, task, {"expiresAt": iso(clock.now() + 2)}, name="run_heartbeat.json", at=clock.now())
+        assert timed.poll()["actions"] == []
+        clock.advance(3)
+    [action] = timed.poll()["actions"]
+    assert action["type"] == "stale_heartbeat"
+
+
 def test_a_heartbeat_holds_a_lease_no_longer_than_one_of_ours(timed: Team, clock: ManualClock) -> None:
     task = claimed(timed)
     drop(timed, task, {"expiresAt": "9999-12-31T23:59:59.000Z"}, name="run_heartbeat.json", at=clock.now())

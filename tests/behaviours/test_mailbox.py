@@ -75,9 +75,10 @@ def test_a_message_to_nobody_is_refused_and_makes_no_inbox(team: Team, to: str) 
 
 
 @pytest.mark.req("TEAM-3.3")
-def test_an_unknown_recipient_is_told_the_nearest_name(team: Team) -> None:
+@pytest.mark.parametrize("to", ["bobb", "BOB"])
+def test_an_unknown_recipient_is_told_the_nearest_name(team: Team, to: str) -> None:
     with pytest.raises(RecipientNotFound, match="Did you mean bob") as refused:
-        team.send("ada", to="bobb", content="hello?")
+        team.send("ada", to=to, content="hello?")
     assert refused.value.details["suggestion"] == "bob"
 
 

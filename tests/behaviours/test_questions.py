@@ -216,3 +216,38 @@ def test_a_default_that_matters_is_never_taken(connect: Callable[..., Home], clo
     assert [one["type"] for one in lasting.poll()["actions"]] == ["remind"]
     (reminded, again) = [event for event in team.events()[0] if event.type == "question.reminded"]
     assert reminded.payload["id"] == again.payload["id"] == team.questions()[0].id
+
+
+@pytest.fixture
+def failed(team: Team) -> str:
+    """A task in deadletter: its check failed too often."""
+    team.configure({"verify_rounds": 1})
+    task = team.claim(team.create_task("Deploy", verify="echo no; exit 3").id, by="ada").id
+    assert team.complete(task, by="ada").state == "deadletter"
+    return task
+
+
+def test_a_task_that_failed_for_good_asks_what_is_to_become_of_it(team: Team, failed: str) -> None:
+    [question] = team.questions()
+    assert (question.kind, question.task_id, question.options) == ("escalation", failed, ["retry", "cancel"])
+    assert "no" in str(question.context) and team.task(failed).question == question.as_dict()
+    with pytest.raises(InvalidRequest, match="retry"):
+        team.reply(failed, "go on")
+    with pytest.raises(Forbidden):
+        team.reply(failed, "retry", by="ada")
+    assert [need["kind"] for need in team.status()["needs_me"]] == ["deadletter"], "it is listed once"
+
+
+@pytest.mark.parametrize(("answer", "state"), [("retry", "ready"), ("Cancel", "cancelled")])
+def test_its_answer_does_what_the_verb_does(team: Team, failed: str, answer: str, state: str) -> None:
+    assert team.reply(failed, answer).state == state
+    assert team.questions() == []
+    with pytest.raises(NotAwaitingResponse):
+        team.reply(failed, answer)
+
+
+def test_a_retry_by_its_verb_withdraws_the_question(team: Team, failed: str) -> None:
+    [question] = team.questions()
+    assert team.retry(failed).question is None and team.questions() == []
+    with pytest.raises(NotAwaitingResponse):
+        team.reply(failed, "retry", question=question.id)

@@ -69,6 +69,17 @@ def test_announcing_ones_own_shutdown_reaches_the_lead_and_all_who_wait_for_ones
     assert team.read("carl") == [] and team.read("ada") == []
 
 
+@pytest.mark.req("CORE-P2.1")
+def test_an_announcement_reaches_whoever_was_not_asked_yet(team: Team) -> None:
+    team.send("ada", to="bob", content="I have to go", type="shutdown_request")
+    request = team.request_shutdown(by="ada")
+    assert request["asked"] == ["bob", "lead"] and len(team.shutdown_requests()) == 1
+    assert [message.request_id for message in team.read("lead")] == [request["id"]]
+    assert len(team.read("bob")) == 1, "who was asked is not asked again"
+    assert team.request_shutdown(by="ada") == request and team.read("lead") == []
+    assert team.answer_shutdown(approve=True, by="lead")["state"] == "granted"
+
+
 @pytest.mark.req("CORE-P2.2")
 def test_the_leads_approval_grants_alone(team: Team) -> None:
     request = announced(team)

@@ -479,7 +479,7 @@ class TestRuns:
             assert rows.runs.lapsed(AT) == [third, second]
             assert rows.runs.runners() == ["r"] and rows.runs.of_runner("r") == [third, fourth]
             assert rows.runs.of_member_session("bob", "s1") == [first]
-            assert sorted(rows.runs.unheard()) == [ids[0], ids[5]]
+            assert sorted(rows.runs.by_hand()) == [ids[0], ids[1], ids[5]]
             assert rows.runs.joined() == [("bob", "s1", "process", None)]
 
     def test_a_session_is_gone_until_it_acts_again(self, ledger: Ledger) -> None:

@@ -173,7 +173,7 @@ def _take_in(act: Act, task: Task, run: Run, found: Found) -> None:
         fields = {"taskId": task.id, "runId": run.id, "agentId": run.member, **value.as_json()}
         record(act, run, fields, source="file", applied=None, seen=seen)
     else:
-        _beat(act, task, run, value, seen)
+        _beat(act, task, run, found, value, seen)
 
 
 def _parsed(model: type[M], found: Found) -> tuple[M | None, list[Fault]]:
@@ -201,14 +201,18 @@ def _foreign(act: Act, task: Task, run: Run, found: Found, value: RunResult | Ru
     return None if found.written + CLOCK_TICK >= seconds(run.started_at) else "stale_run"
 
 
-def _beat(act: Act, task: Task, run: Run, value: RunHeartbeat, seen: dict[str, list[str]]) -> None:
-    """A heartbeat extends the lease, never past what one of ours would give; the first one also sets it."""
-    ttl = float(act.settings.get("heartbeat_ttl"))
-    until = min(seconds(value.expires_at), act.clock.now() + ttl)
-    before = seconds(run.expires_at) if run.heartbeat_at is not None and run.expires_at is not None else None
-    # A beat that brings next to nothing is not worth a commit; the next one will.
-    if before is not None and until - before < ttl / 10:
-        return
+def _beat(act: Act, task: Task, run: Run, found: Found, value: RunHeartbeat, seen: dict[str, list[str]]) -> None:
+    """A heartbeat sets the lease, never past what one of ours would give. Only the last word on a run that nobody
+    drives makes a lease shorter: a runner speaks for its run itself."""
+    now, ttl = act.clock.now(), float(act.settings.get("heartbeat_ttl"))
+    until = min(seconds(value.expires_at), now + ttl)
+    if run.heartbeat_at is not None and run.expires_at is not None:
+        before = seconds(run.expires_at)
+        if until < before and (run.runner is not None or found.written <= seconds(run.heartbeat_at)):
+            return
+        # A beat that brings next to nothing is not worth a commit, while there is time for the next one.
+        if 0 <= until - before < min(ttl / 10, before - now):
+            return
     run_fields: dict[str, Any] = {"heartbeat_at": act.at, "expires_at": iso(until), "beats": run.beats + 1}
     act.rows.runs.update(run, seen=seen, **run_fields)
     act.event("run.heartbeat", task.id, run=run.id, expires_at=run_fields["expires_at"])

@@ -173,7 +173,7 @@ def _words(error: ErrorDetails, field: str, path: Sequence[str | int], context: 
     kind = error["type"]
     plain = {
         "missing": f"{field} is required",
-        "string_pattern_mismatch": f"{field} must match TASK-YYYY-MM-DD-NNN",
+        "task_id": f"{field} must match TASK-YYYY-MM-DD-NNN",
         "moment": f"{field} must be ISO 8601 datetime",
         "greater_than_equal": f"{field} must be non-negative",
         "string_too_short": f"{field} is required and must not be empty",

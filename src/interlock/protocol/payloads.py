@@ -9,7 +9,7 @@ import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
@@ -30,14 +30,25 @@ _MOMENT = re.compile(
 )
 
 
-def _check_moment(text: str) -> str:
+_TASK_ID = re.compile(r"TASK-[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9]{3,}")
+TASK_ID_CHARS = 64
+
+
+def _check_moment(value: object) -> object:
     try:
-        if _MOMENT.fullmatch(text) is None:
-            raise ValueError(text)
-        datetime.fromisoformat(text)
+        if not isinstance(value, str) or _MOMENT.fullmatch(value) is None:
+            raise ValueError(value)
+        datetime.fromisoformat(value)
     except ValueError:
         raise PydanticCustomError("moment", "must be ISO 8601 datetime") from None
-    return text
+    return value
+
+
+def _check_task_id(value: object) -> object:
+    # Before anything else looks at it, so that whatever is no id is told so in the same words.
+    if not isinstance(value, str) or len(value) > TASK_ID_CHARS or _TASK_ID.fullmatch(value) is None:
+        raise PydanticCustomError("task_id", "must match TASK-YYYY-MM-DD-NNN")
+    return value
 
 
 def _none_as_empty(value: object) -> object:
@@ -45,8 +56,12 @@ def _none_as_empty(value: object) -> object:
 
 
 Name = Annotated[str, Field(min_length=1, max_length=NAME_CHARS)]
-TaskId = Annotated[str, Field(pattern=r"^TASK-[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9]{3,}$", max_length=64)]
-Moment = Annotated[str, AfterValidator(_check_moment), Field(json_schema_extra={"format": "date-time"})]
+TaskId = Annotated[
+    str,
+    BeforeValidator(_check_task_id),
+    Field(json_schema_extra={"pattern": f"^{_TASK_ID.pattern}$", "maxLength": TASK_ID_CHARS}),
+]
+Moment = Annotated[str, BeforeValidator(_check_moment), Field(json_schema_extra={"format": "date-time"})]
 Reference = Annotated[str, Field(max_length=REFERENCE_CHARS)]
 Notes = Annotated[str, Field(max_length=NOTES_CHARS)]
 Progress = Annotated[str, Field(max_length=PROGRESS_CHARS)]

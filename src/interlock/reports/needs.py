@@ -26,7 +26,9 @@ def needs_me(rows: Rows) -> list[dict[str, Any]]:
     names the team: ids are counted per team, so without it a task of another team could be hit.
     """
     people = {member.name: member for member in rows.team.members()}
-    questions = rows.questions.open()
+    failed = rows.tasks.select(states=["deadletter"])
+    given_up = {task.id for task in failed}
+    questions = [one for one in rows.questions.open() if one.task_id not in given_up or one.kind != "escalation"]
     found = [
         {
             "kind": question.kind,
@@ -43,7 +45,7 @@ def needs_me(rows: Rows) -> list[dict[str, Any]]:
     for task in rows.tasks.select(states=WAITING):
         if task.id not in asked:
             found.append(_need("blocked", task, first_line(task.output) or "it is blocked", "unblock"))
-    for task in rows.tasks.select(states=["deadletter"]):
+    for task in failed:
         if task.id not in asked:
             found.append(_need("deadletter", task, first_line(task.output) or "it failed", "retry"))
     for task in complete(rows, rows.tasks.select(states=["backlog"])):

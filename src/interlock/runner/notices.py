@@ -31,6 +31,7 @@ from interlock.workspace import Workspace
 
 if TYPE_CHECKING:
     from interlock.clock import Clock
+    from interlock.model.question import Question
 
 FILE = "notices.json"
 LOCK = ".notices.lock"
@@ -204,10 +205,11 @@ def _notices(rows: Rows, team: str, events: list[Event], oldest: str, link: str 
         page = None if base is None or event.task_id is None else f"{base}/tasks/{quote(event.task_id)}"
         if event.type in ("question.asked", "question.reminded"):
             question = rows.questions.get(str(event.payload.get("id")))
-            if question is not None and question.state == "open":
-                what = "Still waits for you" if event.type == "question.reminded" else "Waits for you"
-                title = f"{what} ({question.kind}): {_subject(rows, event)}"
-                questions[question.task_id] = Notice("question", title, team, event.task_id, page)
+            again = event.type == "question.reminded"
+            if question is None or question.state != "open" or (not again and _failed(rows, question)):
+                continue
+            title = f"{'Still waits' if again else 'Waits'} for you ({question.kind}): {_subject(rows, event)}"
+            questions[question.task_id] = Notice("question", title, team, event.task_id, page)
         elif event.at < oldest:
             continue
         elif event.type == "task.transitioned" and event.payload.get("to") == "deadletter":
@@ -219,6 +221,12 @@ def _notices(rows: Rows, team: str, events: list[Event], oldest: str, link: str 
                 Notice("ended", f"The run of {team} has ended: {event.payload.get('reason')}", team, None, base)
             )
     return [*questions.values(), *(notice for notice in others if notice.task not in questions)]
+
+
+def _failed(rows: Rows, question: Question) -> bool:
+    """Whether it asks about a task that went to deadletter, which is told as such."""
+    task = rows.tasks.get(question.task_id)
+    return question.kind == "escalation" and task is not None and task.state == "deadletter"
 
 
 def _subject(rows: Rows, event: Event) -> str:

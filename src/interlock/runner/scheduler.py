@@ -92,8 +92,8 @@ class Scheduler:
         self._mind_the_clock()
         workspace = self._workspace
         with workspace.look() as rows:
-            unheard = rows.runs.unheard()
-        dropped.adopt_all(workspace, dropped.with_heartbeat(workspace.directory, unheard))
+            by_hand = rows.runs.by_hand()
+        dropped.adopt_all(workspace, dropped.with_heartbeat(workspace.directory, by_hand))
         with workspace.ledger.snapshot() as rows:
             return Look(*self._seen(rows)).everything()
 
@@ -228,8 +228,8 @@ class Scheduler:
             found = Look(*self._seen(rows)).everything()
             verifies = Look(*self._seen(rows)).verifies()
             merge = Look(*self._seen(rows)).next_merge()
-            unheard = rows.runs.unheard()
-        ids = [*dropped.with_heartbeat(workspace.directory, unheard), *(one.task_id for one in found if one.run)]
+            by_hand = rows.runs.by_hand()
+        ids = [*dropped.with_heartbeat(workspace.directory, by_hand), *(one.task_id for one in found if one.run)]
         lying = {id: dropped.lying(workspace.directory, id) for id in ids if id is not None}
         if any(lying.values()):
             try:

@@ -75,9 +75,9 @@ def reply(act: Act, task: Task, text: str, question_id: str | None, *, at_hand: 
         if approved:
             return finish.approve(act, task)
         return finish.reject(act, task, findings, author_lives=author_lives(act, task))
-    questions.may_answer(act, task, question, at_hand=at_hand)
     if question.kind == "escalation" and task.state == "deadletter":
         return _escalation(act, task, question, text)
+    questions.may_answer(act, task, question, at_hand=at_hand)
     text = _of_the_choices(question, text)
     questions.close(act, question, text)
     if question.kind == "limit" and text == "cancel":
@@ -177,8 +177,9 @@ def _go_on(act: Act, task: Task, question: Question) -> Task:
 
 
 def _escalation(act: Act, task: Task, question: Question, text: str) -> Task:
+    # Who may answer is who may do it: the verbs ask.
     word = text.strip().lower()
-    if word not in ("retry", "cancel"):
+    if word not in questions.AFTER_FAILURE:
         raise InvalidRequest("Answer with `retry` or `cancel`.", field="reply")
     questions.close(act, question, word)
     return change.retry(act, task) if word == "retry" else change.cancel(act, task, reason="as a human decided")[0]

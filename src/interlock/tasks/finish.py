@@ -108,7 +108,7 @@ def verified(act: Act, task: Task, evidence: dict[str, Any], *, run: int, verifi
         end_run(act, task, "failed", "verify failed")
         reason = f"verify failed {rounds} times"
         move(act, task, "deadletter", reason=reason, owner=None, output=f"{reason}\n\n{findings}", **changes)
-        _tell_lead(act, task, reason)
+        _given_up(act, task, reason)
     else:
         move(act, task, "in-progress", reason=f"verify failed, round {rounds} of {limit}", **changes)
         if act.rows.team.member(str(task.owner)) is None:
@@ -194,7 +194,7 @@ def fail(
         act.event("task.failed", task.id, run=task.run_id, attempt=failures, reason=reason, retry_at=None)
         text = f"{reason}\n\n{output}" if output else reason
         move(act, task, "deadletter", reason=reason, owner=None, failures=failures, output=text, verifying=None)
-        _tell_lead(act, task, reason)
+        _given_up(act, task, reason)
         return task
     retry_at = None
     if counts:
@@ -226,7 +226,7 @@ def given_back(act: Act, task: Task) -> Task:
             return task
         act.event("task.failed", task.id, run=runs[-1].id, attempt=times, reason=reason, retry_at=None)
         move(act, task, "deadletter", reason=reason, output=reason)
-        _tell_lead(act, task, reason)
+        _given_up(act, task, reason)
     else:
         delay = act.settings.get("retry_delay") * 2 ** min(times - 1, 30)
         act.rows.tasks.update(task, not_before=act.later(min(delay, LONGEST_DELAY)), updated_at=act.at)
@@ -357,8 +357,11 @@ def _log(act: Act, task: Task, text: str) -> None:
     act.event("task.logged", task.id, text=text)
 
 
-def _tell_lead(act: Act, task: Task, reason: str) -> None:
+def _given_up(act: Act, task: Task, reason: str) -> None:
+    """The lead hears of it, and a person is asked what is to become of the task."""
     notify(act, "lead", f"{task.id} ({task.subject}) went to deadletter: {reason}", summary="task failed")
+    text = f"{task.id} ({task.subject}) failed for good: {reason.rstrip('.')}. Shall it be tried again, or called off?"
+    questions.put(act, task, kind="escalation", text=text, options=questions.AFTER_FAILURE, context=task.output)
 
 
 def check_reason(reason: str | None, verb: str) -> str:

@@ -29,6 +29,9 @@ class TestMenu:
             "guards": [],
         }
 
+    def test_the_text_comes_on_stdin_where_no_file_is_named(self, interlock: Interlock) -> None:
+        assert interlock("analyze", "menu", input=APC).json["menu_detected"]
+
     @pytest.mark.parametrize(
         ("text", "guard"),
         [
@@ -54,7 +57,7 @@ class TestMenu:
 
     def test_a_file_that_is_not_there_is_exit_1_and_a_missing_argument_2(self, interlock: Interlock) -> None:
         assert interlock("analyze", "menu", "nothing.txt").code == 1
-        assert interlock("analyze", "menu").code == 2
+        assert interlock("analyze", "validation").code == 2
 
 
 class TestValidation:

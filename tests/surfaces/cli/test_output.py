@@ -30,6 +30,7 @@ question/list question/reply question/ask config/list config/get config/set
 team/create team/list team/show team/delete member/spawn member/list member/remove
 task/create task/list task/show task/graph task/claim task/next task/update task/depend task/release task/complete
 task/delete task/approve task/reject task/retry task/cancel task/block task/unblock task/assign task/heartbeat
+task/worktree
 message/send message/broadcast message/read message/wait message/history
 shutdown/request shutdown/approve shutdown/reject
 """.split()
@@ -94,6 +95,11 @@ def test_a_misspelt_verb_is_answered_with_the_nearest(interlock: Interlock) -> N
 
 def test_the_version(interlock: Interlock) -> None:
     assert interlock("--version").out.startswith("interlock 0.")
+
+
+def test_the_package_is_the_command_line_where_the_script_is_not_on_the_path() -> None:
+    ran = subprocess.run([sys.executable, "-m", "interlock", "--version"], capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stderr) == (0, "") and ran.stdout.startswith("interlock 0.")
 
 
 def test_every_fault_of_a_plan_is_shown_with_its_line() -> None:

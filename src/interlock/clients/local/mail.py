@@ -96,9 +96,10 @@ class LocalMailing(LocalBase):
         self, *, wait: float | None = None, urgent_only: bool = False, inject: bool = False, by: str | None = None
     ) -> Iterator[LocalMail]:
         messages, state = ([], "") if wait is not None and self._has_begun(by) else self._offer(by, urgent_only, inject)
-        timed_out = False
-        if wait is not None and not messages:
-            timed_out = not self._wait(by, wait, urgent_only)
+        timed_out, began = False, time.monotonic()
+        # Another waiter of that member may be quicker; then we wait on.
+        while wait is not None and not messages and not timed_out:
+            timed_out = not self._wait(by, wait - (time.monotonic() - began), urgent_only)
             messages, state = self._offer(by, urgent_only, inject)
         with self._handing_over(messages, by):
             yield LocalMail(messages, timed_out and not messages, state, lambda: self._give_back(by, messages))

@@ -309,10 +309,8 @@ class SqliteRuns:
             (member, session),
         )
 
-    def unheard(self) -> list[str]:
-        found = self.connection.execute(
-            "SELECT task_id FROM runs WHERE ended_at IS NULL AND runner IS NULL AND heartbeat_at IS NULL"
-        )
+    def by_hand(self) -> list[str]:
+        found = self.connection.execute("SELECT task_id FROM runs WHERE ended_at IS NULL AND runner IS NULL")
         return [row[0] for row in found]
 
     def _select(self, where: str, values: tuple[Any, ...]) -> list[Run]:

@@ -23,7 +23,7 @@ LEVELS = (
 
 
 @verb("menu", example="interlock analyze menu output.txt --step step-02-discovery.md")
-@click.argument("file", type=SOURCE)
+@click.argument("file", type=SOURCE, default="-")
 @click.option("--step", type=SOURCE, metavar="FILE", help="The step being run: is it this step's own menu?")
 def menu(call: Call, file: tuple[str, str], step: tuple[str, str] | None) -> None:
     """The menu that a text ends in: its options, its score out of 100 (a menu from 70), and the guards it met.
