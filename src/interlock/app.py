@@ -64,6 +64,7 @@ def connect(
     )
     opened.roster = lambda: _roster(home)
     opened.open_memory = memory_of(home)
+    opened.why_idle = lambda member: why_idle(member, home)
     return opened
 
 
@@ -93,6 +94,20 @@ def executor_for(
     from interlock.executors.workflow import WorkflowExecutor
 
     return WorkflowExecutor(found, workspace_of, memory_of(home) if home is not None else None, _models(member, home))
+
+
+def why_idle(member: Member, home: str) -> str | None:
+    """Why the agent of a member cannot be had here, and what to do; null where it can, or where only trying tells.
+    Cheap enough for every look at a team: `executor_for` would load what speaks to agents."""
+    from interlock.agents.installed import why_not
+    from interlock.errors import AgentError, ConfigParseError
+
+    if member.agent in (None, "shell") or member.command:
+        return None
+    try:
+        return why_not(_profile(member, home), member.permissions, os.environ)
+    except (AgentError, ConfigParseError) as error:
+        return error.message
 
 
 def memory_of(home: str) -> OpenMemory:

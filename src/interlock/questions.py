@@ -6,9 +6,12 @@ guard in `tasks.transition` asks where whoever stopped did not.
 
 from __future__ import annotations
 
-from interlock.errors import Forbidden, InvalidRequest, NotAwaitingResponse, QuestionNotFound
-from interlock.model.question import GUARDED, Question
+import re
+
+from interlock.errors import AmbiguousId, Forbidden, InvalidRequest, NotAwaitingResponse, QuestionNotFound
+from interlock.model.question import GUARDED, Question, reply_command
 from interlock.model.task import Task
+from interlock.words import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +25,8 @@ APPROVE = "approve"
 CHANGES = "changes:"
 AFTER_FAILURE = ("retry", "cancel")
 """What may become of a task in deadletter, by the answer to its escalation."""
+SHORT_ID = re.compile(r"(?:Q-)?[0-9a-f]{3,12}")
+GIST_CHARS = 80
 
 
 def put(
@@ -113,34 +118,94 @@ def may_answer(act: Act, task: Task, question: Question, *, at_hand: bool) -> No
 
 
 def question_of(rows: Rows, task: Task, question_id: str | None) -> Question:
-    """The question a reply is for: the one named, else the only open one of the task, which a permission never is.
+    """The question a reply is for: the one named, by its id or by how that alone ends, else the only open one of the
+    task, which a permission never is.
 
     Raises:
         QuestionNotFound: there is no such question about that task.
-        NotAwaitingResponse: it is no longer open, or none is; `current` names the one that is.
-        InvalidRequest: none was named, and it cannot be told which is meant.
+        NotAwaitingResponse: it is no longer open (`question` says what came of it), or none is; `current` is the one
+            that is open now.
+        AmbiguousId: none was named and several are open, or the end of an id fits several; `candidates` lists them.
+        InvalidRequest: none was named, and a permission is not given in passing.
     """
     waiting = rows.questions.open(task.id)
     current = waiting[0].as_dict() if waiting else None
     if question_id is not None:
-        named = rows.questions.get(question_id)
-        if named is None or named.task_id != task.id:
-            raise QuestionNotFound(f"{task.id} has no question {question_id!r}.", question_id=question_id)
+        named = _named(rows, task, question_id)
         if named.state == "open":
             return named
-    elif waiting:
-        if len(waiting) > 1 or waiting[0].kind == "permission":
-            raise InvalidRequest(
-                f"Say which question of {task.id} this answers: {', '.join(one.id for one in waiting)}.",
-                field="question_id",
-                current=current,
-            )
+        raise NotAwaitingResponse(
+            f"{_came_of(named)} Nothing was changed. {_open_now(rows, task, waiting)}",
+            task_id=task.id,
+            question=named.exchange(),
+            current=current,
+        )
+    if len(waiting) > 1:
+        raise AmbiguousId(
+            f"{len(waiting)} questions of {task.id} are open; say with --question (`question_id`) which this answers: "
+            f"{', '.join(f'{one.id} “{gist(one.text)}”' for one in waiting)}.",
+            candidates=[one.id for one in waiting],
+            current=current,
+        )
+    if waiting and waiting[0].kind == "permission":
+        raise InvalidRequest(
+            f"A permission is given to one request and no other: name it. {_open_now(rows, task, waiting)}",
+            field="question_id",
+            current=current,
+        )
+    if waiting:
         return waiting[0]
+    last = next((one for one in reversed(rows.questions.of_task(task.id)) if one.state == "answered"), None)
     raise NotAwaitingResponse(
-        f"{task.id} waits for no such answer now; nothing was changed. `interlock question list` shows what is open.",
+        f"{task.id} waits for no answer; nothing was changed. {f'{_came_of(last)} ' if last else ''}"
+        "`interlock question list` shows what is open.",
         task_id=task.id,
-        current=current,
+        question=last.exchange() if last else None,
+        current=None,
     )
+
+
+def gist(text: str) -> str:
+    """A question or an answer as it is told in passing: its first words, on one line."""
+    line = " ".join(clean(text).split())
+    return line if len(line) <= GIST_CHARS else line[: GIST_CHARS - 1] + "…"
+
+
+def _named(rows: Rows, task: Task, question_id: str) -> Question:
+    """The task's question with that id, or whose id alone ends so; those that are closed count, since it is they that
+    an answer which comes late names."""
+    known = rows.questions.of_task(task.id)
+    ends = question_id.removeprefix("Q-") if SHORT_ID.fullmatch(question_id) else None
+    found = [one for one in known if one.id == question_id]
+    found = found or [one for one in known if ends is not None and one.id.endswith(ends)]
+    if not found:
+        raise QuestionNotFound(
+            f"{task.id} has no question {question_id[:40]!r}. {_open_now(rows, task, rows.questions.open(task.id))}",
+            question_id=question_id,
+        )
+    if len(found) > 1:
+        fits = [one.id for one in found]
+        raise AmbiguousId(
+            f"{question_id!r} fits {len(fits)} questions; type more of the id: {', '.join(fits)}.", candidates=fits
+        )
+    return found[0]
+
+
+def _came_of(question: Question) -> str:
+    """What became of a question that is no longer open, in a sentence."""
+    at = f"{str(question.answered_at)[:16].replace('T', ' ')} UTC"
+    asked = f"{question.id} “{gist(question.text)}” of {question.task_id}"
+    if question.state == "answered":
+        return f"{asked} was answered by {question.answered_by} at {at} with “{gist(question.answer or '')}”."
+    return f"{asked} was withdrawn at {at}: it needs no answer any more."
+
+
+def _open_now(rows: Rows, task: Task, waiting: Sequence[Question]) -> str:
+    """Which question of the task is open, and how to answer it."""
+    if not waiting:
+        return f"No question of {task.id} is open now."
+    first = waiting[0]
+    return f"Open now: {first.id} “{gist(first.text)}”; `{reply_command(first.id, task.id, rows.team.get().name)}`."
 
 
 def review_answer(text: str) -> tuple[bool, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from interlock.agent import Agent
+from interlock.model.team import Member
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,4 +54,6 @@ class Roster(Protocol):
         """
 
 
+WhyIdle = Callable[[Member], str | None]
+"""Why the agent of a member cannot be had on this machine, and what to do; null where it can."""
 Roll = Callable[[], Roster]

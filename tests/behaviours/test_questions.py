@@ -12,7 +12,7 @@ import pytest
 
 import interlock
 from interlock.client import Home, Team
-from interlock.errors import Forbidden, InvalidRequest, NotAwaitingResponse, QuestionNotFound
+from interlock.errors import AmbiguousId, Forbidden, InvalidRequest, NotAwaitingResponse, QuestionNotFound
 from interlock.runner.findings import Eyes
 from interlock.runner.scheduler import Scheduler
 
@@ -40,8 +40,9 @@ def test_further_questions_wait_behind_the_first(team: Team, held: str) -> None:
     assert [one.id for one in team.questions()] == [first.id, second.id]
     shown = team.task(held).question
     assert shown is not None and shown["id"] == first.id
-    with pytest.raises(InvalidRequest, match=first.id):
+    with pytest.raises(AmbiguousId, match=f"{first.id} “Which port.*{second.id} “Which host") as refused:
         team.reply(held, "80")
+    assert refused.value.details["candidates"] == [first.id, second.id]
     waiting = team.reply(held, "80", question=first.id)
     assert (waiting.state, waiting.output) == ("awaiting-response", "Which host?")
     assert waiting.question is not None and waiting.question["id"] == second.id
@@ -62,6 +63,26 @@ def test_a_reply_cannot_hit_another_question(team: Team, held: str) -> None:
     with pytest.raises(NotAwaitingResponse):
         team.reply(other.id, "80")
     assert [one.id for one in team.questions()] == [second.id]
+
+
+def test_who_comes_late_is_told_who_answered_with_what_and_what_is_open_now(team: Team, held: str) -> None:
+    first = team.ask(held, "Which port?", by="ada")
+    second = team.ask(held, "Which host?", by="ada")
+    team.reply(held, "80", question=first.id, by="lead")
+    for named in (first.id, first.id[-5:]):
+        with pytest.raises(NotAwaitingResponse) as refused:
+            team.reply(held, "8080", question=named)
+        assert f"{first.id} “Which port?” of {held} was answered by lead at 20" in refused.value.message
+        assert "with “80”" in refused.value.message
+        assert (
+            f"interlock question reply {held} TEXT --question {second.id} --team alpha-squad" in refused.value.message
+        )
+        assert refused.value.details["question"]["answer"] == "80"
+        assert refused.value.details["current"]["id"] == second.id
+    team.reply(held, "localhost", question=second.id[-5:])
+    with pytest.raises(NotAwaitingResponse, match=r"“Which host.*answered by human at .* with “localhost”"):
+        team.reply(held, "8080")
+    assert [one["answer"] for one in team.conversation(held)] == ["80", "localhost"]
 
 
 def test_nobody_answers_their_own_question_and_members_answer_none(team: Team, held: str) -> None:

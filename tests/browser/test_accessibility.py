@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from scripts import seeded_run
 from scripts.seeded_home import fill
 from tests.browser import axe
 from tests.browser.conftest import Place
+from tests.browser.test_changes import worked
 
 PAGES = (
     "",
@@ -50,20 +51,35 @@ def test_no_page_has_a_serious_fault(
     fill(place.home, str(place.directory))
     seeded_run.add(place.home, "harbour-api", place.directory / "project")
     tasks = [f"/tasks/{task.id}" for task in place.home.team("harbour-api").tasks()[:6]]
+    paths = ("/", "/report", *(f"/projects/harbour-api{one}" for one in (*PAGES, *tasks)))
+    assert list(faults(place, checker, expect, paths, width, scheme)) == []
+
+
+@pytest.mark.npm
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (375, "dark")])
+def test_the_changes_of_a_task_have_no_serious_fault(
+    place: Place, checker: str, expect: Callable[..., Any], width: int, scheme: str
+) -> None:
+    _, _, first, second = worked(place)
+    paths = (f"/projects/crew/tasks/{first}", *(f"/projects/crew/tasks/{one}/changes" for one in (first, second)))
+    assert list(faults(place, checker, expect, paths, width, scheme)) == []
+
+
+def faults(
+    place: Place, checker: str, expect: Callable[..., Any], paths: Iterable[str], width: int, scheme: str
+) -> Iterator[str]:
+    """What the checker finds on these pages, with everything on them unfolded."""
     # The checker is put into the page from outside, past the policy that forbids scripts of others.
     page = place.visit("/", viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True)
-    found = []
-    for path in ("/", "/report", *(f"/projects/harbour-api{one}" for one in (*PAGES, *tasks))):
+    for path in paths:
         page.goto(place.server.url + path)
         expect(page.locator("[data-link]")).to_have_text("live")
         for menu in page.locator("details:not([data-menu])").all():
             menu.evaluate("node => node.open = true")
         page.evaluate(checker)
         result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        found += [
-            f"{path}: {fault['id']}: {fault['help']} {[node['target'] for node in fault['nodes']][:3]}"
-            for fault in result["violations"]
-            if fault["impact"] in ("serious", "critical")
-        ]
+        for fault in result["violations"]:
+            if fault["impact"] in ("serious", "critical"):
+                targets = [node["target"] for node in fault["nodes"]][:3]
+                yield f"{path}: {fault['id']}: {fault['help']} {targets}"
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} is wider than the screen"
-    assert found == []

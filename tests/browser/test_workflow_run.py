@@ -82,6 +82,7 @@ def test_a_wish_is_in_force_and_feedback_is_kept(place: Place, expect: Callable[
     if scripted:
         expect(page.locator(".toast").last).to_contain_text("always be thorough")
     assert "always be thorough" in str(team.learned_preferences(BUILT))
+    expect(page.locator(".preferences")).to_contain_text("always be thorough")
     box.fill("skip final approval")
     button.click()
     said = page.locator(".toast.bad") if scripted else page.get_by_role("alert")

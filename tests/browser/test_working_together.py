@@ -103,8 +103,36 @@ def test_two_browsers_see_the_same_and_only_one_answer_counts(place: Place, expe
     expect(other.locator(".toast.bad")).to_be_visible()
     expect(other.locator("textarea[name=reply]")).to_have_value("Green, after long thought")
     assert [said["answer"] for said in team.conversation(task)] == ["Red"]
+    expect(other.locator(".toast.bad")).to_contain_text("was answered by human")
+    expect(other.locator(".toast.bad")).to_contain_text("“Red”")
     other.unroute("**/*region=*")
     expect(other.locator("[data-role=question]")).to_have_count(0)
+    expect(other.locator("[data-kept]")).to_contain_text("was answered by human")
+    expect(other.get_by_label("What you wrote")).to_have_value("Green, after long thought")
+
+
+def test_an_answer_under_way_stays_when_its_question_goes_and_never_reaches_the_next(
+    place: Place, expect: Callable[..., Any]
+) -> None:
+    team = place.team("paint", "bob")
+    task = team.create_task("Choose a colour").id
+    bob = team.acting("bob", session="s")
+    bob.claim(task)
+    first = bob.ask(task, "Which colour?")
+    bob.ask(task, "Which brush?")
+    page = place.visit(f"/projects/paint/tasks/{task}")
+    expect(page.locator("[data-link]")).to_have_text("live")
+    page.get_by_label("Your answer").press_sequentially("Green, af")
+    team.reply(task, "Red", question=first.id)
+    kept = page.get_by_label("What you wrote")
+    expect(kept).to_have_value("Green, af")
+    expect(kept).to_be_focused()
+    page.keyboard.type("r")  # a key of the page, were nothing kept
+    expect(page.locator("[data-role=question]")).to_contain_text("Which brush?")
+    expect(page.get_by_label("Your answer")).to_have_value("")
+    expect(kept).to_be_focused()
+    page.get_by_role("button", name="Put away").click()
+    expect(kept).to_have_count(0)
 
 
 def test_what_one_types_stays_while_the_page_changes_around_it(place: Place, expect: Callable[..., Any]) -> None:

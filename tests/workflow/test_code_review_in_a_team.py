@@ -64,5 +64,7 @@ def test_the_status_of_a_run_shows_its_reviews_and_loops(tmp_path: Path) -> None
     home = str(tmp_path / "home")
     words = [sys.executable, "-m", "interlock.surfaces.cli", "--home", home, "--team", "garden", "workflow", "status"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    words.append("--decisions")
     shown = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=100, check=True).stdout
-    assert "code review: approve, round 2" in shown and "step gate-code review: iteration 1 of 10" in shown
+    assert "  Code review  examination: " in shown and "gate-" not in shown
+    assert "code review: approve, round 2" in shown and "Code review: iteration 1 of 10" in shown

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from interlock.agent import Agent
 from interlock.agents.acp import AcpAgent, Manner
 from interlock.agents.headless import HeadlessAgent
-from interlock.agents.installed import look
+from interlock.agents.installed import look, why_not
 from interlock.agents.profiles import Profile
 from interlock.errors import AgentError
 
@@ -19,14 +19,11 @@ def agent_of(profile: Profile, permissions: str | None, environment: Mapping[str
     Raises:
         AgentError: nothing of it is installed, or it cannot be told those permissions.
     """
+    if (refusal := why_not(profile, permissions, environment)) is not None:
+        raise AgentError(refusal, agent=profile.name)
     found = look(profile, environment)
+    assert found.start is not None
     wanted = permissions or "ask"
-    if found.start is None:
-        programs = " or ".join(dict.fromkeys([*profile.acp[:1], *profile.headless[:1]]))
-        raise AgentError(
-            f"{profile.title} is not installed: {programs} was not found. To install it: {profile.install}.",
-            agent=profile.name,
-        )
     where = os.path.dirname(found.start)
     path = environment.get("PATH", os.defpath)
     beside = None if where in path.split(os.pathsep) else where
@@ -43,11 +40,5 @@ def agent_of(profile: Profile, permissions: str | None, environment: Mapping[str
             login=profile.login,
         )
         return AcpAgent(profile.name, manner)
-    if wanted not in profile.headless_modes and wanted != "ask":
-        raise AgentError(
-            f"{profile.title} without ACP cannot be held to the permissions {wanted!r}. Install its ACP program: "
-            f"{profile.install}.",
-            agent=profile.name,
-        )
     argv = (found.start, *profile.headless[1:], *profile.headless_modes.get(wanted, ()))
     return HeadlessAgent(profile, argv, profile.variables, beside)

@@ -40,6 +40,20 @@ def look(profile: Profile, environment: Mapping[str, str]) -> Found:
     return Found("headless" if alone else None, alone, own)
 
 
+def why_not(profile: Profile, permissions: str | None, environment: Mapping[str, str]) -> str | None:
+    """Why an agent of that profile cannot work here, held to those permissions, and what to do; null where it can."""
+    found = look(profile, environment)
+    if found.start is None:
+        programs = " or ".join(dict.fromkeys([*profile.acp[:1], *profile.headless[:1]]))
+        return f"{profile.title} is not installed: {programs} was not found. To install it: {profile.install}."
+    if found.how == "headless" and (permissions or "ask") not in ("ask", *profile.headless_modes):
+        return (
+            f"{profile.title} without ACP cannot be held to the permissions {permissions!r}. Install its ACP program: "
+            f"{profile.install}."
+        )
+    return None
+
+
 def find(program: str, environment: Mapping[str, str]) -> str | None:
     """The path of a program; a path stands for itself."""
     program = os.path.expanduser(program)

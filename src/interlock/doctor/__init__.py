@@ -27,6 +27,8 @@ from interlock.doctor.invariants import faults
 from interlock.doctor.worktrees import examine_worktrees
 from interlock.errors import InterlockError, LedgerUnusable, TeamNotFound
 from interlock.model.names import SYSTEM
+from interlock.reports.present import in_words, unable
+from interlock.roster import WhyIdle
 from interlock.sessions import Caller
 from interlock.workspace import Workspace
 
@@ -39,15 +41,21 @@ Sockets = Callable[[str, bool], list[str]]
 
 
 def examine(
-    workspace: Workspace, *, repair: bool = False, adopt: bool = False, inspect: Inspect | None = None
+    workspace: Workspace,
+    *,
+    repair: bool = False,
+    adopt: bool = False,
+    inspect: Inspect | None = None,
+    why_idle: WhyIdle | None = None,
 ) -> dict[str, Any]:
     """Examine one team: `{"healthy": bool, "findings": [{"level", "what", "path", "repaired", "team"}]}`.
 
     Args:
         repair: put right what can be put right without guessing.
         adopt: take edits of task files over into the ledger.
+        why_idle: tells of agents that cannot be had here.
     """
-    findings = _team(workspace, repair, adopt, inspect)
+    findings = _team(workspace, repair, adopt, inspect, why_idle)
     for finding in findings:
         finding.team = workspace.name
     return report(findings)
@@ -63,6 +71,7 @@ def examine_all(
     whole_home: bool,
     repair: bool = False,
     adopt: bool = False,
+    why_idle: WhyIdle | None = None,
 ) -> dict[str, Any]:
     """Examine these teams of a home and, with `whole_home`, the home itself. A ledger that cannot be opened is a
     finding, no error.
@@ -74,7 +83,7 @@ def examine_all(
     for name in teams:
         directory = os.path.join(home, "teams", name)
         try:
-            found = _team(open_team(name), repair, adopt, inspect)
+            found = _team(open_team(name), repair, adopt, inspect, why_idle)
             what = "A process that waited here and is gone left its socket behind."
             found += [Finding("info", what, path, repair) for path in sockets(name, repair)]
         except TeamNotFound:
@@ -89,7 +98,9 @@ def examine_all(
     return report(findings)
 
 
-def _team(workspace: Workspace, repair: bool, adopt: bool, inspect: Inspect | None) -> list[Finding]:
+def _team(
+    workspace: Workspace, repair: bool, adopt: bool, inspect: Inspect | None, why_idle: WhyIdle | None
+) -> list[Finding]:
     directory = workspace.directory
     try:
         broken = workspace.ledger.check()
@@ -109,9 +120,17 @@ def _team(workspace: Workspace, repair: bool, adopt: bool, inspect: Inspect | No
     findings += examine_leftovers(directory, repair=repair)
     findings += examine_worktrees(workspace, repair=repair)
     findings += examine_unknown_tasks(workspace)
+    findings += _agents(workspace, why_idle)
     findings += examine_permissions(directory, repair=repair)
     findings += [Finding("info", "A backup of the ledger.", path) for path in backups(directory)]
     return findings
+
+
+def _agents(workspace: Workspace, why_idle: WhyIdle | None) -> list[Finding]:
+    """Agents that cannot be had here; somebody has to do something about them where there is work for the team."""
+    with workspace.ledger.snapshot() as rows:
+        level = "warning" if rows.team.get().open_tasks else "info"
+        return [Finding(level, in_words(one)) for one in unable(rows, why_idle)]
 
 
 def _ledger(workspace: Workspace, repair: bool) -> list[Finding]:

@@ -10,6 +10,11 @@ GUARDED = frozenset({"permission", "checkpoint", "limit", "merge"})
 """Kinds that only a person may answer, on the page or at a terminal, and never from inside a run."""
 
 
+def reply_command(question_id: str, task_id: str, team: str | None = None) -> str:
+    """The command line that answers that question and no other; with the team, wherever it is typed."""
+    return f"interlock question reply {task_id} TEXT --question {question_id}" + (f" --team {team}" if team else "")
+
+
 @dataclass(slots=True)
 class Question:
     """One question about one task. `state` is open, answered or withdrawn.

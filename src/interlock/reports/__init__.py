@@ -7,6 +7,6 @@ from __future__ import annotations
 
 from interlock.reports.needs import in_team, may_take, needs_me
 from interlock.reports.night import report
-from interlock.reports.present import last_words, status
+from interlock.reports.present import in_words, last_words, status, unable
 
-__all__ = ["in_team", "last_words", "may_take", "needs_me", "report", "status"]
+__all__ = ["in_team", "in_words", "last_words", "may_take", "needs_me", "report", "status", "unable"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from interlock.model.names import HUMAN
-from interlock.model.question import Question
+from interlock.model.question import Question, reply_command
 from interlock.model.task import BROKEN, WAITING, Task
 from interlock.model.team import Member
 from interlock.tasks.reviewers import reviewer_of
@@ -143,4 +143,4 @@ def _asked(rows: Rows, question: Question) -> str:
 def _answer_verb(question: Question) -> str:
     if question.kind == "review":
         return f"interlock task approve {question.task_id}"
-    return f"interlock question reply {question.task_id} TEXT"
+    return reply_command(question.id, question.task_id)

@@ -17,6 +17,7 @@ from interlock.views import complete
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from interlock.ledger import Rows
+    from interlock.roster import WhyIdle
 
 NEXT_SHOWN = 10
 LAST_WORDS = 200
@@ -63,6 +64,23 @@ def status(rows: Rows, team: str, log_path: Callable[[str, int, str], str], now:
         "retry_at": rows.tasks.ready_after(now),
         "unread": {name: number for name in (HUMAN, LEAD) if (number := rows.messages.unread_of(name))},
     }
+
+
+def unable(rows: Rows, why_idle: WhyIdle | None) -> list[dict[str, Any]]:
+    """The members whose agent cannot be had on this machine, `{member, agent, why}`: whoever drives the team here
+    refuses to begin, and says so only to who started it."""
+    members = [one for one in rows.team.members() if one.role == "member" and one.agent and one.status != "stopped"]
+    found = [(member, why_idle(member)) for member in members] if why_idle is not None else []
+    return [{"member": member.name, "agent": member.agent, "why": why} for member, why in found if why is not None]
+
+
+def in_words(one: dict[str, Any]) -> str:
+    """What one of `unable` comes to, and what to do about it."""
+    return (
+        f"{one['member']} cannot work here: {one['why']} Until it can, or is no member any more (`interlock member "
+        f"remove {one['member']}`), agents of this team begin nothing on this machine. `interlock agents list` shows "
+        "what is installed."
+    )
 
 
 def last_words(path: str) -> str | None:

@@ -15,6 +15,8 @@ LOOK_AGAIN = 1.0
 """Seconds between two looks for teams with agents."""
 REST = 5.0
 """Seconds before a crew that could not work is begun again, at the earliest."""
+REFUSED = 30.0
+"""Seconds after which one is tried again in whose team nothing happened: an agent may have been installed."""
 
 log = logging.getLogger("interlock.serve")
 
@@ -34,6 +36,7 @@ class Crews:
         self._home = home
         self._crews: dict[str, Crew] = {}
         self._looked: dict[str, tuple[int, float]] = {}
+        self._refused: dict[str, str] = {}  # why a team was last not worked on
         self._lock = threading.Lock()
         self._ending = threading.Event()
         self._supervisor = threading.Thread(target=self._supervise, name="crews", daemon=True)
@@ -70,6 +73,7 @@ class Crews:
                         self._look_at(name)
                 for gone in self._looked.keys() - set(names):
                     del self._looked[gone]
+                    self._refused.pop(gone, None)
             except InterlockError as error:
                 log.warning("teams cannot be listed: %s", error.message)
             self._ending.wait(LOOK_AGAIN)
@@ -83,7 +87,8 @@ class Crews:
             seen, at = self._looked.get(name, (-1, 0.0))
             # Only a team in which something happened may have got an agent.
             head = team.head()
-            if head == seen or time.monotonic() < at:
+            again = name in self._refused and time.monotonic() > at + REFUSED
+            if (head == seen and not again) or time.monotonic() < at:
                 return
             wanted = any(member.agent and member.role == "member" for member in team.members())
         except InterlockError:
@@ -99,7 +104,10 @@ class Crews:
     def _drive(self, name: str) -> None:
         try:
             self._home.drive(name, stop=self._crews[name].stop, endless=True, shared=True)
+            self._refused.pop(name, None)
         except InterlockError as error:
-            log.warning("%s is not worked on: %s", name, error.message)
+            if self._refused.get(name) != error.message:  # Once is enough: `interlock status` goes on saying so.
+                log.warning("%s is not worked on: %s", name, error.message)
+            self._refused[name] = error.message
         except Exception:  # boundary: one team's fault must not end the others' work
             log.exception("%s is not worked on", name)

@@ -66,7 +66,7 @@ def reply(act: Act, task: Task, text: str, question_id: str | None, *, at_hand: 
     """Answer a question about the task; see `questions.question_of` for which. `at_hand`: see `questions.may_answer`.
 
     Raises:
-        QuestionNotFound, NotAwaitingResponse, InvalidRequest, Forbidden: nothing was changed.
+        QuestionNotFound, NotAwaitingResponse, AmbiguousId, InvalidRequest, Forbidden: nothing was changed.
     """
     check_text(text, "reply", limit=TEXT_LIMIT, required=True)
     question = questions.question_of(act.rows, task, question_id)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from interlock import connect
+from interlock.serve import crews
 from tests.agents.acting import acp_command
 from tests.surfaces.cli.conftest import Interlock
+from tests.surfaces.mcp.test_mail import until
 
 GOOD = [
     [
@@ -94,3 +98,49 @@ def test_an_agent_that_does_not_start_is_told_apart_from_one_that_does_not_work(
     refused = interlock("agents", "check", "mien")
     assert refused.code == 1 and "Did you mean 'mine'" in refused.err
     assert interlock("--json", "team", "list").json["teams"] == []
+
+
+def test_an_agent_that_cannot_be_had_is_told_of_wherever_one_looks_at_the_team(
+    interlock: Interlock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", "/nowhere")
+    interlock("team", "create", "alpha")
+    for name, agent in (("ann", "shell"), ("bob", "claude"), ("cyd", "cluade")):
+        interlock("member", "spawn", name, "--agent", agent)
+    unable = {one["member"]: one["why"] for one in interlock("--json", "status").json["unable"]}
+    assert set(unable) == {"bob", "cyd"}
+    assert "npm install" in unable["bob"] and "Did you mean 'claude'" in unable["cyd"]
+    shown = interlock("status").out
+    assert "bob cannot work here: Claude Code is not installed" in shown and "interlock agents list" in shown
+    idle = interlock("--json", "doctor").json
+    assert idle["healthy"], "nothing is to be done yet"
+    interlock("task", "create", "Write it")
+    findings = interlock("--json", "doctor").json["findings"]
+    assert [one["what"].split()[0] for one in findings if one["level"] == "warning"] == ["bob", "cyd"]
+    for name in ("bob", "cyd"):
+        interlock("member", "remove", name)
+    assert interlock("--json", "status").json["unable"] == []
+    assert interlock("--json", "doctor").json["healthy"]
+
+
+def test_a_team_is_taken_up_once_its_agent_is_there(
+    interlock: Interlock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(crews, "REST", 0.0)
+    monkeypatch.setattr(crews, "REFUSED", 0.05)
+    monkeypatch.setattr(crews, "LOOK_AGAIN", 0.02)
+    home = connect(os.environ["INTERLOCK_HOME"])
+    team = home.create_team("alpha")
+    team.spawn("bob", agent="mine")
+    served = crews.Crews(home)
+    served.start()
+    try:
+        until(lambda: "alpha is not worked on: bob is a 'mine' agent" in caplog.text)
+        profile([sys.executable])
+        until(lambda: bool(team.status()["workers"]))
+        assert served.teams() == ["alpha"]
+    finally:
+        served.stop()
+        assert served.join(60)
+        home.close()

@@ -152,6 +152,31 @@ def test_a_question_may_be_asked_with_choices_and_is_answered_once(interlock: In
     assert again.error["error"] == "not_awaiting_response"
 
 
+def test_an_answer_names_its_question_and_is_confirmed_with_it(interlock: Interlock, task: Create) -> None:
+    here = task("choose a port")
+    first, second = (
+        interlock("--json", "question", "ask", here, text).json["id"] for text in ("Which port?", "Which host?")
+    )
+    for shown in (
+        interlock("question", "list"),
+        interlock("status"),
+        interlock("report"),
+        interlock("task", "show", here),
+    ):
+        assert f"question reply {here} TEXT --question {first} --team" in shown.out
+    unnamed = interlock("--json", "question", "reply", here, "80").error
+    assert (unnamed["error"], unnamed["candidates"]) == ("ambiguous_id", [first, second])
+    assert f"answered {first}: Which port?" in interlock("question", "reply", here, "80", "--question", first[-6:]).out
+    late = interlock("--json", "question", "reply", here, "8080", "--question", first).error
+    assert (late["error"], late["current"]["id"]) == ("not_awaiting_response", second)
+    assert f"answered {second}: Which host?" in interlock("question", "reply", here, "localhost").out
+    assert interlock("--json", "question", "reply", here, "x").error["question"]["answer"] == "localhost"
+    assert (
+        interlock("--json", "question", "reply", here, "x", "--question", "Q-000").error["error"]
+        == "question_not_found"
+    )
+
+
 def test_settings_of_the_home_and_of_a_team(interlock: Interlock, team: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def look(*options: str) -> tuple[object, str]:
         found = interlock("--json", "config", "get", "task_limit", *options).json

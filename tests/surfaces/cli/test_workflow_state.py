@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import RUNNING, Plan, WorkflowState
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
 from tests.surfaces.cli.conftest import Interlock
+from tests.workflow.stage import SKILL as PLAN
 from tests.workflow.stage import project
 
 SKILL = "/bmad:bmm:workflows:dev-story"
@@ -144,3 +146,30 @@ def test_a_run_that_has_ended_goes_on_as_a_new_task(interlock: Interlock, here: 
     interlock("workflow", "rollback", "--to", "3")
     again = interlock("--json", "workflow", "status").json["task_id"]
     assert again != task and interlock("--json", "task", "show", again).json["state"] == "ready"
+
+
+def test_a_workflow_says_which_of_its_hooks_would_not_run_and_why(interlock: Interlock, tmp_path: Path) -> None:
+    root = project(tmp_path / "app")
+    (root / "scripts").mkdir()
+    (root / "scripts/fine.sh").write_text("#!/bin/sh\n")
+    (root / "scripts/fine.sh").chmod(0o755)
+    (root / "scripts/plain.sh").write_text("#!/bin/sh\n")
+    stop = [
+        "scripts/fine.sh",
+        "scripts/gone.sh",
+        "scripts/plain.sh",
+        "/bin/true",
+        {"command": "true | true", "shell": True},
+    ]
+    overlay = {"workflows": {"bmm/make-plan": {"hooks": {"Stop": stop}}}}
+    (root / "interlock.workflows.yaml").write_text(json.dumps(overlay))
+    shown = interlock("workflow", "show", PLAN, "--dir", str(root)).out
+    assert [line.split("will not run: ")[1] for line in shown.splitlines() if "will not run" in line] == [
+        "scripts/gone.sh is no file of the project: a hook names one by its path from the project's root; an "
+        "interpreter is named by the script's own first line.",
+        "scripts/plain.sh is not executable: `chmod +x scripts/plain.sh`.",
+        "/bin/true lies outside the project (or in its .git), so it is not run: put a script into the project and name "
+        "that.",
+    ]
+    hooks = interlock("--json", "workflow", "show", PLAN, "--dir", str(root)).json["hooks"]
+    assert [one["fault"] is None for one in hooks] == [True, False, False, False, True]

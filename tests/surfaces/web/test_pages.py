@@ -193,3 +193,13 @@ def test_a_workflow_shows_its_steps_and_what_was_decided_and_why(browser: Client
         shown = browser.call("GET", path).body.decode()
         assert SKILL in shown and "2 of 2 steps" in shown and "Step 1: Part 1" in shown
         assert "Decisions, and why" in shown and "the step marks C as the way on" in shown
+
+
+def test_an_agent_that_cannot_be_had_is_said_where_one_looks_for_what_needs_one(browser: Client, home: Home) -> None:
+    home.create_project("idle-crew", None)
+    home.team("idle-crew").spawn("cyd", agent="<b>cluade")
+    for path in ("/", "/projects/idle-crew"):
+        html = browser.call("GET", path).body.decode()
+        assert "cyd cannot work here" in html and "interlock agents list" in html
+        assert "<b>cluade" not in html
+    home.delete_team("idle-crew", force=True)

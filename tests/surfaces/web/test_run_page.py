@@ -107,3 +107,17 @@ def test_there_are_only_buttons_that_do_something(browser: Client, server: Serve
 def test_a_run_that_is_none_is_told_so(browser: Client, seeding: Seeding) -> None:
     for more in ("", "/rollback"):
         assert browser.call("GET", f"/projects/{seeding.team.name}/workflows/none{more}").status == 404
+
+
+def test_what_was_learned_of_people_is_listed_and_is_text(browser: Client, home: Home, seeding: Seeding) -> None:
+    seeded_run.add(home, seeding.team.name, seeding.directory)
+    assert "Learned of you" not in shown(browser, seeding, seeded_run.BUILT)
+    for number in range(14):
+        words = f"Remember this preference: rule {number} {EVIL}"
+        seeding.team.workflow_feedback(words, run=seeded_run.BUILT)
+    known = seeding.team.learned_preferences(seeded_run.BUILT)[0]
+    html = shown(browser, seeding, seeded_run.BUILT)
+    assert "Learned of you" in html and "&lt;img" in html and "<img" not in html
+    assert "And 2 more" in html and f"workflow feedback {seeded_run.BUILT} --list" in html
+    seeding.team.forget_preference(known["id"], run=seeded_run.BUILT)
+    assert "And 1 more" in shown(browser, seeding, seeded_run.BUILT)

@@ -31,3 +31,15 @@ def test_one_act_is_one_line(tmp_path: Path) -> None:
     assert ("ada", "done") in told
     assert ("ada", "wrote to lead, bob") in told
     assert not any("in-progress" in text for _, text in told)
+
+
+def test_an_examination_is_called_by_its_name_and_no_id_of_the_engine_is_shown() -> None:
+    def told(type: str, **payload: object) -> str:
+        return line(Event(1, f"workflow.{type}", "2026-01-01T00:00:00.000Z", "interlock", None, payload)).text
+
+    own = {"step": "gate-code_review", "name": "Code review"}
+    assert told("step_started", **own) == "Code review begins"
+    assert told("step_completed", **own, status="completed") == "Code review is completed"
+    assert told("step_completed", step=3, name="Write", status="completed") == "step 3 is completed: Write"
+    assert told("timeout", **own) == "a time limit ended a turn in Code review"
+    assert told("decided", choice="gate-code_review", why="after step 2") == "decided Code review, since after step 2"

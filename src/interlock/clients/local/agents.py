@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from interlock.clients.local.team import LocalTeam
-    from interlock.roster import Offer, Roll, Roster
+    from interlock.roster import Offer, Roll, Roster, WhyIdle
     from interlock.workspace import Workspace
 
 CHECKED = "agents-checked.json"
@@ -24,6 +24,7 @@ class LocalAgents:
 
     path: str
     roster: Roll | None = None
+    why_idle: WhyIdle | None = None
 
     def agents(self) -> list[dict[str, Any]]:
         checked = self._checked()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from interlock.memory import OpenMemory
     from interlock.model.task import Task
+    from interlock.roster import WhyIdle
     from interlock.sessions import Act
 
 
@@ -26,10 +27,17 @@ PROCESSLESS = ("cli", "http", "mcp-http", "page")
 class LocalBase:
     """One team, seen by one caller."""
 
-    def __init__(self, workspace: Workspace, caller: Caller, open_memory: OpenMemory | None = None) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        caller: Caller,
+        open_memory: OpenMemory | None = None,
+        why_idle: WhyIdle | None = None,
+    ) -> None:
         self._workspace = workspace
         self._caller = caller
         self._open_memory = open_memory
+        self._why_idle = why_idle
 
     @property
     def name(self) -> str:

@@ -111,7 +111,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
     def team(self, name: str) -> LocalTeam:
         from interlock.clients.local.team import LocalTeam
 
-        return LocalTeam(self.workspace(name), Caller(HUMAN), self.open_memory)
+        return LocalTeam(self.workspace(name), Caller(HUMAN), self.open_memory, self.why_idle)
 
     def mailing(
         self, name: str, member: str, *, session: str | None = None, run: int | None = None, face: str = "python"
@@ -287,7 +287,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         return examine_all(
             self.path, self.teams() if team is None else [team], self.workspace, self._ledgers.inspect,
             lambda name, remove: self._notifier.leftovers(name, remove=remove),
-            whole_home=team is None, repair=repair, adopt=adopt,
+            whole_home=team is None, repair=repair, adopt=adopt, why_idle=self.why_idle,
         )  # fmt: skip
 
     def close(self) -> None:

@@ -42,7 +42,8 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
         self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python",
         person: bool = False,
     ) -> LocalTeam:  # fmt: skip
-        return LocalTeam(self._workspace, calling(name, session, run, face, person), self._open_memory)
+        caller = calling(name, session, run, face, person)
+        return LocalTeam(self._workspace, caller, self._open_memory, self._why_idle)
 
     def end_session(self) -> None:
         """The caller's session is over; what it was given and never acknowledged will be offered to the next."""
@@ -210,12 +211,13 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
                     waiter.wait(60.0)
 
     def status(self) -> dict[str, Any]:
-        from interlock.reports import status
+        from interlock.reports import status, unable
         from interlock.runner import office
         from interlock.runner.lifesigns import lives
 
         with self._workspace.look() as rows:
             found = status(rows, self.name, self._workspace.log_path, self._now())
+            found["unable"] = unable(rows, self._why_idle)
             workers = sum(process != found["runner"] for process in office.at_work(rows))
         driven = found["runner"] is not None and lives(found["runner"]) is not False
         return {**found, "driven": driven, "workers": workers}
@@ -260,4 +262,4 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
     def doctor(self, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
         from interlock.doctor import examine
 
-        return examine(self._workspace, repair=repair, adopt=adopt)
+        return examine(self._workspace, repair=repair, adopt=adopt, why_idle=self._why_idle)

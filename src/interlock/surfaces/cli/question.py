@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import click
 
+from interlock.questions import gist
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
@@ -26,19 +30,34 @@ def list_(call: Call) -> None:
 @verb("reply", example='interlock question reply 003 "use the staging database"')
 @click.argument("task")
 @click.argument("text", type=TEXT)
-@click.option("--question", "question_id", metavar="Q", help="The question's id [default: the one now shown].")
+@click.option(
+    "--question", "question_id", metavar="Q", help="The question's id, or how it ends [default: the only open one]."
+)
 def reply(call: Call, task: str, text: str, question_id: str | None) -> None:
     """Answer a question about a task; - reads the answer from stdin.
 
-    A review is answered with `approve`, or with `changes: what to change`.
+    A review is answered with `approve`, or with `changes: what to change`. Without --question it is told which question
+    was answered; where several of the task are open, and for a permission, it must be named.
     """
     team = call.team()
+    asked = team.conversation(task)
     if question_id is None:
-        shown = team.task(task).question
-        question_id = shown["id"] if shown else None
+        question_id = _meant(asked)
     found = team.reply(task, text, question=question_id)
-    call.answer(found.as_dict(), line(found, f"is {words.state(found.state)}"))
+    told = [
+        words.faint(f"answered {one['id']}: {gist(one['text'])}")
+        for one in asked
+        if question_id and one["id"].endswith(question_id)
+    ]
+    call.answer(found.as_dict(), [line(found, f"is {words.state(found.state)}"), *told])
     call.warn(found.warnings)
+
+
+def _meant(asked: Sequence[Mapping[str, Any]]) -> str | None:
+    """The question that who names none has in mind, named here: should somebody else be faster, the answer must not
+    reach what is asked next. Null where that cannot be told."""
+    waiting = [one for one in asked if one["state"] == "open"] or asked[-1:]
+    return str(waiting[0]["id"]) if len(waiting) == 1 and waiting[0]["kind"] != "permission" else None
 
 
 @verb("ask", example='interlock question ask 003 "Which database should the tests use?"')

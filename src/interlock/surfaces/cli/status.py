@@ -8,6 +8,7 @@ import click
 
 from interlock.errors import InterlockError
 from interlock.model.names import HUMAN
+from interlock.reports import in_words
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
@@ -40,6 +41,7 @@ def shown(found: dict[str, Any]) -> list[str]:
         lines += [
             f"{words.clean(name)} is {word}: `interlock resume --member {words.clean(name)}`" for name in found[word]
         ]
+    lines += [click.style(words.clean(in_words(one)), fg="yellow") for one in found["unable"]]
     first = len(lines)
     if found["needs_me"]:
         lines += ["", words.strong(click.style("Needs me", fg="magenta"))]

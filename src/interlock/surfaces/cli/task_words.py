@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from interlock.model.question import reply_command
 from interlock.model.task import Run, Task
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.table import fields, table
@@ -81,7 +82,7 @@ def how_to_answer(found: dict[str, Any], team: str) -> str:
     """The command that answers a question; with the team, since ids are counted per team."""
     if found["kind"] == "review":
         return f"interlock task approve {found['task_id']} --team {team}, or reject … --reason R"
-    return f"interlock question reply {found['task_id']} TEXT --team {team}"
+    return reply_command(found["id"], found["task_id"], team)
 
 
 def _fields(task: Task) -> list[str]:

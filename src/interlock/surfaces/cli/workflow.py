@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from interlock.model.question import reply_command
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
 from interlock.surfaces.cli.source import FOLDER
+from interlock.workflow.state.document import place_of, spoken
 
 if TYPE_CHECKING:
     from interlock.client import Team
@@ -62,7 +64,10 @@ def status(call: Call, run: str | None, everything: bool, decisions: bool) -> No
     found = team.workflow_run(run)
     decided = team.workflow_decisions(found["workflow_id"]) if decisions else []
     document = {**found, "decision_log": decided} if decisions else found
-    call.answer(document, [*_run(found, team), *([""] if decided else []), *(_decision(one) for one in decided)])
+    call.answer(
+        document,
+        [*_run(found, team), *([""] if decided else []), *(_decision(one, found["steps"]) for one in decided)],
+    )
 
 
 @verb("adjust", example='interlock workflow adjust "use tier 3"')
@@ -110,7 +115,7 @@ def cancel(call: Call, run: str | None) -> None:
 
 
 def _where(found: Mapping[str, Any]) -> str:
-    return "before its first step" if found["current_step"] is None else f"at step {found['current_step']}"
+    return "before its first step" if found["current_step"] is None else f"at {_at(found)}"
 
 
 @verb("rollback", example="interlock workflow rollback --to 3 --dry-run")
@@ -142,7 +147,7 @@ def rollback(call: Call, run: str | None, to: str | None, include: tuple[str, ..
 
 
 def _run(found: Mapping[str, Any], team: Team) -> list[str]:
-    """One run for people."""
+    """One run of that team for people."""
     from interlock.workflow.running.chat_commands import in_force
 
     progress = found["progress"]
@@ -175,7 +180,9 @@ def _run(found: Mapping[str, Any], team: Team) -> list[str]:
     for key, loop in found["loops"].items():
         if loop["current_iteration"]:
             counted = f"{loop['current_iteration']} of {loop['max_iterations']}"
-            lines.append(f"  {key.replace('_', ' ')}: iteration {counted}")
+            step, record = key.removeprefix("step_"), found["steps"].get(key) or {}
+            called = place_of(step, record.get("name")) if key.startswith("step_") else key.replace("_", " ")
+            lines.append(f"  {words.clean(called)}: iteration {counted}")
     if at_work := [one for one in found.get("subagents", []) if one["status"] == "working"]:
         named = [f"{words.clean(one['label'])} ({words.clean(one['role'])})" for one in at_work]
         lines.append(f"  subagents at work: {', '.join(named)}")
@@ -211,8 +218,9 @@ def _next(found: Mapping[str, Any], team: Team) -> list[str]:
     """What makes a run go on that does not by itself."""
     resume = f"interlock workflow resume {found['workflow_id']} --team {team.name}"
     if found["waiting"]:
-        reply = f"interlock question reply {found['task_id']} TEXT --team {team.name}"
-        return [reply] if found["at_work"] else [reply, f"{resume}     goes on from there"]
+        asked = found["waiting"].get("question_id")
+        reply = [reply_command(asked, found["task_id"], team.name)] if asked else []
+        return reply if found["at_work"] else [*reply, f"{resume}     goes on from there"]
     if found["state"] == "TERMINAL":
         return [f"{resume}     tries again"] if found["outcome"] == "FAILED" else []
     return [] if found["at_work"] else ["Nobody is at work on it now.", f"{resume}     goes on"]
@@ -243,27 +251,28 @@ def _party(party: Mapping[str, Any]) -> list[str]:
     if not party.get("purpose"):
         return []
     if party["status"] == "running":
-        return [f"  Party Mode at step {party['step']}: round {len(rounds) + 1} of at most {party['max_rounds']}"]
+        return [f"  Party Mode at {place_of(party['step'])}: round {len(rounds) + 1} of at most {party['max_rounds']}"]
     came_to = party.get("summary") or {}
     advice = f": {_short(str(came_to['recommendation']), 100)}" if came_to.get("recommendation") else ""
     ended = str(party["exit_reason"]).replace("_", " ")
-    return [f"  Party Mode at step {party['step']}, {len(rounds)} rounds, {ended}{advice}"]
+    return [f"  Party Mode at {place_of(party['step'])}, {len(rounds)} rounds, {ended}{advice}"]
 
 
 def _line(found: Mapping[str, Any]) -> str:
     state = found["outcome"] or found["state"]
-    at = (
-        f" at step {found['current_step']}"
-        if found["state"] != "TERMINAL" and found["current_step"] is not None
-        else ""
-    )
+    at = f" at {_at(found)}" if found["state"] != "TERMINAL" and found["current_step"] is not None else ""
     return f"{words.strong(found['workflow_id'])}  {found['skill']}  {state}{at}"
 
 
-def _decision(one: Mapping[str, Any]) -> str:
+def _at(found: Mapping[str, Any]) -> str:
+    return words.clean(place_of(found["current_step"], found.get("current_step_name")))
+
+
+def _decision(one: Mapping[str, Any], steps: Mapping[str, Any]) -> str:
     sure = f" ({one['confidence']:g} %)" if one.get("confidence") is not None else ""
-    chosen = f"{one['kind']}: {words.clean(one['choice'])}{sure}"
-    return f"{one['seq']:>4}  step {one['step']}  {chosen}  {words.faint(one['why'])}"
+    chosen = f"{one['kind']}: {words.clean(spoken(one['choice']))}{sure}"
+    where = words.clean(place_of(one["step"], (steps.get(f"step_{one['step']}") or {}).get("name")))
+    return f"{one['seq']:>4}  {where}  {chosen}  {words.faint(words.clean(spoken(one['why'])))}"
 
 
 def _preview(found: Mapping[str, Any]) -> list[str]:
@@ -280,6 +289,8 @@ def _preview(found: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"  {words.clean(one['event'])}: {words.clean(one['command'])}" + (f"  ({', '.join(how)})" if how else "")
         )
+        if one["fault"]:
+            lines.append(click.style(f"    will not run: {words.clean(one['fault'])}", fg="yellow"))
     for fault in (*found["faults"], *found["hook_faults"]):
         lines.append(click.style(f"  {fault['path']}: {fault['message']}", fg="yellow"))
     return lines

@@ -54,6 +54,15 @@ def move(visit: Visit, form: Form) -> str | None:
     return None
 
 
+def merge(visit: Visit, form: Form) -> str | None:
+    """A task's work into the branch that was shown, and no other."""
+    if not form.get("into"):
+        raise InvalidRequest("Say into which branch: `into`.", field="into")
+    done = _team(visit).merge([visit.params["task"]], into=form["into"])
+    visit.told = f"{done['into']} has it now." if done["merged"] else f"{done['into']} had all of it already."
+    return None
+
+
 def create(visit: Visit, form: Form) -> str | None:
     """A new task."""
     _team(visit).create_task(
@@ -153,6 +162,7 @@ ACTIONS: dict[str, Done] = {
     "/projects/{project}/tasks": create,
     "/projects/{project}/tasks/{task}/reply": reply,
     "/projects/{project}/tasks/{task}/move": move,
+    "/projects/{project}/tasks/{task}/merge": merge,
     "/projects/{project}/members/{member}/move": member,
     "/projects/{project}/workflows/{run}/move": run,
     "/projects/{project}/workflows/{run}/rollback": rollback,

@@ -16,7 +16,7 @@ from interlock.errors import TaskNotFound
 from interlock.surfaces.http.visitor import Reader
 from interlock.surfaces.web import actions
 from interlock.surfaces.web.rendering import Page, Region, show, static
-from interlock.surfaces.web.views import board, chat, events, now, people, run, task, workflows
+from interlock.surfaces.web.views import board, changes, chat, events, now, people, run, task, workflows
 from interlock.surfaces.web.visit import Visit
 
 WORK = "task question run verify review team runner plan merge workflow"
@@ -65,6 +65,9 @@ PAGES: dict[str, Page] = {
         Region("facts", "task dependency", task.facts),
         place="board",
     ),
+    "/tasks/{task}/changes": _page(
+        "task_changes", changes.title, Region("changes", "merge work verify", changes.changes), place="board"
+    ),
     "/sessions/{session}": _page("session", chat.title, Region("thread", WORK, chat.thread, LIVE), place="now"),
     "/members": _page(
         "members", _named("Members"), Region("crew", f"{WORK} member session message", people.crew, LIVE)
@@ -94,6 +97,7 @@ PAGES: dict[str, Page] = {
         Region("run_party", "workflow", run.party, LIVE),
         Region("run_say", "workflow", run.say),
         Region("run_decisions", "workflow", run.decisions),
+        Region("run_preferences", "workflow", run.preferences),
         Region("run_around", "workflow", run.around, LIVE),
         place="workflows",
     ),

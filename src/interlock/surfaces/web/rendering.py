@@ -25,6 +25,7 @@ from interlock.model.task import Task
 from interlock.surfaces.web import sentences
 from interlock.surfaces.web.prose import gist, line, prose, verbatim
 from interlock.surfaces.web.visit import Visit
+from interlock.workflow.state.document import place_of, spoken
 
 HERE = Path(__file__).parent
 KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -135,6 +136,7 @@ def _environment() -> Environment:
     )
     environment.filters.update(
         prose=prose, verbatim=verbatim, gist=gist, line=line, ago=ago, span=words.span, short=short, state=state_words,
+        place=place_of, spoken=spoken,
         before_question=before_question,
         entries=sentences.entries, actor=sentences.actor, spent=words.spent,
     )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 from interlock.model.event import Event
 from interlock.model.names import HUMAN, SYSTEM
 from interlock.surfaces.web.prose import gist
+from interlock.workflow.state.document import GATE, place_of, spoken
 
 QUIET = frozenset(
     "run.heartbeat run.started run.reported session.began session.ended message.offered message.delivered "
@@ -119,8 +120,25 @@ def _reason_of(text: str, *keys: str) -> Any:
 
 
 def _with(text: str, *keys: str) -> Any:
-    return lambda payload: text.format(*(gist(str(payload.get(key) if payload.get(key) is not None else "nobody"))
-                                         for key in keys))  # fmt: skip
+    return lambda payload: text.format(*(gist(_told(payload, key)) for key in keys))
+
+
+def _step(said: Any) -> Any:
+    """What is said of a step, then its title; one of the engine's own is called by that alone."""
+
+    def whole(payload: Mapping[str, Any]) -> str:
+        step, name = payload.get("step"), payload.get("name")
+        title = "" if str(step).startswith(GATE) else f": {gist(str(name))}"
+        return f"{gist(place_of(step, name))} {said(payload)}{title}"
+
+    return whole
+
+
+def _told(payload: Mapping[str, Any], key: str) -> str:
+    found = payload.get(key)
+    if found is None:
+        return "nobody"
+    return place_of(found) if key == "step" else spoken(found) if key in ("choice", "why") else str(found)
 
 
 _SAID: dict[str, Any] = {
@@ -179,15 +197,15 @@ _SAID: dict[str, Any] = {
     "workflow.started": _with("{} begins", "skill"),
     "workflow.preflight": _with("checked what the workflow needs: {}", "overall_status"),
     "workflow.aligned": _with("compared the project's documents: {}", "alignment_status"),
-    "workflow.step_started": _with("step {} begins: {}", "step", "name"),
-    "workflow.step_completed": _with("step {} is {}: {}", "step", "status", "name"),
-    "workflow.step_failed": _reason_of("step {} did not pass its check", "step"),
+    "workflow.step_started": _step(_with("begins")),
+    "workflow.step_completed": _step(_with("is {}", "status")),
+    "workflow.step_failed": _reason_of("{} did not pass its check", "step"),
     "workflow.decided": _with("decided {}, since {}", "choice", "why"),
-    "workflow.turn_failed": _reason_of("a turn in step {} came to nothing", "step"),
-    "workflow.timeout": _with("a time limit ended a turn in step {}", "step"),
+    "workflow.turn_failed": _reason_of("a turn in {} came to nothing", "step"),
+    "workflow.timeout": _with("a time limit ended a turn in {}", "step"),
     "workflow.recovered": _with("went on after a failure ({})", "recovery_method"),
-    "workflow.escalated": _reason_of("nothing helped in step {}, so you are asked", "step"),
-    "workflow.iterated": _with("iteration {} of {} in step {}", "iteration", "max_iterations", "step"),
+    "workflow.escalated": _reason_of("nothing helped in {}, so you are asked", "step"),
+    "workflow.iterated": _with("iteration {} of {} in {}", "iteration", "max_iterations", "step"),
     "workflow.examined": _with("{}, round {}: {}", "of", "round", "verdict"),
     "workflow.warning": _with("{}", "text"),
     "workflow.party_round": _with("round {} of a discussion: {} answered", "round_number", "agents_responded"),

@@ -15,7 +15,7 @@ from interlock.workflow.control.stepping import GATE
 from interlock.workflow.definition.instructions import STEP
 from interlock.workflow.definition.step import Step
 from interlock.workflow.definition.workflow import Workflow
-from interlock.workflow.state.document import CODE_REVIEW, Plan, WorkflowState
+from interlock.workflow.state.document import CODE_REVIEW, Plan, WorkflowState, place_of
 
 FRAME = 30_000  # characters of the workflow's own text
 DECIDED = 12  # answers that a prompt repeats
@@ -108,7 +108,7 @@ def step_prompt(workflow: Workflow, state: WorkflowState, step: Step, *, again: 
     """One step. `again` says why it is begun once more."""
     variables = documents.variables_of(workflow, step, state.plan.values)
     # A menu is quoted in the step as the agent will show it; everything else of the text stays as it was written.
-    title = f"# Step {step.id}: {step.title}"
+    title = f"# {step.title}" if str(step.id).startswith(GATE) else f"# Step {step.id}: {step.title}"
     parts = [title, f"File: {step.path}" if step.path else ""]
     condition = {
         name: value for name, value in step.attributes.items() if name in ("if", "optional", "for-each", "repeat")
@@ -166,16 +166,18 @@ def decide_yourself(question: str) -> str:
 def unclear(step: Step) -> str:
     """A turn ended and did not say how."""
     return (
-        f"Your turn ended without saying how step {step.id} stands. If it has a menu, show it now. If it is done and "
-        'saved, end with {"step": "completed"}; if you need something, ask for it and end with {"step": "waiting"}.'
+        f"Your turn ended without saying how {place_of(step.id, step.title)} stands. If it has a menu, show it now. If "
+        'it is done and saved, end with {"step": "completed"}; if you need something, ask for it and end with '
+        '{"step": "waiting"}.'
     )
 
 
 def which_next(step: Step, ways: Sequence[str]) -> str:
     """A step is done, and several may follow."""
     listed = "\n".join(f"- {way}" for way in ways)
+    place = place_of(step.id, step.title)
     return (
-        f"Step {step.id} is done. Which of these follows, by what was decided in it?\n\n{listed}\n\n"
+        f"{place[:1].upper()}{place[1:]} is done. Which of these follows, by what was decided in it?\n\n{listed}\n\n"
         'Do nothing else; answer with one line: {"step": "completed", "next": "FILE"}'
     )
 
@@ -225,8 +227,13 @@ def decisions(state: WorkflowState) -> str:
     given = [one for one in state.asked if one.get("answer")][-DECIDED:]
     if not given:
         return ""
-    lines = [f"- step {one.get('step')}: {_short(one.get('text', ''))} → {one['answer']}" for one in given]
+    lines = [f"- {_called(state, one.get('step'))}: {_short(one.get('text', ''))} → {one['answer']}" for one in given]
     return "## What was decided\n\n" + "\n".join(lines)
+
+
+def _called(state: WorkflowState, step: str | int | None) -> str:
+    record = state.step(step) if step is not None else None
+    return place_of(step, record.name if record else None)
 
 
 def summary(state: WorkflowState) -> str:

@@ -26,6 +26,7 @@ from interlock.workflow.memory.lesson import (
 )
 from interlock.workflow.memory.lesson import FIX as FIX_PATTERN
 from interlock.workflow.memory.memory_bridge import MemoryBridge, Written
+from interlock.workflow.state.document import place_of
 
 MOST = 12
 OF_DOCUMENTS = 8
@@ -132,7 +133,7 @@ def _answers(session: Session) -> Iterable[Lesson]:
         question, answer = " ".join(str(entry.get("text", "")).split()), " ".join(str(entry.get("answer", "")).split())
         at = str(entry.get("at", ""))
         if entry.get("purpose") == "menu" and answer:
-            text = f"At step {entry.get('step')} of {session.skill}, asked “{question}”, a person chose {answer}."
+            text = f"At {place_of(entry.get('step'))} of {session.skill}, asked “{question}”, a person chose {answer}."
             yield Lesson(SELECTION, text, IMPORTANCE[SELECTION][0], at, title=f"What was chosen in {session.skill}")
         elif (
             not PLAIN.match(answer)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,20 +33,15 @@ from interlock.output import blanked, plain
 from interlock.processes import RUN_TOKEN
 from interlock.programs import LINGER, standard_input
 from interlock.runner.environment import allowed_environment
-from interlock.runner.permits import is_inside
 from interlock.workflow.personal.hook_output import STDERR, STDOUT, Cut, HookResult, Status, Stream
+from interlock.workflow.personal.hook_programs import PROJECT, NoHook, program_of
 from interlock.workflow.personal.hooks import PRE_TOOL, Hook
 
 REFUSAL = 2
 """The exit code with which a PreToolUse hook refuses the tool, as Claude Code has it."""
 GRACE = 1.0  # seconds between TERM and KILL, at most
 DOCUMENT = 262_144  # bytes on standard input; a tool's own arguments are left out beyond
-PROJECT = "{project-root}"
 _CHUNK = 65_536
-
-
-class NoHook(Exception):
-    """The hook cannot be run; the message says why and what to do."""
 
 
 class HookRunner:
@@ -109,13 +103,13 @@ class HookRunner:
 
     def _seal(self, hook: Hook) -> str:
         try:
-            path = self._program(hook)
+            path = program_of(hook, self.root)
         except NoHook:
             return "absent"
         return _hash(path) if path else "shell"
 
     def _argv(self, hook: Hook) -> list[str]:
-        path = self._program(hook)
+        path = program_of(hook, self.root)
         if self.pins is not None and self.pins.get(hook.terms) != self._seal(hook):
             raise NoHook(
                 f"{hook.name} (or what {hook.file} says of it) is not what it was when the run began, so it is not "
@@ -124,35 +118,6 @@ class HookRunner:
             )
         words = [one.replace(PROJECT, self.root) for one in hook.command]
         return [SHELL, "-c", words[0]] if hook.shell else [str(path), *words[1:]]
-
-    def _program(self, hook: Hook) -> str | None:
-        """The file that is executed; for a shell text the one it begins with, None where that is none of the project.
-
-        Raises:
-            NoHook: it is none that may be.
-        """
-        if hook.shell:
-            try:
-                word = (shlex.split(hook.command[0]) or [""])[0]
-            except ValueError:
-                return None
-            path = os.path.realpath(os.path.join(self.root, word.replace(PROJECT, self.root)))
-            return path if word and os.path.isfile(path) and is_inside(path, self.root) else None
-        written = hook.command[0].replace(PROJECT, self.root)
-        path = os.path.realpath(os.path.join(self.root, written))
-        if not is_inside(path, self.root):
-            raise NoHook(
-                f"{hook.command[0]} lies outside the project (or in its .git), so it is not run: put a script into the "
-                "project and name that."
-            )
-        if not os.path.isfile(path):
-            raise NoHook(
-                f"{hook.command[0]} is no file of the project: a hook names one by its path from the project's root; "
-                "an interpreter is named by the script's own first line."
-            )
-        if not os.access(path, os.X_OK):
-            raise NoHook(f"{hook.command[0]} is not executable: `chmod +x {shlex.quote(hook.command[0])}`.")
-        return path
 
     async def _carry_out(self, hook: Hook, argv: list[str], document: Mapping[str, Any]) -> HookResult:
         out, errors = Cut(STDOUT), Cut(STDERR)

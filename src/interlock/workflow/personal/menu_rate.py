@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from interlock.clock import iso, seconds
+from interlock.workflow.state.document import place_of
 
 KEY = "menus"
 """Where the document of a session keeps it."""
@@ -94,7 +95,9 @@ def status(document: Mapping[str, Any], now: float) -> dict[str, Any]:
 
 def summary(recent: Sequence[Mapping[str, Any]]) -> str:
     """What a human is told at the pause: the menus that came, and what was answered."""
-    lines = [f"- step {one.get('step')}: {one.get('menu')} -> {one.get('answer') or 'no answer yet'}" for one in recent]
+    lines = [
+        f"- {place_of(one.get('step'))}: {one.get('menu')} -> {one.get('answer') or 'no answer yet'}" for one in recent
+    ]
     return f"{len(recent)} menus in a row were put to you:\n\n" + "\n".join(lines)
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from interlock.clock import seconds
 from interlock.model.event import Event
 from interlock.workflow.personal.politeness import wish
-from interlock.workflow.state.document import GATE
+from interlock.workflow.state.document import GATE, place_of, spoken
 
 VERBOSE, SUMMARY, SILENT, STREAMING = "verbose", "summary", "silent", "streaming"
 MODES = (VERBOSE, SUMMARY, SILENT, STREAMING)
@@ -158,22 +158,23 @@ class ProgressDisplay:
 def operation_of(event: Event) -> Operation | None:
     """What an event tells of what was done; None where it tells nothing."""
     payload = event.payload
+    where, own = place_of(payload.get("step"), payload.get("name")), is_gate(payload.get("step"))
     match event.type:
         case "workflow.step_started":
             again = f", again ({payload.get('visit')})" if int(payload.get("visit") or 1) > 1 else ""
-            return Operation(f"step {payload.get('step')} begins: {_title(payload)}{again}", minor=True)
+            return Operation(f"{where} begins{'' if own else f': {_title(payload)}'}{again}", minor=True)
         case "workflow.step_completed":
             verdict = f", {payload['verdict']}" if payload.get("verdict") else ""
-            said = f"step {payload.get('step')} {payload.get('status')}: {_title(payload)}{verdict}"
+            said = f"{where} {payload.get('status')}{'' if own else f': {_title(payload)}'}{verdict}"
             return Operation(said, step_done=True)
         case "workflow.step_failed":
-            return Operation(f"step {payload.get('step')} failed its check", str(payload.get("reason") or ""))
+            return Operation(f"{where} failed its check", str(payload.get("reason") or ""))
         case "workflow.turn_failed":
             why = str(payload.get("reason") or "").partition("\n")[0]
-            return Operation(f"a turn in step {payload.get('step')} came to nothing{f' ({why})' if why else ''}")
+            return Operation(f"a turn in {where} came to nothing{f' ({why})' if why else ''}")
         case "workflow.decided":
-            text = f"{payload.get('kind')}: {payload.get('choice') or 'a human is asked'}".replace("_", " ")
-            return Operation(text, str(payload.get("why") or ""), minor=payload.get("kind") not in DECISIONS)
+            text = f"{payload.get('kind')}: {spoken(payload.get('choice') or 'a human is asked')}".replace("_", " ")
+            return Operation(text, spoken(payload.get("why") or ""), minor=payload.get("kind") not in DECISIONS)
         case "workflow.recovered":
             return Operation(f"went on after a failure by {payload.get('recovery_method')}".replace("_", " "))
         case "workflow.override_blocked":
@@ -225,7 +226,8 @@ def live(run: Mapping[str, Any], now: float) -> str | None:
     elapsed = now - _moment(step.get("started_at"), now)
     if elapsed < LONG:
         return None
-    return f"step {step.get('id')}: {_title(step)}, {percent(run, now)} % ({span(elapsed)})"
+    at = _title(step) if is_gate(step.get("id")) else f"{place_of(step.get('id'))}: {_title(step)}"
+    return f"{at}, {percent(run, now)} % ({span(elapsed)})"
 
 
 def where(run: Mapping[str, Any]) -> str:

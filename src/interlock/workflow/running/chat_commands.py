@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from interlock.model.question import reply_command
 from interlock.workflow.entry.workflow_entry_wrapper import Invocation, Malformed, detect
 from interlock.workflow.party import leaving
 from interlock.workflow.personal import explicit_feedback, progress_display, wording
 from interlock.workflow.personal.wording import Blocked
 from interlock.workflow.state import rollback_plan
+from interlock.workflow.state.document import place_of
 
 RUN, STATUS, CANCEL, RESUME, ROLLBACK, CHECKPOINTS, UNDO, FEEDBACK, ADJUST, LEAVE, INVALID = (
     *("run", "status", "cancel", "resume", "rollback", "checkpoints", "undo", "feedback", "adjust", "leave", "invalid"),
@@ -181,11 +183,17 @@ def status(found: dict[str, Any]) -> str:
     if found["outcome"]:
         error = f" {found['error']}" if found["error"] else ""
         return f"{said}, {str(found['outcome']).lower()}.{error}\n{steps}"
-    at = (
-        f", at step {found['current_step']} ({found['current_step_name']})" if found["current_step"] is not None else ""
-    )
+    at = f", at {_at(found)}" if found["current_step"] is not None else ""
     waits = f"\nIt waits for you: {found['waiting']['text']}" if found["waiting"] else ""
+    if waits and found["waiting"].get("question_id"):
+        command = reply_command(found["waiting"]["question_id"], found["task_id"])
+        waits += f"\nAnswer it on the page, or with `{command}`."
     return "\n".join([f"{said}{at}.", steps, *in_force(found)]) + waits
+
+
+def _at(found: Mapping[str, Any]) -> str:
+    called = place_of(found["current_step"], found["current_step_name"])
+    return called if called == found["current_step_name"] else f"{called} ({found['current_step_name']})"
 
 
 def in_force(found: Mapping[str, Any]) -> list[str]:

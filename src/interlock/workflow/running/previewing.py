@@ -11,7 +11,7 @@ from interlock.model.event import Event
 from interlock.workflow.control import decision_log, documents, stepping
 from interlock.workflow.entry import preflight_validation, validation_type_detector
 from interlock.workflow.menu import step_menus
-from interlock.workflow.personal import hooks
+from interlock.workflow.personal import hook_programs, hooks
 from interlock.workflow.running.starting import Located, locate
 from interlock.workflow.state.document import WorkflowState
 
@@ -48,7 +48,10 @@ def preview(found: Located) -> dict[str, Any]:
             }
             for one in workflow.steps
         ],
-        "hooks": [{**asdict(one), "command": one.name} for one in programs.hooks],
+        "hooks": [
+            {**asdict(one), "command": one.name, "fault": hook_programs.fault(one, found.package.root)}
+            for one in programs.hooks
+        ],
         "hook_faults": [{"path": one.file, "line": one.line, "message": one.message} for one in programs.malformed],
         "faults": [{"path": path, **fault.as_error()} for path, fault in workflow.faults],
     }

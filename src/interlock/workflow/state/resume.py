@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.workflow.state.document import SCHEMA_VERSION, TERMINAL, StepId, WorkflowState, step_key
+from interlock.workflow.state.document import SCHEMA_VERSION, TERMINAL, StepId, WorkflowState, place_of, step_key
 
 RESUME, FRESH = "resume", "start fresh"
 
@@ -74,7 +74,8 @@ def offer(state: WorkflowState, workflow_hash: str | None = None) -> Offer:
     whole = max(done + state.remaining_count, done + (step is not None and state.remaining_count == 0))
     number = min(done + 1, whole) if whole else 1
     problem = _problem(state, workflow_hash)
-    at = f"step {step}" + (f" ({name})" if name else "")
+    called = place_of(step, name)
+    at = called + (f" ({name})" if name and name != called else "")
     text = f"{state.skill} was interrupted with {done} of {whole} steps done."
     if problem:
         text += f" {problem} Starting fresh is advised; what it wrote stays where it is."

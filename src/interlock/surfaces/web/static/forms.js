@@ -1,4 +1,5 @@
 // Sends forms without leaving the page; a refusal is said where one is, and what was typed stays.
+import { keep } from "./kept.js";
 import { everything } from "./live.js";
 import { say } from "./toasts.js";
 
@@ -34,6 +35,7 @@ async function send(form, button) {
     box.focus();
     return;
   }
+  const place = form.closest("[data-region]");
   form.setAttribute("data-busy", "");
   button?.setAttribute("aria-busy", "true");
   try {
@@ -42,12 +44,15 @@ async function send(form, button) {
     const said = await answer.json().catch(() => ({}));
     if (!answer.ok) {
       say(said.message || "That was not done.", true);
+      form.refused = said.message; // Said again beside what was typed, should the question go.
+      if (box && !form.isConnected) keep(box, place, said.message);
       if (answer.status === 409 || answer.status === 404) everything();
       return;
     }
     done(form, said);
   } catch {
     say("The server does not answer. What you typed is still here.", true);
+    if (box && !form.isConnected) keep(box, place);
   } finally {
     form.removeAttribute("data-busy");
     button?.removeAttribute("aria-busy");

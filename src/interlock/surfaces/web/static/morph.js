@@ -1,8 +1,10 @@
 // Brings an element to what the server shows now, changing only what differs: focus, scrolling, selections, open
 // menus and typed text stay. Children are matched by id where they have one, else by place and kind.
+import { keepTyped } from "./kept.js";
 
 export function morph(from, to) {
   if (from.nodeType !== to.nodeType || from.nodeName !== to.nodeName) {
+    keepTyped(from);
     from.replaceWith(to);
     return;
   }
@@ -58,6 +60,7 @@ function children(from, to) {
   }
   while (here) {
     const following = here.nextSibling;
+    keepTyped(here);
     here.remove();
     here = following;
   }

@@ -8,6 +8,7 @@ from typing import Any
 from interlock.client import Team
 from interlock.errors import TaskNotFound
 from interlock.model.question import Question
+from interlock.reports import in_words
 from interlock.surfaces.web.moves import moves
 from interlock.surfaces.web.visit import Visit
 
@@ -24,13 +25,13 @@ def nav(visit: Visit) -> dict[str, Any]:
 
 def needs_everywhere(visit: Visit) -> dict[str, Any]:
     """What needs a person, of all projects."""
-    groups = [_group(visit.named(status["team"]), status, visit.me) for status in visit.statuses if status["needs_me"]]
+    groups = [_group(visit.named(status["team"]), status, visit.me) for status in visit.statuses if _anything(status)]
     return {"groups": groups, "show_project": True, "any_projects": bool(visit.teams)}
 
 
 def needs_here(visit: Visit) -> dict[str, Any]:
     """What needs a person, of one project."""
-    groups = [_group(visit.team, visit.status, visit.me)] if visit.status["needs_me"] else []
+    groups = [_group(visit.team, visit.status, visit.me)] if _anything(visit.status) else []
     return {"groups": groups, "show_project": False, "any_projects": True}
 
 
@@ -57,12 +58,17 @@ def progress(counts: dict[str, int]) -> dict[str, Any]:
     return {"total": total, "done": done, "share": round(100 * done / total) if total else 0}
 
 
+def _anything(status: dict[str, Any]) -> bool:
+    return bool(status["needs_me"] or status.get("unable"))
+
+
 def _group(team: Team, status: dict[str, Any], me: str) -> dict[str, Any]:
     needs = _needs(team, status, me)
     return {
         "project": team.name,
         "needs": needs[:SHOWN],
         "more": len(needs) - SHOWN,
+        "unable": [in_words(one) for one in status["unable"]],
         "members": [member.name for member in team.members() if member.role == "member"],
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from interlock.errors import InterlockError, TaskNotFound
@@ -17,6 +18,8 @@ METHODS = {
     "inline": "said for this operation",
 }
 """Who names a value, where it is not simply said."""
+ASKED = ("serena_command", "serena_url")
+"""Settings that name a program or server whose memories are read beside ours."""
 AT_WORK, SHOWN = "working", 12
 SUBAGENTS = {"working": "in-progress", "completed": "done", "interrupted": "backlog", "cancelled": "cancelled"}
 HOOKS = {"ok": "done", "refused": "review", "failed": "deadletter", "cancelled": "cancelled"}
@@ -96,6 +99,19 @@ def around(visit: Visit) -> dict[str, Any]:
         "documents": run["documents"],
         "misaligned": run["misaligned"],
     }
+
+
+def preferences(visit: Visit) -> dict[str, Any]:
+    """What was learned of the project's people, the newest first. A memory behind another server may take its time, and
+    a page must not: there it is only said how to ask."""
+    run = found(visit)
+    elsewhere = visit.team.setting("memory")[0] == "forgetful" or any(visit.team.setting(one)[0] for one in ASKED)
+    known: list[dict[str, Any]] = []
+    if not elsewhere:
+        with suppress(InterlockError):  # Its workflow is not installed any more: nothing is in force for it.
+            known = visit.team.learned_preferences(run["workflow_id"])
+    known.sort(key=lambda one: str(one.get("at") or ""), reverse=True)
+    return {"preferences": known[:SHOWN], "more": max(0, len(known) - SHOWN), "elsewhere": elsewhere, "run": run}
 
 
 def rollback(visit: Visit) -> dict[str, Any]:

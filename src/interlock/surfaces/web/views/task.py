@@ -28,6 +28,12 @@ def title(visit: Visit) -> str:
     return str(story(visit)["task"].subject)
 
 
+def waits_to_be_merged(task: Task) -> bool:
+    """Whether its work is done, and in no branch of the person's that Interlock knows of."""
+    known = task.worktree or {}
+    return task.state == "done" and bool(known.get("head")) and not known.get("delivered")
+
+
 def head(visit: Visit) -> dict[str, Any]:
     """What it is and where it stands, with its buttons."""
     found = story(visit)
@@ -37,6 +43,7 @@ def head(visit: Visit) -> dict[str, Any]:
         "moves": moves(task, visit.me),
         "members": [member.name for member in visit.team.members() if member.role == "member"],
         "parent": found["parent"],
+        "waits": waits_to_be_merged(task),
     }
 
 

@@ -9,10 +9,9 @@ from interlock.surfaces.web.views import examined
 from interlock.surfaces.web.views.task import story
 from interlock.surfaces.web.visit import Visit
 from interlock.workflow.personal import progress_display
+from interlock.workflow.state.document import GATE, place_of
 
 SHOWN = 20
-GATE = "gate-"
-"""How the ids of examinations among the steps begin."""
 MARKS = {
     "pending": "backlog",
     "in_progress": "in-progress",
@@ -72,16 +71,11 @@ def shown(run: dict[str, Any]) -> dict[str, Any]:
 
 def place(run: dict[str, Any], step: object) -> str:
     """How a step is called where it is spoken of: `step 3`, and an examination by its name."""
-    if not str(step).startswith(GATE):
-        return f"step {step}"
-    name = str(step).removeprefix(GATE)
-    return str((run["steps"].get(f"step_{step}") or {}).get("name") or examined.title(name))
+    return place_of(step, (run["steps"].get(f"step_{step}") or {}).get("name"))
 
 
 def _live(run: dict[str, Any]) -> str | None:
-    line = progress_display.live(run, time.time())
-    step = str(run.get("current_step"))
-    return line.removeprefix(f"step {step}: ") if line is not None and step.startswith(GATE) else line
+    return progress_display.live(run, time.time())
 
 
 def _named(run: dict[str, Any]) -> list[str]:

@@ -1,0 +1,35 @@
+// An answer that is being written when its question closes is not lost: it stays where the question was, to be copied.
+const WHY = "This question was closed before you sent your answer.";
+
+/** Keep what was typed in the answer boxes of `gone`, which leaves the page. A form that is under way speaks for itself. */
+export function keepTyped(gone) {
+  if (gone.nodeType !== Node.ELEMENT_NODE) return;
+  for (const box of gone.querySelectorAll("textarea[data-reply]")) {
+    if (!box.form.hasAttribute("data-busy")) keep(box, box.closest("[data-region]"), box.form.refused);
+  }
+}
+
+/** Show the words of `box` before `place`, and say why they were not taken. */
+export function keep(box, place, why = WHY) {
+  if (!box.value.trim() || !place) return;
+  const note = document.createElement("section");
+  note.className = "kept-words";
+  note.dataset.kept = "";
+  note.setAttribute("role", "status");
+  const said = document.createElement("p");
+  said.textContent = `${why} What you wrote is kept here:`;
+  const words = document.createElement("textarea");
+  words.readOnly = true;
+  words.rows = 3;
+  words.value = box.value;
+  words.setAttribute("aria-label", "What you wrote");
+  const away = document.createElement("button");
+  away.type = "button";
+  away.className = "plain";
+  away.textContent = "Put away";
+  away.addEventListener("click", () => note.remove());
+  note.append(said, words, away);
+  const writing = document.activeElement === box;
+  place.before(note);
+  if (writing) words.focus(); // Else what is typed on would be taken for keys of the page.
+}
