@@ -88,7 +88,7 @@ def boot() -> str:
     """What names the time since this machine was started."""
     if PROC:
         try:
-            with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
                 return file.read().strip()
         except OSError:
             return ""  # a sandbox that hides it: the start times still tell processes apart

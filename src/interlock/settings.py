@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from interlock.errors import ConfigParseError, InvalidRequest
+from interlock.jsontext import from_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -348,10 +349,8 @@ def read_file(path: str) -> dict[str, Any]:
         return {}
     except (OSError, ValueError) as error:
         raise ConfigParseError(f"{path} cannot be read: {error}. Mend or remove it.", path=path) from error
-    import json  # only where there is such a file: the hook command pays for each module
-
     try:
-        values = json.loads(text)
+        values = from_json(text)
     except ValueError as error:
         raise ConfigParseError(f"{path} cannot be read as JSON: {error}. Mend or remove it.", path=path) from error
     if not isinstance(values, dict):

@@ -12,6 +12,7 @@ from tests.architecture.source import SRC
 LIGHT = (
     "interlock",
     "interlock.errors",
+    "interlock.jsontext",
     "interlock.settings",
     "interlock.clock",
     "interlock.ledgers.sqlite",
@@ -25,7 +26,7 @@ LIGHT = (
 )
 
 HEAVY = {
-    *("anyio", "asyncio", "click", "concurrent.futures", "dataclasses", "hashlib", "inspect", "logging", "mcp"),
+    *("anyio", "asyncio", "click", "concurrent.futures", "dataclasses", "hashlib", "inspect", "json", "logging", "mcp"),
     *("pathlib", "pydantic", "rich", "ruamel", "socket", "subprocess", "tempfile", "typing", "uuid"),
 }
 

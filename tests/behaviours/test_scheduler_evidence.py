@@ -3,10 +3,10 @@ slept."""
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,11 +92,10 @@ def test_a_review_that_a_runner_drove_ends_when_the_runner_does(
         act.rows.tasks.update(found, run=2)
         first = act.rows.runs.get(task, 1)
         expires = act.later(TTL)
-        act.rows.runs.begin(
-            replace(
-                first, number=2, member="bob", session="run:review", runner=runner, ended_at=None, expires_at=expires
-            )
-        )
+        second = copy.copy(first)
+        second.number, second.member, second.session, second.runner = 2, "bob", "run:review", runner
+        second.ended_at, second.expires_at = None, expires
+        act.rows.runs.begin(second)
     before = head(timed)
     clock.advance(TTL if silent else 0)
     assert types(timed.poll()) == ["stale_heartbeat" if silent else "close_run"]

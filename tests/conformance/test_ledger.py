@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +24,10 @@ from interlock.settings import Settings
 AT = "2026-11-21T03:35:13.123Z"
 
 
-def sqlite_ledgers() -> Ledgers:
+def sqlite_ledgers(patience: float) -> Ledgers:
     from interlock.ledgers.sqlite.store import SqliteLedgers
 
-    return SqliteLedgers(Settings(environment={"INTERLOCK_BUSY_TIMEOUT": "0.2"}), SystemClock())
+    return SqliteLedgers(Settings(environment={"INTERLOCK_BUSY_TIMEOUT": str(patience)}), SystemClock())
 
 
 BACKENDS = [
@@ -38,12 +37,12 @@ BACKENDS = [
 
 
 @pytest.fixture(params=BACKENDS)
-def connect(request: pytest.FixtureRequest) -> Iterator[Callable[[], Ledgers]]:
-    """Connects to the same place once more, as another process would."""
+def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Ledgers]]:
+    """Connects to the same place once more, as another process would; waits for a lock so many seconds."""
     opened: list[Ledgers] = []
 
-    def connect() -> Ledgers:
-        opened.append(request.param())
+    def connect(patience: float = 60) -> Ledgers:
+        opened.append(request.param(patience))
         return opened[-1]
 
     yield connect
@@ -52,19 +51,19 @@ def connect(request: pytest.FixtureRequest) -> Iterator[Callable[[], Ledgers]]:
 
 
 @pytest.fixture
-def place(connect: Callable[[], Ledgers], tmp_path: Path) -> str:
+def place(connect: Callable[..., Ledgers], tmp_path: Path) -> str:
     """Where a new team with its lead has its ledger."""
     connect().create(str(tmp_path), TEAM, LEAD, AT)
     return str(tmp_path)
 
 
 @pytest.fixture
-def ledger(connect: Callable[[], Ledgers], place: str) -> Ledger:
+def ledger(connect: Callable[..., Ledgers], place: str) -> Ledger:
     return connect().open(place)
 
 
 @pytest.fixture
-def other(connect: Callable[[], Ledgers], place: str) -> Ledger:
+def other(connect: Callable[..., Ledgers], place: str) -> Ledger:
     """The same ledger over other connections."""
     return connect().open(place)
 
@@ -81,7 +80,8 @@ LEAD = Member(
 
 
 def member(name: str, **fields: Any) -> Member:
-    return replace(LEAD, **{"name": name, "session_key": f"key:{name}", "inbox": name, "role": "member", **fields})
+    values = {field: getattr(LEAD, field) for field in LEAD.__slots__}
+    return Member(**{**values, "name": name, "session_key": f"key:{name}", "inbox": name, "role": "member", **fields})
 
 
 def task(id: str, /, **fields: Any) -> Task:
@@ -145,13 +145,14 @@ class TestTransactions:
             rows.tasks.insert(task("001"))
             assert rows.tasks.get("TASK-2026-11-21-001") is not None
 
-    def test_there_is_one_writer_at_a_time(self, ledger: Ledger, other: Ledger) -> None:
+    def test_there_is_one_writer_at_a_time(self, ledger: Ledger, connect: Callable[..., Ledgers], place: str) -> None:
+        other = connect(0.2).open(place)
         with ledger.transaction(), pytest.raises(LedgerBusy), other.transaction():
             raise AssertionError("two writers")
         with other.transaction() as rows:
             rows.tasks.insert(task("001"))
 
-    def test_what_a_rule_reads_stays_true_until_the_commit(self, connect: Callable[[], Ledgers], place: str) -> None:
+    def test_what_a_rule_reads_stays_true_until_the_commit(self, connect: Callable[..., Ledgers], place: str) -> None:
         def count(ledger: Ledger) -> None:
             for _ in range(20):
                 with ledger.transaction() as rows:
@@ -186,7 +187,7 @@ class TestTransactions:
         assert changed() and not changed()
 
     def test_a_sound_ledger_has_no_faults_and_a_backup_is_a_ledger(
-        self, ledger: Ledger, connect: Callable[[], Ledgers], tmp_path: Path
+        self, ledger: Ledger, connect: Callable[..., Ledgers], tmp_path: Path
     ) -> None:
         with ledger.transaction() as rows:
             rows.tasks.insert(task("001"))
@@ -197,7 +198,7 @@ class TestTransactions:
         with connect().open(str(copy)).snapshot() as rows:
             assert [one.subject for one in rows.tasks.select()] == ["001"]
 
-    def test_a_team_that_is_not_there_is_not_found(self, connect: Callable[[], Ledgers], tmp_path: Path) -> None:
+    def test_a_team_that_is_not_there_is_not_found(self, connect: Callable[..., Ledgers], tmp_path: Path) -> None:
         with pytest.raises(TeamNotFound):
             connect().open(str(tmp_path / "nowhere"))
 
@@ -208,7 +209,7 @@ class TestTransactions:
             with pytest.raises(TeamNotFound), one.transaction():
                 raise AssertionError("it was deleted")
 
-    def test_ledgers_are_cached_until_they_are_forgotten(self, connect: Callable[[], Ledgers], place: str) -> None:
+    def test_ledgers_are_cached_until_they_are_forgotten(self, connect: Callable[..., Ledgers], place: str) -> None:
         ledgers = connect()
         first = ledgers.open(place)
         assert ledgers.open(place) is first

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Any
 
 from interlock.client import Team
@@ -51,8 +50,8 @@ class Voice:
             return
         if before.state == "review" and before.review == self.member:
             return  # Here it speaks as the reviewer.
-        old, new = asdict(before), asdict(after)
-        changed = {name: (value, new[name]) for name, value in old.items() if new[name] != value}
+        pairs = ((name, (getattr(before, name), getattr(after, name))) for name in before.__slots__)
+        changed = {name: (old, new) for name, (old, new) in pairs if new != old}
         changed.pop("updated_at", None)  # A line in the Work Log is open to everybody.
         assert not changed, f"{self.run_id} of {self.session} is old, and has changed {self.task}: {changed}"
 

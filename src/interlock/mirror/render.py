@@ -7,14 +7,25 @@ newest event about the task, tells which is newer. Only an inbox, which is appen
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Sequence
-from typing import Any
 
-from interlock.model.handoff import Handoff
-from interlock.model.task import Run, Task
-from interlock.model.team import Member, Team
+# As `random` does: `hashlib` would load OpenSSL, which takes half as long as Python takes to start.
+try:
+    from _sha2 import sha256  # type: ignore[import-not-found, unused-ignore]
+except ImportError:
+    try:
+        from _sha256 import sha256  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        from hashlib import sha256
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from interlock.model.handoff import Handoff
+    from interlock.model.task import Run, Task
+    from interlock.model.team import Member, Team
 
 _as_json = json.JSONEncoder(ensure_ascii=False).encode
 _SEAL = b"digest: "
@@ -29,8 +40,8 @@ _SHOWN = (
 def task_file(task: Task, log: Sequence[tuple[str, str, str]], seq: int) -> bytes:
     """The Markdown file of a task: YAML frontmatter, body, Work Log."""
     fields = task.as_dict()
-    # JSON values are YAML values, and json is a hundred times faster than a YAML writer.
-    lines = [f"{name}: {_as_json(fields[name])}" for name in _SHOWN]
+    # JSON values are YAML values, and json is a hundred times faster than a YAML writer; most of them are null.
+    lines = [f"{name}: {'null' if fields[name] is None else _as_json(fields[name])}" for name in _SHOWN]
     lines.append(f"ledger_seq: {seq}")
     head = "\n".join(lines)
     body = with_work_log(task.body, log_entries(log))
@@ -204,7 +215,7 @@ def _json(value: dict[str, Any]) -> bytes:
 
 
 def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:16]
+    return str(sha256(content).hexdigest()[:16])
 
 
 def _line(value: object) -> str:

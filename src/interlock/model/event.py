@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from interlock.model.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 EVENT_TYPES: dict[str, str] = {
     "team.created": "A team came into being; payload: name, lead.",
@@ -167,8 +170,7 @@ EVENT_TYPES: dict[str, str] = {
 """Every type with what it means and what its payload holds. `docs/reference/events.md` is made from this table."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Record):
     """One line of a team's history. `seq` has no gaps and grows in commit order."""
 
     seq: int

@@ -7,7 +7,8 @@ round them (decisions 22 and 23; INV-1, INV-2 and INV-6 of `blocked-output.md`).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from interlock.model.record import Record
 
 FALLBACKS: dict[str, str] = {
     "implementation": "このタスクを実行するために、以下の情報を教えてください:\n1. 変更対象のファイル\n2. 期待する動作",
@@ -32,8 +33,7 @@ _ASIDE = r"\A[ \t]*[(（][^()（）\n]*[)）][ \t]*\Z"
 _LIST = rf"\n(?:[ \t]*\n)?(?:[ \t]*{_MARKER}[^\n]*(?:\n|\Z))+"
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Record):
     """What stands in `output` of a task that waits: the text, which ends with `question` and holds no other.
 
     `context` is the raw text where anything else was asked in it, or said after the question.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from interlock.model.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
-@dataclass(slots=True)
-class Handoff:
+class Handoff(Record):
     """The newest handoff of one task. Agents are member names where the team knows them, else as they were written.
 
     `payload` is the request as it came, camelCase; `state` is requested, accepted or rejected.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
 from interlock.errors import InvalidRequest
+from interlock.model.record import Record, anew
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 MOVES: dict[str, frozenset[str]] = {
     "backlog": frozenset("ready in-progress awaiting-response blocked cancelled deleted".split()),
@@ -66,8 +68,7 @@ def states_named(word: str) -> frozenset[str]:
     return found
 
 
-@dataclass(slots=True)
-class Task:
+class Task(Record):
     """One task: the row as stored, and, in what verbs answer, its place in the graph.
 
     Times are ISO 8601 UTC. `run` is the number of the current run (0: never claimed), `session` the session that run
@@ -115,9 +116,9 @@ class Task:
     """Its branch waits for its merge, or is being merged: stage, since, held, process (see `tasks.merge`)."""
     worktree: dict[str, Any] | None = None
     """Where its work lies: path, directory, branch, base and head (commits), returned, merged (the merge commit)."""
-    blocked_by: list[str] = field(default_factory=list)
-    blocks: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    blocked_by: list[str] = anew(default_factory=list)
+    blocks: list[str] = anew(default_factory=list)
+    warnings: list[str] = anew(default_factory=list)
     question: dict[str, Any] | None = None
 
     @property
@@ -181,8 +182,7 @@ class Task:
         }
 
 
-@dataclass(slots=True)
-class Run:
+class Run(Record):
     """One attempt at one task (decision 4). `process` is the runner or agent process it hangs on, as text."""
 
     task_id: str
@@ -202,7 +202,7 @@ class Run:
     """What it reported, as in `run_result.json`."""
     applied: str | None = None
     """The digest of the result that has moved the task."""
-    seen: dict[str, list[str]] = field(default_factory=dict)
+    seen: dict[str, list[str]] = anew(default_factory=dict)
     """Digests of the files that were looked at, by kind: each content counts once."""
     agent_session: str | None = None
     """The agent's own id of its session, to resume it by."""

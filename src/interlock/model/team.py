@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from interlock.model.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
-@dataclass(slots=True)
-class Team:
+class Team(Record):
     """A team's own row. `day` and `day_count` number its tasks; `open_tasks` counts those not final."""
 
     id: str
@@ -38,8 +40,7 @@ class Team:
         }
 
 
-@dataclass(slots=True)
-class Member:
+class Member(Record):
     """Somebody who takes part. `role` is lead, member or person; a person does not count as a member.
 
     `env` names the variables that its programs may see of the runner's environment, beyond those of a task.

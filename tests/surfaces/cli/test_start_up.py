@@ -15,14 +15,17 @@ from tests.surfaces.cli.conftest import Interlock
 
 SLOW = {"click", "dataclasses", "typing", "pathlib", "inspect", "asyncio", "anyio", "rich", "mcp", "pydantic", "ruamel"}
 HEAVY = {"rich", "mcp", "anyio", "asyncio", "pydantic", "ruamel", "subprocess", "multiprocessing", "email", "tomllib"}
+COSTLY = {"dataclasses", "hashlib", "_hashlib", "random", "tempfile", "pathlib", "difflib", "logging", "socket"}
+"""What no short command needs: about a tenth of its start each."""
 OTHERS = {"message", "team", "report", "run", "demo", "task_create", "task_work", "task_edit", "plan", "events"}
 
 
 def loaded(*arguments: str, given: Path | None = None) -> set[str]:
     """The modules that a command line has loaded when it ends."""
     code = (
-        f"import sys; sys.path.insert(0, {str(SRC)!r}); sys.argv = ['interlock', *{list(arguments)!r}]\n"
+        f"import os, sys; sys.path.insert(0, {str(SRC)!r}); sys.argv = ['interlock', *{list(arguments)!r}]\n"
         "from interlock.surfaces.cli import main\n"
+        "os._exit = sys.exit\n"  # hooks end without taking Python apart
         "try:\n    main()\nexcept SystemExit as ended:\n    assert not ended.code, ended.code\n"
         "print(*sys.modules, file=sys.stderr)"
     )
@@ -67,6 +70,29 @@ def test_a_verb_loads_its_own_module_and_nothing_heavy(interlock: Interlock, tea
     heavy = HEAVY & modules
     assert not heavy
     assert not {f"interlock.surfaces.cli.{name}" for name in OTHERS} & modules
+
+
+SHORT = {
+    "task list": ["task", "list"],
+    "task show": ["task", "show", "001"],
+    "task update": ["task", "update", "001", "--log", "on it"],
+    "message send": ["message", "send", "--to", "tester", "hello"],
+    "message read": ["message", "read"],
+    "status": ["status"],
+}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_a_short_command_loads_nothing_costly(interlock: Interlock, team: str, tmp_path: Path, name: str) -> None:
+    interlock("task", "create", "Write it")
+    assert not (COSTLY | HEAVY) & loaded("--home", f"{tmp_path}/home", *SHORT[name])
+
+
+def test_settings_of_a_team_cost_the_hook_no_json(interlock: Interlock, team: str, tmp_path: Path) -> None:
+    interlock("--team", team, "config", "set", "retries", "2")
+    line = ["--home", f"{tmp_path}/home", "inject", "--as", "tester"]
+    loaded(*line)  # its session begins
+    assert not {"json", "re", "enum", "interlock.mirror.drain"} & loaded(*line)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["task", "--help"], ["--version"]])

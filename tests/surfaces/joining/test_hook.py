@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from interlock import jsontext as light
 from interlock.client import Home, Team
-from interlock.surfaces.cli import hook as light
 
 Answer = tuple[int, str, str]
 Call = Callable[..., Answer]
@@ -191,4 +191,4 @@ def test_a_program_that_is_gone_before_it_has_read_gets_its_mail_again(team: Tea
 def test_json_is_read_and_written_as_everybody_does(value: Any) -> None:
     assert light.from_json(f"  {json.dumps(value)}\n") == value
     if isinstance(value, str):
-        assert json.loads(light.as_json(value)) == value
+        assert json.loads(light.json_string(value)) == value

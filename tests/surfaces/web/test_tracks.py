@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 import random
 from pathlib import Path
 
@@ -13,7 +13,13 @@ from interlock.surfaces.web.tracks import MOST, around, picture
 
 def tasks(tmp_path: Path, number: int) -> list[Task]:
     one = interlock.connect(str(tmp_path / "home")).create_team("t").create_task("x")
-    return [dataclasses.replace(one, n=n, id=f"T-{n}") for n in range(number)]
+    return [numbered(one, n) for n in range(number)]
+
+
+def numbered(task: Task, n: int) -> Task:
+    made = copy.copy(task)
+    made.n, made.id = n, f"T-{n}"
+    return made
 
 
 def test_each_task_stands_right_of_what_it_waits_for_and_no_two_share_a_place(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 
-from interlock.ledgers.sqlite.table import as_json, from_json
+from interlock.jsontext import from_json
+from interlock.ledgers.sqlite.table import as_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sqlite3
 from typing import Any
 
-from interlock.ledgers.sqlite.table import as_json, from_json
+from interlock.jsontext import from_json
+from interlock.ledgers.sqlite.table import as_json
 from interlock.model.group import Group
 
 _GROUP = "g.id, g.created_at, g.updated_at, g.first_prompt, g.latest_task, t.state, g.task_count, g.state_counts"

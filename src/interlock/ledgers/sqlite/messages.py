@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 
-from interlock.ledgers.sqlite.table import as_json, from_json, marks
+from interlock.jsontext import from_json
+from interlock.ledgers.sqlite.table import as_json, marks
 from interlock.model.message import Message
 
 TYPE_CHECKING = False

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sqlite3
 from typing import Any
 
-from interlock.ledgers.sqlite.table import Table, assign, from_json
+from interlock.jsontext import from_json
+from interlock.ledgers.sqlite.table import Table, assign
 from interlock.model.question import Question
 
 _QUESTION = (

@@ -22,13 +22,6 @@ def as_json(value: Any) -> str:
     return _encode(value)
 
 
-def from_json(text: str) -> Any:
-    """The reverse of `as_json`."""
-    import json
-
-    return json.loads(text)
-
-
 class Table:
     """One table with a text key, its columns in the order of the value's own fields."""
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from interlock.ledgers.sqlite.table import Table, as_json, assign, from_json, marks
+from interlock.jsontext import from_json
+from interlock.ledgers.sqlite.table import Table, as_json, assign, marks
 from interlock.model.task import FINAL, PRIORITIES, Run, Task
 
 _TASK = (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from interlock.ledgers.sqlite.table import Table, as_json, assign, from_json
+from interlock.jsontext import from_json
+from interlock.ledgers.sqlite.table import Table, as_json, assign
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

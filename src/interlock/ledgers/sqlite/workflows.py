@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlock.ledgers.sqlite.table import Table, assign, from_json
+from interlock.jsontext import from_json
+from interlock.ledgers.sqlite.table import Table, assign
 from interlock.model.task import PRIORITIES
 from interlock.model.workflow import QueueEntry, WorkflowRow
 

@@ -17,12 +17,11 @@ import time
 
 from interlock.errors import InterlockError
 from interlock.joining.events import HOOKS
+from interlock.jsontext import from_json, json_string
 from interlock.surfaces.cli.inject import BadUsage, put, silence_stdout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from interlock.joined import Heard
 
 VALUES = ("--home", "--team", "--name", "--as")
@@ -150,13 +149,13 @@ def shaped(event: str, name: str, heard: Heard) -> str:
     """What the program is told, in the shape it expects; empty for nothing."""
     if event == "stop":
         text = _reason(heard)
-        return f'{{"decision":"block","reason":{as_json(text)}}}\n' if text else ""
+        return f'{{"decision":"block","reason":{json_string(text)}}}\n' if text else ""
     text = heard.as_xml()
     if heard.fresh:
         text = introduction(heard) + text
     if not text:
         return ""
-    return f'{{"hookSpecificOutput":{{"hookEventName":{as_json(name)},"additionalContext":{as_json(text)}}}}}\n'
+    return f'{{"hookSpecificOutput":{{"hookEventName":{json_string(name)},"additionalContext":{json_string(text)}}}}}\n'
 
 
 def introduction(heard: Heard) -> str:
@@ -180,47 +179,6 @@ def _reason(heard: Heard) -> str:
             "blocks it, or give it back with task_update(release=true)."
         )
     return f"{OURS} Before you stop: " + "\n".join(parts) + "\n" + heard.as_xml() if parts else ""
-
-
-def from_json(text: str) -> Any:
-    """What a JSON text means. The module that everybody uses for this costs a third of the hook's start.
-
-    Raises:
-        ValueError: it is none.
-    """
-    try:
-        from _json import make_scanner
-    except ImportError:
-        import json
-
-        return json.loads(text)
-    try:
-        return make_scanner(_Reading())(text.strip(), 0)[0]  # type: ignore[arg-type]
-    except StopIteration:
-        raise ValueError("the input is no JSON") from None
-
-
-def as_json(text: str) -> str:
-    """`text` as a JSON string."""
-    try:
-        from _json import encode_basestring_ascii
-    except ImportError:
-        import json
-
-        return json.dumps(text)
-    return encode_basestring_ascii(text)
-
-
-class _Reading:
-    """How numbers and objects are read, as `json` does."""
-
-    strict = False
-    object_hook = None
-    object_pairs_hook = None
-    parse_float = float
-    parse_int = int
-    parse_constant = float
-    memo: dict[str, str] = {}  # noqa: RUF012
 
 
 def explain(error: Exception) -> None:
