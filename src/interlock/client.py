@@ -99,7 +99,8 @@ class Team(Tasks, Mailing, People, Speech, Views, WorkflowQueue, WorkflowRuns, P
         """Events after `since`, as they come, for ever."""
 
     def status(self) -> dict[str, Any]:
-        """What needs a human, what runs since when with its last words, what is next, counts; `unable` are the members
+        """What needs a human, what runs since when with its last words, what is next, counts; whether a runner drives
+        it (`driven`), and how many others work on its tasks, servers among them (`workers`); `unable` are the members
         whose agent cannot be had on this machine, and why."""
 
     def report(self, since: str | None = None) -> dict[str, Any]:

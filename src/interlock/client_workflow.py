@@ -81,7 +81,7 @@ class WorkflowRuns(Protocol):
         """All runs, the newest first."""
 
     def workflow_run(self, run: str | None = None) -> dict[str, Any]:
-        """One run."""
+        """One run; `at_work`: whether anybody drives its team, who would go on with it."""
 
     def workflow_decisions(self, run: str | None = None) -> list[dict[str, Any]]:
         """Every decision of a run, whole and in order; `replayed` is what it comes to when it is made again, null where

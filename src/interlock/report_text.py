@@ -7,6 +7,10 @@ from typing import Any
 from interlock import words
 
 TAIL_LINES = 12
+ALLOWING = (
+    "What agents may do when nobody is there to be asked: `permissions` of the member in the plan, and commands that "
+    'begin as a line of `interlock config set allowed_commands "pytest"`'
+)
 
 BOLD, DIM = "1", "2"
 COLOURS = {"+": "32", "!": "1;31", "?": "35"}
@@ -21,7 +25,7 @@ def sections(found: dict[str, Any]) -> list[tuple[str, list[Item]]]:
         ("Needs you", [("?", need["text"], [need["verb"]], "") for need in found["needs_me"]]),
         ("Done", [_done(task) for task in found["done"]]),
         ("Failed", [_failed(task, found["team"]) for task in found["failed"]]),
-        ("What happened", [_incident(one) for one in found["incidents"]]),
+        ("What happened", _happened(found["incidents"])),
         ("Left", [_left(task) for task in found["left"]]),
         ("Cancelled", [("-", _named(task), [], "") for task in found["cancelled"]]),
         ("Merged", _merged(found)),
@@ -145,11 +149,20 @@ def _failed(task: dict[str, Any], team: str) -> Item:
     return ("!", _named(task), more, "\n".join(rest[-TAIL_LINES:]).strip("\n"))
 
 
+def _happened(incidents: list[dict[str, Any]]) -> list[Item]:
+    told = [_incident(one) for one in incidents]
+    if any(one["outcome"] == "was refused" for one in incidents):
+        told.append(("-", ALLOWING, [], ""))
+    return told
+
+
 def _incident(one: dict[str, Any]) -> Item:
     at = str(one["at"])[:16].replace("T", " ")
     first = str(one["reason"] or "").strip().splitlines()
     reason = f": {first[0]}" if first else ""
-    return ("-", f"{at} UTC  {one['task_id']} run {one['run']} ({one['member']}) {one['outcome']}{reason}", [], "")
+    key = f" [{one['key']}]" if one["key"] else ""
+    head = f"{at} UTC  {one['task_id']}{key} run {one['run']} ({one['member']}) {one['outcome']}{reason}"
+    return ("-", head, [], "")
 
 
 def _left(task: dict[str, Any]) -> Item:

@@ -12,6 +12,7 @@ import pytest
 from interlock.agent import Choice, Opening, Permission
 from interlock.agents.scripted import Say
 from interlock.errors import Forbidden, InvalidRequest
+from interlock.report_text import as_text
 from interlock.runner.permits import is_allowed_command, is_inside, judge
 from tests.behaviours.driving import Place, until
 from tests.behaviours.lasting import driven, event, events, play
@@ -169,6 +170,17 @@ def test_with_nobody_awake_what_would_be_asked_is_refused_and_written_down(place
     (answered,) = events(place, "permission.answered")
     assert answered.payload["answer"] == "refuse" and answered.payload["by"] == "policy" and answered.payload["why"]
     assert any(kind == "notice" and "was refused" in text for _, kind, text in place.said)
+    report = place.team.report()
+    (incident,) = report["incidents"]
+    assert (incident["key"], incident["run"], incident["member"], incident["outcome"]) == (
+        "one",
+        1,
+        "bob",
+        "was refused",
+    )
+    assert incident["reason"] == f"Do it ({answered.payload['why']})"
+    told = "\n".join(as_text(report))
+    assert "[one] run 1 (bob) was refused: Do it" in told and "allowed_commands" in told
 
 
 def test_a_permission_that_was_asked_by_a_run_that_is_gone_is_answered_for_the_next_one_once(place: Place) -> None:
@@ -183,6 +195,31 @@ def test_a_permission_that_was_asked_by_a_run_that_is_gone_is_answered_for_the_n
     place.team.reply("one", "allow", question=question.id)
     assert place.drive(hold=0.0) == "finished" and place.states() == {"one": "done"}
     assert got == ["yes"] and len(place.team.runs("one")) == 2
+
+
+def test_a_reviewer_that_asks_holds_up_no_runner_and_reviews_again_when_it_is_answered(place: Place) -> None:
+    got: list[str | None] = []
+
+    async def ada(prompt: str, say: Say, opening: Opening) -> str:
+        return await finish(place, opening)
+
+    async def bob(prompt: str, say: Say, opening: Opening) -> str:
+        got.append(await opening.permit(wish("execute", title="make", command="make")))
+        return "approve"
+
+    members = play(place, {"ada": ada, "bob": bob})
+    place.stage({"one": {"subject": "One", "assignee": "ada", "review": "bob"}}, members)
+    with driven(place, hold=0.0) as runner:
+        assert runner.ended() == "finished"
+    (question,) = place.team.questions()
+    assert question.kind == "permission" and not question.held and place.task("one").state == "review"
+    with driven(place, hold=0.0) as runner:
+        assert runner.ended() == "finished"
+    assert len(events(place, "review.started")) == 1 and not got
+    place.team.reply("one", "allow", question=question.id)
+    with driven(place, hold=0.0) as runner:
+        assert runner.ended() == "finished"
+    assert got == ["yes"] and place.states() == {"one": "done"} and len(events(place, "review.started")) == 2
 
 
 def test_an_agent_that_is_ended_while_it_asks_leaves_no_question_behind(place: Place) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from interlock.agent import Update
 from interlock.runner.stop import Stop
-from tests.behaviours.driving import SHELL, Place, pids, running
+from tests.behaviours.driving import SHELL, Place, pids, running, until
 
 TWO = {"ada": SHELL, "bea": SHELL}
 STUBBORN = "trap '' TERM; echo $$ >> pids; echo at it; sleep 300 & echo $! >> pids; wait; sleep 300"
@@ -148,3 +148,19 @@ def test_a_task_that_is_cancelled_by_hand_has_its_program_ended_at_once(place: P
     assert time.monotonic() - began < 10
     assert place.states() == {"one": "cancelled", "two": "done"}
     assert not running(pids(place, "pids")[0])
+
+
+def test_what_a_dead_runner_has_left_is_told_by_a_stop_and_ended_by_a_hard_one(place: Place) -> None:
+    place.stage({"one": {"run": STUBBORN}})
+    with place.runner() as runner:
+        runner.hears("text at it$")
+        until(lambda: place.team.runs("one")[0].process is not None)
+        runner.kill()
+    left = pids(place, "pids")
+    told = place.home.stop("crew")
+    assert told["left"] == ["ada"] and not told["ended"] and any(running(pid) for pid in left)
+    ended = place.home.stop("crew", now=True)
+    assert ended["ended"] == ["ada"] and ended["left"] == [] and ended["gone"]
+    assert not any(running(pid) for pid in left) and place.states() == {"one": "ready"}
+    again = place.home.stop("crew", now=True)
+    assert again["ended"] == [] and again["left"] == []

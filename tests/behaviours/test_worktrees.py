@@ -386,3 +386,44 @@ def test_what_running_programs_leaves_behind_is_not_committed(place: Place, repo
     assert place.drive() == "finished" and place.task("one").state == "done"
     files = repository.git("ls-tree", "-r", "--name-only", "interlock/crew").split()
     assert "a" in files and not [name for name in files if "pycache" in name or "node_modules" in name]
+
+
+def test_what_is_not_committed_is_said_before_anything_starts(place: Place, repository: Repository) -> None:
+    def notes() -> tuple[str, ...]:
+        place.stage({"one": {"run": "true"}}, isolation="worktree")
+        return place.home.stage(str(place.path / "plan.yaml"), dry_run=True).notes
+
+    assert notes() == ()
+    (place.work / "agents").mkdir()
+    (place.work / "agents" / "ada.py").write_text("print()")
+    (place.work / "a b.txt").write_text("staged")
+    repository.git("add", "a b.txt")
+    repository.git("mv", "story.txt", "tale.txt")
+    before = repository.untouchable()
+    (note,) = notes()
+    assert "not committed" in note and "git commit" in note and repository.untouchable() == before
+    assert all(name in note for name in ("agents/", "a b.txt", "tale.txt")) and ": story.txt" not in note
+    for number in range(9):
+        (place.work / f"more{number}").touch()
+    assert " and 7 more" in notes()[0] and "more8" not in notes()[0]
+    repository.git("add", "--all")
+    repository.git("commit", "--quiet", "--message", "all")
+    assert notes() == ()
+
+
+def test_commits_that_the_integration_branch_has_not_are_said_until_both_are_merged(
+    place: Place, repository: Repository
+) -> None:
+    stage(place, {"one": {"run": "echo 1 > one"}})
+    repository.commit("before anything ran", zero="0")
+    assert place.drive() == "finished" and repository.show("interlock/crew", "zero") == "0"
+    repository.commit("mine", mine="x")
+    more = {"one": {"run": "echo 1 > one"}, "two": {"run": "cp mine two", "retries": 0}}
+    place.stage(more, isolation="worktree")
+    plan = str(place.path / "plan.yaml")
+    (note,) = place.home.stage(plan).notes
+    assert "main has 1 commit that interlock/crew has not" in note
+    assert "interlock merge --all --team crew" in note
+    place.team.merge(everything=True)
+    assert place.home.stage(plan).notes == ()
+    assert place.drive() == "finished" and place.states() == {"one": "done", "two": "done"}

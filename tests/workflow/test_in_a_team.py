@@ -193,3 +193,80 @@ def test_a_task_that_names_a_workflow_is_carried_out_as_one(tmp_path: Path) -> N
     run = team.workflow_run(task.id)
     assert run["outcome"] == "COMPLETED" and run["plan"]["arguments"].startswith("for a garden planner")
     assert team.task(task.id).state == "done"
+
+
+def told(place: Place, *words: str) -> str:
+    """What a person reads who types `interlock workflow …` somewhere else."""
+    argv = [sys.executable, "-m", "interlock.surfaces.cli", "workflow", *words]
+    return subprocess.run(
+        argv, cwd=place.home_path, env=place.environment, capture_output=True, text=True, timeout=100
+    ).stdout
+
+
+def test_a_run_that_nobody_is_at_work_on_says_so_and_what_to_type(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    process = place.start("run", SKILL, "--agent", place.agent(60))
+    until(lambda: reached(place, "sent"))
+    during = told(place, "status", "--team", "plan-app")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert "RUNNING" in during and "resume" not in during
+    (run,) = place.team.workflow_runs()
+    after = told(place, "status", "--team", "plan-app")
+    assert "Nobody is at work on it now." in after
+    assert f"interlock workflow resume {run['workflow_id']} --team plan-app     goes on" in after
+
+
+def test_a_run_that_waits_says_how_to_answer_and_how_it_goes_on_then(tmp_path: Path) -> None:
+    place = Place(tmp_path, front="oversight: required\n")
+    run = place("run", SKILL, "--agent", place.agent())
+    shown = told(place, "status", "--team", "plan-app").splitlines()
+    reply, resume = (line.strip() for line in shown[-2:])
+    assert reply.startswith(f"interlock question reply {run['task_id']} TEXT") and reply.endswith("--team plan-app")
+    assert resume == f"interlock workflow resume {run['workflow_id']} --team plan-app     goes on from there"
+    place.team.reply(run["task_id"], "confirm", question=place.team.questions()[0].id)
+    told(place, *resume.partition("     ")[0].split()[2:])
+    assert place.team.workflow_run()["completed_steps"] == [1, 2]
+
+
+def test_a_run_that_waits_for_its_turn_says_so(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    first = place.start("run", SKILL, "--agent", place.agent(60))
+    until(lambda: reached(place, "sent"))
+    begun = told(place, "run", SKILL, "--new", "--detach", "--dir", str(place.root), "--agent", place.agent(60))
+    turn = "It waits for its turn, at place 1: interlock workflow queue list --team plan-app"
+    shown = told(place, "status", "--team", "plan-app")
+    cancelled = told(place, "cancel", "--team", "plan-app")
+    os.killpg(first.pid, signal.SIGKILL)
+    first.communicate(timeout=60)
+    assert turn in begun and turn in shown and "0 of 0" not in shown
+    assert "is cancelled before its first step." in cancelled
+
+
+def test_the_first_interrupt_says_what_it_comes_to(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    argv = [sys.executable, "-m", "interlock.surfaces.cli", "workflow", "run", SKILL, "--agent", place.agent(1)]
+    with subprocess.Popen(
+        argv, cwd=place.root, env=place.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, text=True,
+    ) as run:  # fmt: skip
+        until(lambda: reached(place, "sent"))
+        run.send_signal(signal.SIGINT)
+        assert run.stderr is not None
+        said = run.stderr.readline()
+        run.send_signal(signal.SIGINT)
+        run.stderr.read()
+    assert "stopping: going on until this workflow has ended or needs you" in said
+
+
+def test_an_agent_that_dies_is_shown_with_its_last_words_and_what_to_type(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    (place.root / "dies.py").write_text(
+        "import sys\nsys.stdin.read()\nprint('starting')\nsys.exit('no such model: nine')\n"
+    )
+    waiting = place("run", SKILL, "--agent", f"{sys.executable} dies.py")
+    assert waiting["state"] == "WAITING_USER"
+    (question,) = place.team.questions()
+    assert "the agent ended with an error: no such model: nine" in question.text
+    failed = [one.payload["reason"] for one in place.team.events()[0] if one.type == "workflow.turn_failed"]
+    assert failed and all("no such model: nine" in reason for reason in failed)

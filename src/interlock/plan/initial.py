@@ -12,6 +12,8 @@ __all__ = ["PLAN_FILE", "TEAM_FILE", "Findings", "initialise", "inspect", "write
 
 TEAM_FILE = "interlock.toml"
 PLAN_FILE = "plan.yaml"
+CHECKS = ("lint", "test", "build")
+"""Commands that come out the same however often they are tried."""
 
 
 def write_team(findings: Findings) -> str:
@@ -48,6 +50,10 @@ def write_plan(findings: Findings) -> str:
         lines += [f"  {key}:", f"    subject: {subject}", f"    run: {json.dumps(command)}"]
         if position:
             lines.append(f"    blocked_by: [{tasks[position - 1][0]}]")
+        if key in CHECKS:
+            lines.append(
+                "    retries: 0                # a check that fails now fails again; nothing is gained by trying"
+            )
         lines.append("")
     lines += [
         "  # A task for an agent: take away the # here and before its member above.",

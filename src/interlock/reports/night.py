@@ -14,7 +14,10 @@ from interlock.views import complete
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from interlock.ledger import Rows
+    from interlock.model.event import Event
 
+REFUSED = "was refused"
+"""The outcome in an incident: an agent asked for a permission and did not get it."""
 FINE = ("done", "released", "blocked", "awaiting-response")
 """Outcomes of a run that are no incident."""
 CHAIN_SHOWN = 6
@@ -73,6 +76,10 @@ def why_left(task: Task, by_id: dict[str, Task], now: str) -> str:
             return "waits for its merge; running the plan again takes it up"
         case "review" if task.question is not None and task.question["kind"] == "merge":
             return "could not be merged; waits for an answer"
+        case "review" if task.question is not None and task.question["kind"] == "permission":
+            return f"{_reviewer(task)}, who reviews it, waits for an answer"
+        case "review" if task.question is not None:
+            return f"waits for review by {HUMAN}{_instead_of(task)}"
         case "review":
             return f"waits for review by {_reviewer(task)}"
         case "awaiting-response":
@@ -88,6 +95,10 @@ def _real(runs: list[Run]) -> list[Run]:
 
 def _reviewer(task: Task) -> str:
     return task.review if task.review not in (None, "none") else HUMAN
+
+
+def _instead_of(task: Task) -> str:
+    return "" if _reviewer(task) == HUMAN else f", since {_reviewer(task)} came to no verdict"
 
 
 def _waits_for(task: Task, by_id: dict[str, Task], depth: int) -> str:
@@ -148,39 +159,67 @@ def _failed(task: Task, runs: list[Run], now: str) -> dict[str, Any]:
 
 
 def _incidents(rows: Rows, tasks: list[Task], runs: dict[str, list[Run]], since: str | None) -> list[dict[str, Any]]:
-    """What went otherwise than well, in the order of time: runs that failed or were given up, checks that failed."""
-    found = [
-        {
-            "task_id": run.task_id,
-            "key": task.plan_key,
-            "run": run.number,
-            "member": run.member,
-            "at": run.ended_at,
-            "outcome": run.outcome,
-            "reason": run.reason,
-        }
-        for task in tasks
-        for run in runs.get(task.id, ())
-        if run.ended_at is not None and run.outcome not in FINE
-    ]
+    """What went otherwise than well, in the order of time: runs that failed or were given up, checks that failed, and
+    what agents wanted to do and were not allowed to."""
+    found = []
+    asks_nobody = {member.name for member in rows.team.members() if member.agent == "shell"}
     for task in tasks:
-        for event in rows.events.of_task(task.id) if task.rounds else ():
-            if event.type == "verify.finished" and event.payload.get("passed") is False:
-                number = int(str(event.payload.get("run")).rpartition(".")[2])
-                member = next((run.member for run in runs.get(task.id, ()) if run.number == number), task.owner)
-                found.append(
-                    {
-                        "task_id": task.id,
-                        "key": task.plan_key,
-                        "run": number,
-                        "member": member,
-                        "at": event.at,
-                        "outcome": "check failed",
-                        "reason": f"round {event.payload.get('round')}, exit code {event.payload.get('exit_code')}",
-                    }
-                )
+        own = {run.number: run for run in runs.get(task.id, ())}
+        if task.rounds or any(run.member not in asks_nobody for run in own.values()):
+            events = rows.events.of_task(task.id)
+            found += _failed_checks(task, own, events) + _refused(task, own, events)
+        found += [
+            _incident(task, run.number, run.member, str(run.ended_at), str(run.outcome), run.reason)
+            for run in own.values()
+            if run.ended_at is not None and run.outcome not in FINE
+        ]
     found += [one for task in tasks if task.worktree for one in copies.incidents(rows, task)]
     return sorted((one for one in found if since is None or str(one["at"]) >= since), key=lambda one: str(one["at"]))
+
+
+def _failed_checks(task: Task, own: dict[int, Run], events: list[Event]) -> list[dict[str, Any]]:
+    found = []
+    for event in events:
+        if event.type == "verify.finished" and event.payload.get("passed") is False:
+            run = own.get(_number(event))
+            reason = f"round {event.payload.get('round')}, exit code {event.payload.get('exit_code')}"
+            member = run.member if run is not None else task.owner
+            found.append(_incident(task, _number(event), member, event.at, "check failed", reason))
+    return found
+
+
+def _refused(task: Task, own: dict[int, Run], events: list[Event]) -> list[dict[str, Any]]:
+    """One incident for each run that was refused something, with what it was first: in the morning this is why an agent
+    that nobody could be asked for came to nothing."""
+    refused: dict[int, list[Event]] = {}
+    for event in events:
+        if event.type == "permission.answered" and event.payload.get("answer") == "refuse":
+            refused.setdefault(_number(event), []).append(event)
+    found = []
+    for number, some in refused.items():
+        first, run = some[0].payload, own.get(number)
+        what = first_line(str(first.get("title") or first.get("tool") or "something"))
+        more = f", and {len(some) - 1} more" if len(some) > 1 else ""
+        why = f" ({first['why']})" if first.get("why") else ""
+        member = run.member if run is not None else task.owner
+        found.append(_incident(task, number, member, some[0].at, REFUSED, f"{what}{more}{why}"))
+    return found
+
+
+def _number(event: Event) -> int:
+    return int(str(event.payload.get("run")).rpartition(".")[2])
+
+
+def _incident(task: Task, number: int, member: str | None, at: str, outcome: str, reason: str | None) -> dict[str, Any]:
+    return {
+        "task_id": task.id,
+        "key": task.plan_key,
+        "run": number,
+        "member": member,
+        "at": at,
+        "outcome": outcome,
+        "reason": reason,
+    }
 
 
 def _totals(runs: dict[str, list[Run]], since: str | None, now: str) -> dict[str, Any]:

@@ -26,7 +26,8 @@ def nothing_left(rows: Rows, crew: Sequence[Member], *, unattended: bool = False
     ready = rows.tasks.ready(READY_LOOKED_AT)
     if any(may_take(task, member.name, member.agent) for task in ready for member in crew):
         return False
-    if any(reviewer_of(rows, task) in names for task in rows.tasks.select(states=["review"])):
+    reviews = rows.tasks.select(states=["review"])
+    if any(reviewer_of(rows, task) in names and not rows.questions.open(task.id) for task in reviews):
         return False
     for task in rows.tasks.merging():
         state = task.merging or {}
@@ -46,7 +47,8 @@ def _at_work(rows: Rows, run: Run) -> bool:
     if task is None or task.run != run.number:
         return False
     if task.state == "review" and not task.under_way:
-        return run.runner is not None and bool(lives(run.runner))  # A review.
+        # A review, unless it waits for a permission.
+        return run.runner is not None and bool(lives(run.runner)) and not rows.questions.open(task.id)
     if task.state == "review":
         return task.verifying is not None and bool(lives(str(task.verifying.get("process") or "")))
     if task.state != "in-progress":

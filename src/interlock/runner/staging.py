@@ -27,13 +27,14 @@ PLANNED = ("env", "retries", "timeout", "limits")
 @dataclass(frozen=True, slots=True)
 class Staged:
     """A plan in the ledger: its team, what changed, and what it says of the run. `time_limit` in seconds; `limits` of
-    turns, tokens and money."""
+    turns, tokens and money; `notes` say what whoever runs it should know before."""
 
     team: str
     changes: Changes
     parallel: int | None
     time_limit: float | None
     limits: dict[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def preview(workspace: Workspace, plan: Plan, *, redo: Collection[str] = (), new: bool = False) -> Changes:
@@ -76,9 +77,9 @@ def _compare(planned: list[Task], plan: Plan, redo: Collection[str], new: bool) 
     return compare(plan, {} if new else existing, redo)
 
 
-def staged(plan: Plan, changes: Changes) -> Staged:
+def staged(plan: Plan, changes: Changes, notes: tuple[str, ...] = ()) -> Staged:
     """What `Home.stage` answers."""
-    return Staged(plan.team, changes, plan.parallel, plan.limits.time, limits_of(plan.limits, "time"))
+    return Staged(plan.team, changes, plan.parallel, plan.limits.time, limits_of(plan.limits, "time"), notes)
 
 
 def limits_of(limits: Limits, *but: str) -> dict[str, float]:

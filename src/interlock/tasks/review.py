@@ -55,6 +55,9 @@ def no_verdict(act: Act, task: Task, reason: str, *, counts: bool = True) -> Non
         end_run(act, task, "reclaimed", "somebody else reviews it now")
         return
     end_run(act, task, "failed" if counts else "reclaimed", reason)
+    for question in act.rows.questions.open(task.id):
+        if question.held:  # What it asked a person is answered to the next one.
+            act.rows.questions.update(question, held=False)
     failures = _failures(act, task)
     own = task.metadata.get("retries")
     limit = own if isinstance(own, int) and not isinstance(own, bool) else act.settings.get("retries")

@@ -38,9 +38,13 @@ def under_review(rows: Rows, task: Task) -> Run | None:
 
 
 def waiting_for(rows: Rows, member: str) -> list[Task]:
-    """The tasks that a runner should have `member` review, oldest first, whether or not their time has come."""
+    """The tasks that a runner should have `member` review, oldest first, whether or not their time has come. Where an
+    earlier review has asked a person something, that is answered first."""
     return [
         task
         for task in rows.tasks.select(states=["review"])
-        if task.review == member and reviewer_of(rows, task) == member and under_review(rows, task) is None
+        if task.review == member
+        and reviewer_of(rows, task) == member
+        and under_review(rows, task) is None
+        and not rows.questions.open(task.id)
     ]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from interlock.ledger import Rows
 from interlock.workspace import Workspace
+from interlock.worktrees.outside import notes
 from interlock.worktrees.repository import check_copies, open_repository
 from interlock.worktrees.trees import DIRECTORY, Trees
 
@@ -60,10 +62,15 @@ def trees(workspace: Workspace, how: Isolation, *, token: str | None = None) -> 
     return Trees(repository, workspace.name, how.identity, os.path.join(workspace.directory, DIRECTORY))
 
 
-def check(workdir: str, copy: tuple[str, ...], *, timeout: float) -> None:
-    """Refuse a plan that could not be carried out in worktrees, before anything is made.
+def check(
+    workdir: str, copy: tuple[str, ...], *, timeout: float, team: str, but: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Refuse a plan that could not be carried out in worktrees, before anything is made; what its tasks will begin
+    without, in sentences (`outside`). `but`: files that no task needs.
 
     Raises:
         WorktreeRefused, GitFailed: with the reason, and what to do.
     """
-    check_copies(open_repository(workdir, timeout=timeout), workdir, copy)
+    repository = open_repository(workdir, timeout=timeout)
+    check_copies(repository, workdir, copy)
+    return notes(repository, team, but)

@@ -54,6 +54,26 @@ def test_the_report_says_where_the_work_is_and_how_to_get_it(interlock: Interloc
     assert "all of it was merged on" in interlock("report").out
 
 
+def test_a_team_that_works_in_no_worktrees_is_told_where_its_work_is(here: Path, interlock: Interlock) -> None:
+    repository = Repository(here / "work")
+    plan = "team: crew\nworkdir: work\nmembers: {ada: {agent: shell}}\ntasks: {a: {subject: Write a, run: touch a}}\n"
+    (here / "plan.yaml").write_text(plan)
+    assert interlock("run", "plan.yaml").code == 0 and (repository.path / "a").exists()
+    for words in (("merge", "--all"), ("merge", "--all", "--dry-run")):
+        refused = interlock(*words)
+        assert refused.code == 1 and "crew does not work in worktrees" in refused.err
+        assert str(repository.path) in refused.err and "gone" not in refused.err
+
+
+def test_a_run_says_what_its_worktrees_begin_without(here: Path, interlock: Interlock, repository: Repository) -> None:
+    assert "not committed" not in interlock("run", "plan.yaml").out
+    (repository.path / "loose.py").touch()
+    for words in (("run", "plan.yaml", "--dry-run"), ("run", "plan.yaml")):
+        assert "not committed, so tasks begin without it: loose.py" in interlock(*words).out
+    (note,) = interlock("--json", "run", "plan.yaml", "--dry-run").json["notes"]
+    assert "loose.py" in note
+
+
 def test_a_worktree_for_a_task_of_mine_is_a_line_that_a_shell_can_use(
     interlock: Interlock, repository: Repository
 ) -> None:

@@ -226,3 +226,11 @@ def test_init_writes_a_team_file_and_a_plan_and_never_overwrites(interlock: Inte
 def test_the_schema_of_plans_is_json(interlock: Interlock) -> None:
     assert interlock("plan", "--schema").json["$schema"].startswith("https://json-schema.org/")
     assert interlock("plan").code == 2
+
+
+def test_a_setting_of_several_lines_is_shown_with_its_lines_apart(interlock: Interlock, team: str) -> None:
+    said = interlock("config", "set", "allowed_commands", "pytest\ngit status", "--team", team).out
+    assert "allowed_commands = pytest ↵ git status" in said
+    assert "pytest ↵ git status" in interlock("config", "list", "--team", team).out
+    found = interlock("--json", "config", "get", "allowed_commands", "--team", team).json
+    assert found["value"] == "pytest\ngit status"

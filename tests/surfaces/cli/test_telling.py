@@ -8,12 +8,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from interlock.app import connect
 from interlock.surfaces.cli.board import Board
+from tests.agents.acting import acp_member
 from tests.surfaces.cli.conftest import Interlock
 
 Create = Callable[..., str]
@@ -216,3 +219,33 @@ def test_the_board_names_what_a_task_waits_for_and_checks_that_failed(interlock:
     assert board._about(tasks[1]) == "waits for 001"
     tasks[0].state, tasks[0].rounds, tasks[0].evidence = "done", 1, {"passed": True}
     assert board._about(tasks[0]) == "verified after 1 failed check"
+
+
+def test_the_board_says_what_needs_you_and_how_to_see_it(interlock: Interlock, task: Create) -> None:
+    asked = task("ask me", "--review", "human")
+    interlock("task", "claim", asked, "--as", "tester")
+    interlock("question", "ask", asked, "Which port?\nThere are two.", "--as", "tester")
+    screen = Console(width=150, height=30, record=True, file=StringIO())
+    board = Board(connect().team("alpha-squad"), "")
+    board._console = screen
+    screen.print(board._draw())
+    drawn = screen.export_text()
+    assert "needs you: Which port?" in drawn and "There are two" not in drawn
+    assert "1 for you: interlock question list --team alpha-squad" in drawn
+    interlock("question", "reply", asked, "80")
+    screen.print(board._draw())
+    assert "for you" not in screen.export_text()
+
+
+def test_whoever_leaves_a_run_for_the_night_is_told_what_will_be_refused(interlock: Interlock, here: Path) -> None:
+    asks = {"ask": {"title": "make", "kind": "execute"}, "allowed": [{"touch": "made"}], "refused": []}
+    members = {"bob": acp_member(here, turns=[[asks, {"say": "done"}]]), "ada": {"agent": "shell"}}
+    plan = {"team": "night", "members": members, "tasks": {"one": {"subject": "One", "verify": "true"}}}
+    (here / "plan.yaml").write_text(json.dumps(plan))
+    first = interlock("run", "plan.yaml", "--unattended")
+    assert first.code == 0 and "commands that bob would ask for are refused" in first.out
+    assert "[one] run 1 (bob) was refused: make" in first.out and "(nobody is awake to be asked)" in first.out
+    assert "allowed_commands" in first.out.partition("What happened")[2]
+    interlock("config", "set", "allowed_commands", "make", "--team", "night")
+    assert "are refused" not in interlock("run", "plan.yaml", "--unattended").out
+    assert "are refused" not in interlock("run", "plan.yaml").out

@@ -47,6 +47,15 @@ def test_the_queue_is_shown_and_changed(interlock: Interlock) -> None:
     assert (refused.code, refused.error["error"]) == (1, "queue_entry_not_found")
 
 
+@pytest.mark.usefixtures("team")
+def test_a_workflow_is_queued_by_the_name_by_which_it_is_run(interlock: Interlock, here: Path) -> None:
+    project(here)
+    assert "make-plan" in interlock("workflow", "queue", "add", "make-plan").out
+    assert interlock("--json", "task", "list").json["tasks"][0]["subject"] == "/bmad:bmm:workflows:make-plan"
+    refused = interlock("workflow", "queue", "add", "make-plans")
+    assert refused.code == 1 and "make-plan" in refused.err
+
+
 def run_of_three_steps(here: Path) -> None:
     """A run whose steps have written a document, as the controller would have left it."""
     home = connect()

@@ -324,3 +324,12 @@ def test_a_browser_is_led_to_its_link_without_showing_it_to_others(
     page = Path(told.removeprefix("file://"))
     assert page.stat().st_mode & 0o077 == 0
     assert run.stdout.strip() in page.read_text()
+
+
+def test_the_status_of_a_team_says_that_a_server_works_on_it(start: Callable[..., Server]) -> None:
+    server = start()
+    busy_team(server)
+    words = [sys.executable, "-m", "interlock.surfaces.cli", "--home", str(server.home), "status", "--team", "alpha"]
+    shown = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False).stdout
+    assert "`interlock up` or `interlock work` works on its tasks" in shown and "is gone" not in shown
+    assert json.loads(cli(server.home, "status", "--team", "alpha").stdout)["workers"] == 1

@@ -184,3 +184,9 @@ def test_broken_project_files_are_as_good_as_absent(tmp_path: Path, programs: Pa
     (tmp_path / "pyproject.toml").write_bytes(b"\xff[[")
     (tmp_path / "Makefile").write_bytes(b"\x00\xff:\n")
     assert inspect(str(tmp_path)) == Findings(directory=str(tmp_path), name=team_name(tmp_path.name), language="python")
+
+
+def test_a_check_that_fails_is_not_tried_again_and_again(tmp_path: Path, programs: Path) -> None:
+    (tmp_path / "Makefile").write_text("test:\n\t@exit 1\n")
+    plan = written(tmp_path)
+    assert plan.tasks["test"].retries == 0 and plan.tasks["look"].retries is None

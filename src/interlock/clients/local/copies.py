@@ -88,7 +88,14 @@ def merge(
         if task.state != "done" or task.worktree is None:
             why = f"it is {task.state}" if task.worktree is not None else "it was not done in a worktree"
             raise WorktreeRefused(f"{task.id} has nothing to merge: {why}.", task_id=task.id, state=task.state)
-    found = trees(workspace, look(workspace))
+    how = look(workspace)
+    if not how.on and not known:
+        raise WorktreeRefused(
+            f"{workspace.name} does not work in worktrees, so there is nothing to merge: what its tasks changed is in "
+            f"{how.workdir} already. Plans with `isolation: worktree` keep it apart.",
+            workdir=how.workdir,
+        )
+    found = trees(workspace, how)
     git = found.repository.git
     if everything:
         wanted = [(f"Merge {found.integration}", found.head())]

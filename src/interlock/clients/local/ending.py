@@ -48,7 +48,8 @@ def ask_running(workspace: Workspace) -> list[str]:
 def stop_runner(workspace: Workspace, *, now: bool) -> dict[str, Any]:
     """Ask the team's runner to finish what runs and stop, or, with `now`, end it and everything it started.
 
-    A server works for other teams, too: for it the team is paused instead, and `now` ends what it started.
+    A server works for other teams, too: for it the team is paused instead, and `now` ends what it started. `left` are
+    members whose programs run on, though nobody drives them any more.
     """
     with workspace.look() as rows:
         runner, servers = rows.team.get().runner, office.servers(rows)
@@ -66,10 +67,19 @@ def stop_runner(workspace: Workspace, *, now: bool) -> dict[str, Any]:
             _signal(driver, signal.SIGKILL)
             _gone(workspace, driver)
     if now:
+        left = _left_behind(workspace)
         scheduler.take_up(workspace)
-        answer["ended"] += _end_runs(workspace, None)
+        answer["ended"] += sorted({*left, *_end_runs(workspace, None)})
+    answer["left"] = _left_behind(workspace)
     answer["gone"] = not running_members(workspace) if now else not drivers and not servers
     return answer
+
+
+def _left_behind(workspace: Workspace) -> list[str]:
+    """The members whose programs still run, though the runner that started them is dead."""
+    with workspace.look() as rows:
+        runs = [run for run in rows.runs.open() if run.process and run.runner and lives(run.runner) is False]
+    return sorted({run.member for run in runs if lives(str(run.process))})
 
 
 def stop_member(workspace: Workspace, member: str, *, now: bool) -> dict[str, Any]:

@@ -169,18 +169,20 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         # Everything that can be refused is refused before anything is made.
         for planned in found.members.values():
             self._executor_for(staging.as_member(planned))
+        notes: tuple[str, ...] = ()
         if found.isolation == "worktree":
-            check(found.workdir, found.copy, timeout=float(self._settings.get("git_timeout")))
+            timeout, own = float(self._settings.get("git_timeout")), os.path.join(found.workdir, "interlock.toml")
+            notes = check(found.workdir, found.copy, timeout=timeout, team=found.team, but=(plan, own))
         fresh = found.team not in self.teams()
         if fresh:
             changes = compare(found, {}, redo)
             if dry_run:
-                return staging.staged(found, changes)
+                return staging.staged(found, changes, notes)
             self.create_team(found.team, workdir=found.workdir)
         workspace = self.workspace(found.team)
         verb = staging.preview if dry_run else staging.stage
         try:
-            return staging.staged(found, verb(workspace, found, redo=redo, new=new))
+            return staging.staged(found, verb(workspace, found, redo=redo, new=new), notes)
         except BaseException:
             if fresh:
                 self.delete_team(found.team, force=True)

@@ -212,12 +212,15 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
 
     def status(self) -> dict[str, Any]:
         from interlock.reports import status, unable
+        from interlock.runner import office
         from interlock.runner.lifesigns import lives
 
         with self._workspace.look() as rows:
             found = status(rows, self.name, self._workspace.log_path, self._now())
             found["unable"] = unable(rows, self._why_idle)
-        return {**found, "driven": found["runner"] is not None and lives(found["runner"]) is not False}
+            workers = sum(process != found["runner"] for process in office.at_work(rows))
+        driven = found["runner"] is not None and lives(found["runner"]) is not False
+        return {**found, "driven": driven, "workers": workers}
 
     def report(self, since: str | None = None) -> dict[str, Any]:
         from interlock.reports import report

@@ -82,10 +82,12 @@ class Board:
             return Text(error.message, style="red")
         self._keys = {task.id: _key(task) for task in tasks}
         done = sum(task.state == "done" for task in tasks)
+        asked = sum(task.question is not None for task in tasks)
         head = Text.assemble(
             (f" {self._team.name} ", "bold reverse"),
             f"  {done} of {len(tasks)} done",
             (f"  {_duration(time.time() - self._began)}", "dim"),
+            (f"  {asked} for you: interlock question list --team {self._team.name}" if asked else "", "magenta"),
         )
         table = Table(box=None, expand=True, padding=(0, 1), show_header=False)
         table.add_column(width=1)
@@ -118,6 +120,8 @@ class Board:
         return max(5, int(self._console.size.height) - ROOM_AROUND)
 
     def _about(self, task: Task) -> str:
+        if task.question is not None:
+            return f"needs you: {_first_line(task.question['text'])}"
         if task.state == "in-progress":
             return self._words.get(task.id, "")
         if task.state == "review":
@@ -209,7 +213,7 @@ def line_for(event: Event) -> str | None:
             passed = "check passed" if payload["passed"] else f"check FAILED, exit code {payload['exit_code']}"
             return f"{passed} ({payload['seconds']:.1f} s)"
         case "question.asked":
-            return "needs you: " + words.clean(payload["text"].partition("\n")[0])
+            return f"needs you: {_first_line(payload['text'])}"
         case "task.warning":
             return f"warning: {payload['reason']}"
         case "task.transitioned" if payload["to"] in ("done", "deadletter", "blocked", "cancelled"):
@@ -231,6 +235,10 @@ def line_for(event: Event) -> str | None:
         case "runner.stopped":
             return f"the run ends: {payload['reason']}"
     return None
+
+
+def _first_line(text: object) -> str:
+    return words.clean(str(text).partition("\n")[0])
 
 
 def _key(task: Task) -> str:

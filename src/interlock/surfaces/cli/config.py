@@ -71,4 +71,6 @@ def _setting(call: Call, name: str) -> dict[str, Any]:
 
 
 def _shown(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else words.clean(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return " ↵ ".join(words.clean(line) for line in str(value).split("\n"))

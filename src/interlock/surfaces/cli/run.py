@@ -15,6 +15,7 @@ import click
 from interlock.client import Team
 from interlock.errors import InterlockError, InvalidRequest, RunnerAlive
 from interlock.runner.stop import Stop
+from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
 from interlock.surfaces.cli.plan import AGENT
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from interlock.agent import Update
     from interlock.plan.comparing import Changes
+    from interlock.runner.staging import Staged
 
 HINT = "Ctrl-C finishes what runs and stops; twice ends it at once"
 WATCHING = "another runner drives this team; Ctrl-C stops watching, the run goes on"
@@ -78,9 +80,10 @@ def run(
     ends = None if until is None else _moment(until)
     staged = call.home.stage(plan, redo=redo, new=new, dry_run=dry_run)
     if dry_run:
-        call.answer(_as_document(staged.team, staged.changes), _as_lines(staged.changes))
+        document = {**_as_document(staged.team, staged.changes), "notes": list(staged.notes)}
+        call.answer(document, [*_as_lines(staged.changes), *_noted(staged)])
         return 0
-    untouched = _untouched(staged.changes)
+    untouched = [*_untouched(staged.changes), *_noted(staged)]
     if untouched and not call.json:
         call.say(untouched)
     if attended and staged.changes.to_ask and not click.confirm("Go on and leave those as they are?", default=True):
@@ -88,6 +91,8 @@ def run(
     team = call.home.team(staged.team)
     if team.setting("unattended")[0] != unattended:
         team.configure({"unattended": True if unattended else None})
+    if unattended and not call.json:
+        call.say(_refused_tonight(team))
     limit = staged.time_limit
     if limit is not None:
         ends = min(time.time() + limit, ends or float("inf"))
@@ -226,10 +231,11 @@ def interrupted_by_signals(stop: Stop, view: Any) -> Iterator[None]:
 
     def asked(number: int) -> None:
         stop.request("interrupted", now=number != signal.SIGINT)
+        finishing = getattr(view, "finishing", "finishing what runs")
         if hasattr(view, "note"):
-            view.note = "ending everything now" if stop.hard else "finishing what runs; Ctrl-C again ends it at once"
+            view.note = "ending everything now" if stop.hard else f"{finishing}; Ctrl-C again ends it at once"
         else:
-            click.echo("ending everything now" if stop.hard else "stopping: finishing what runs", err=True)
+            click.echo("ending everything now" if stop.hard else f"stopping: {finishing}", err=True)
 
     with _signals(asked):
         yield
@@ -310,6 +316,22 @@ def _as_lines(changes: Changes) -> list[str]:
     lines += _untouched(changes)
     same = len(changes.unchanged)
     return [*(lines or ["Nothing to create or change."]), *([f"  {same} unchanged"] if same else [])]
+
+
+def _noted(staged: Staged) -> list[str]:
+    return [f"  ! {words.clean(note)}" for note in staged.notes]
+
+
+def _refused_tonight(team: Team) -> list[str]:
+    """Told while there is still somebody who can change it."""
+    asking = [one.name for one in team.members() if one.agent not in (None, "shell", "command")]
+    if not asking or str(team.setting("allowed_commands")[0]).strip():
+        return []
+    note = (
+        f"nobody is there to be asked: commands that {', '.join(asking)} would ask for are refused. Name those that "
+        f'may run: `interlock config set allowed_commands "pytest" --team {team.name}`'
+    )
+    return [f"  ! {words.clean(note)}"]
 
 
 def _untouched(changes: Changes) -> list[str]:

@@ -77,6 +77,8 @@ def _news(found: dict[str, Any]) -> list[str]:
     lines = []
     if found["driven"]:
         lines.append(words.faint("a runner drives this team"))
+    elif found["workers"]:
+        lines.append(words.faint("`interlock up` or `interlock work` works on its tasks"))
     elif found["runner"] is not None:
         lines.append(click.style("its runner is gone; `interlock run PLAN` takes its tasks up", fg="yellow"))
     for name, number in found["unread"].items():

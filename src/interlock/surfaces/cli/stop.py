@@ -42,6 +42,11 @@ def _lines(found: dict[str, Any], member: str | None = None) -> list[str]:
     if asked:
         return [_asked(team, member, asked)]
     lines = [f"{team}: ended {', '.join(ended)}."] if ended else []
+    if left := found.get("left"):
+        lines.append(
+            f"{team}: its runner is dead, and the programs of {', '.join(left)} run on. "
+            f"`interlock stop --now --team {team}` ends them."
+        )
     if not found["gone"]:
         lines.append(f"{team}: not everything is gone yet; `interlock status --team {team}` shows what runs.")
     return lines or [f"{team}: nothing runs." if member is None else f"{team}: {member} runs nothing."]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,9 @@ from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
 from interlock.surfaces.cli.source import FOLDER
 from interlock.workflow.state.document import place_of, spoken
+
+if TYPE_CHECKING:
+    from interlock.client import Team
 
 MARKS = {"completed": "✓", "in_progress": "▶", "failed": "✗", "skipped": "–", "rolled_back": "↩", "pending": "·"}
 
@@ -63,7 +66,7 @@ def status(call: Call, run: str | None, everything: bool, decisions: bool) -> No
     document = {**found, "decision_log": decided} if decisions else found
     call.answer(
         document,
-        [*_run(found, team.name), *([""] if decided else []), *(_decision(one, found["steps"]) for one in decided)],
+        [*_run(found, team), *([""] if decided else []), *(_decision(one, found["steps"]) for one in decided)],
     )
 
 
@@ -107,8 +110,12 @@ def resume(call: Call, run: str | None, detach: bool) -> int:
 def cancel(call: Call, run: str | None) -> None:
     """Call a run off; the documents that it wrote stay where they are."""
     found = call.team().cancel_workflow(run)
-    call.answer(found, f"{words.strong(found['workflow_id'])} is cancelled at {_at(found)}.")
+    call.answer(found, f"{words.strong(found['workflow_id'])} is cancelled {_where(found)}.")
     call.warn(found["warnings"])
+
+
+def _where(found: Mapping[str, Any]) -> str:
+    return "before its first step" if found["current_step"] is None else f"at {_at(found)}"
 
 
 @verb("rollback", example="interlock workflow rollback --to 3 --dry-run")
@@ -139,7 +146,7 @@ def rollback(call: Call, run: str | None, to: str | None, include: tuple[str, ..
     call.warn(done.get("warnings", []))
 
 
-def _run(found: Mapping[str, Any], team: str) -> list[str]:
+def _run(found: Mapping[str, Any], team: Team) -> list[str]:
     """One run of that team for people."""
     from interlock.workflow.running.chat_commands import in_force
 
@@ -160,8 +167,11 @@ def _run(found: Mapping[str, Any], team: str) -> list[str]:
     for one in progress["remaining_steps"]:
         if str(one["step"]) not in met:
             lines.append(words.faint(f"  · {_number(one['step']):>4}  {words.clean(one['name'])}".rstrip()))
+    turn = _turn(found, team)
+    lines += [f"  {turn}"] if turn else []
     estimate = f" (about {found['estimated_percent']} %)" if found["state"] != "TERMINAL" else ""
-    lines.append(f"  {progress['completed_count']} of {whole} steps, {progress['progress_percent']} %{estimate}")
+    if whole or turn is None:
+        lines.append(f"  {progress['completed_count']} of {whole} steps, {progress['progress_percent']} %{estimate}")
     lines += [f"  {words.clean(line)}" for line in in_force(found)]
     for name, kept in found["examinations"].items():
         if kept.get("rounds"):
@@ -189,9 +199,31 @@ def _run(found: Mapping[str, Any], team: str) -> list[str]:
         lines.append(click.style(f"  {words.clean(said)}", fg="red"))
     if found["waiting"]:
         lines += ["", click.style("It waits for you:", bold=True), *words.block(found["waiting"]["text"])]
-        if found["waiting"].get("question_id"):
-            lines.append(words.faint(reply_command(found["waiting"]["question_id"], found["task_id"], team)))
+    if following := _next(found, team):
+        lines += [*([] if found["waiting"] else [""]), *(words.faint(f"  {line}") for line in following)]
     return lines
+
+
+def _turn(found: Mapping[str, Any], team: Team) -> str | None:
+    """That a run waits for its turn, and at which place."""
+    if found["state"] != "IDLE":
+        return None
+    place = next((one["position"] for one in team.workflow_queue() if one["task_id"] == found["task_id"]), None)
+    return (
+        f"It waits for its turn, at place {place}: interlock workflow queue list --team {team.name}" if place else None
+    )
+
+
+def _next(found: Mapping[str, Any], team: Team) -> list[str]:
+    """What makes a run go on that does not by itself."""
+    resume = f"interlock workflow resume {found['workflow_id']} --team {team.name}"
+    if found["waiting"]:
+        asked = found["waiting"].get("question_id")
+        reply = [reply_command(asked, found["task_id"], team.name)] if asked else []
+        return reply if found["at_work"] else [*reply, f"{resume}     goes on from there"]
+    if found["state"] == "TERMINAL":
+        return [f"{resume}     tries again"] if found["outcome"] == "FAILED" else []
+    return [] if found["at_work"] else ["Nobody is at work on it now.", f"{resume}     goes on"]
 
 
 def _number(id: object) -> str:

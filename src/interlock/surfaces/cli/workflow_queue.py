@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from interlock.errors import TaskNotFound
 from interlock.model.task import PRIORITIES
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
@@ -33,10 +34,25 @@ def add(call: Call, what: str, priority: str | None) -> None:
 
     It starts at once when nothing else is at work. A full queue (100) loses its oldest entry.
     """
-    found = call.team().queue_workflow(what, priority=priority)
+    team = call.team()
+    try:
+        found = team.queue_workflow(what, priority=priority)
+    except TaskNotFound:
+        found = team.queue_workflow(_invocation(what), priority=priority)
     where = f"waits at place {found['position']}" if found["position"] else "has its turn at once"
     call.answer(found, f"{words.strong(found['task_id'])} {where}: {words.clean(found['skill'])}")
     call.warn(found["warnings"])
+
+
+def _invocation(name: str) -> str:
+    """The whole name of the workflow that is installed here, as `workflow run` understands it.
+
+    Raises:
+        InterlockError: it is no workflow either; the message says what is near.
+    """
+    from interlock.workflow.running.starting import locate
+
+    return locate(name, ".").skill.invocation
 
 
 @verb("remove", example="interlock workflow queue remove 003")

@@ -103,8 +103,11 @@ def run(
 
 def carry_on(call: Call, team: Team, run_id: str, *, detach: bool = False) -> int:
     """Drive the team until the run has ended or waits for somebody; offers the questions on a terminal."""
-    from interlock.surfaces.cli.workflow import _run
+    from interlock.surfaces.cli.workflow import _run, _turn
 
+    turn = _turn(team.workflow_run(run_id), team)
+    if turn and not call.json:
+        call.say(f"  {turn}")
     attended = not call.json and sys.stdin.isatty() and sys.stdout.isatty()
     while not detach:
         reason = drive(call, team, parallel=None, until=None, view=lambda hint: _view(call, team, run_id, hint))
@@ -112,7 +115,7 @@ def carry_on(call: Call, team: Team, run_id: str, *, detach: bool = False) -> in
         if state["state"] == "TERMINAL" or reason != "finished" or not attended or not answer_questions(call, team):
             break
     state = team.workflow_run(run_id)
-    call.answer(state, _run(state, team.name))
+    call.answer(state, _run(state, team))
     return 0 if detach or state["outcome"] == "COMPLETED" else 1
 
 

@@ -36,6 +36,10 @@ MARKS = {
 }
 
 
+FINISHING = "going on until this workflow has ended or needs you"
+"""What the first Ctrl-C comes to: a workflow is one task, and what runs is finished."""
+
+
 class Following:
     """A run as its events tell it: `news` are the lines since the last call, `run` the run as it is."""
 
@@ -81,6 +85,8 @@ class Following:
 class WorkflowLines(Watching):
     """Plain lines, each with its time. Use as a context manager around the run."""
 
+    finishing = FINISHING
+
     def __init__(self, team: Team, run_id: str, say: Callable[[str], None], interval: float = 0.2) -> None:
         super().__init__(self._print, interval)
         self._following = Following(team, run_id)
@@ -107,6 +113,8 @@ def last_words(text: str) -> str:
 
 class WorkflowBoard:
     """The live view: its lines scroll by above the steps and how far it is. Use as a context manager around the run."""
+
+    finishing = FINISHING
 
     def __init__(self, team: Team, run_id: str, hint: str) -> None:
         self._following = Following(team, run_id)

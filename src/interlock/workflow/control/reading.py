@@ -26,6 +26,7 @@ ERROR, CAPACITY, CANCELLED, SILENT = "error", "capacity", "cancelled", "silent"
 EMPTY, UNCLEAR = "empty", "unclear"
 
 QUESTION_LINES = 8
+LAST_WORDS = 200
 QUESTION_TEXT = 4000  # characters of what was said that a question shows
 HALT = re.compile(r"^\W*HALT\b(?!-)|\bHALT(?:ED|ING)?\s*[:–—-]\s*\S", re.MULTILINE)
 RHETORICAL = re.compile(r"^\W*(?:✅|✓|☑|❌|💡|📋|-\s|\*\s)")
@@ -83,7 +84,8 @@ def _stopped(heard: Heard) -> Reading:
         CANCELLED: "the turn was cancelled",
     }
     said = words.get(heard.stop, heard.stop)
-    return Reading(kind, f"{said}: {heard.detail}" if heard.detail else said, Closing(heard.output))
+    why = heard.detail or (_last_line(heard.output) if heard.stop in ("failed", "killed") else "")
+    return Reading(kind, f"{said}: {why}" if why else said, Closing(heard.output))
 
 
 def _spoken(closing: Closing, step: Step, situation: Situation, answered: bool) -> Reading:
@@ -146,6 +148,11 @@ def _question(closing: Closing) -> str:
 
 def _last(text: str) -> str:
     return markdown.tail(text, QUESTION_TEXT).strip()
+
+
+def _last_line(text: str) -> str:
+    """What a program said before it died, which is most often why."""
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")[:LAST_WORDS]
 
 
 def _tail(text: str) -> str:

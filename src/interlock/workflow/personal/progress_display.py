@@ -170,7 +170,8 @@ def operation_of(event: Event) -> Operation | None:
         case "workflow.step_failed":
             return Operation(f"{where} failed its check", str(payload.get("reason") or ""))
         case "workflow.turn_failed":
-            return Operation(f"a turn in {where} came to nothing", str(payload.get("reason") or ""))
+            why = str(payload.get("reason") or "").partition("\n")[0]
+            return Operation(f"a turn in {where} came to nothing{f' ({why})' if why else ''}")
         case "workflow.decided":
             text = f"{payload.get('kind')}: {spoken(payload.get('choice') or 'a human is asked')}".replace("_", " ")
             return Operation(text, spoken(payload.get("why") or ""), minor=payload.get("kind") not in DECISIONS)
