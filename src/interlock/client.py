@@ -239,7 +239,7 @@ class Home(Windows, Protocol):
 
         Raises:
             RunnerAlive: another living process drives this team.
-            AgentError: no member has an agent, or one has an agent that this version cannot run.
+            AgentError: no member has an agent that can be had here.
         """
 
     def notices(self, team: str | None = None, *, link: Callable[[], str | None] = ...) -> Notices:

@@ -552,6 +552,23 @@ def test_a_team_without_agents_cannot_be_driven(place: Place) -> None:
     assert not any(event.type.startswith("runner.") for event in events)
 
 
+def test_a_team_works_without_a_member_whose_agent_is_not_here(place: Place) -> None:
+    place.stage({"one": {"run": "echo 1 > one"}}, {"ada": {"agent": "shell"}})
+    place.team.spawn("bob", agent="cluade")
+    place.team.create_task("For bob", assignee="bob")
+    said: list[str] = []
+    reason = place.home.drive("crew", on_update=lambda member, task, update: said.append(update.text))
+    assert reason == "finished" and place.states()["one"] == "done"
+    assert sum("bob cannot work here" in text and "Did you mean 'claude'" in text for text in said) == 1
+
+
+def test_a_team_none_of_whose_agents_is_here_is_told_why(place: Place) -> None:
+    place.home.create_team("crew")
+    place.team.spawn("bob", agent="cluade")
+    with pytest.raises(AgentError, match="Did you mean 'claude'"):
+        place.drive()
+
+
 def test_an_agent_that_this_version_cannot_run_is_refused_before_anything_is_made(place: Place) -> None:
     with pytest.raises(AgentError, match="bob is a 'claud' agent, which nobody knows here"):
         place.stage({"one": {"subject": "One"}}, {"bob": {"agent": "claud"}})

@@ -68,7 +68,7 @@ def status(rows: Rows, team: str, log_path: Callable[[str, int, str], str], now:
 
 def unable(rows: Rows, why_idle: WhyIdle | None) -> list[dict[str, Any]]:
     """The members whose agent cannot be had on this machine, `{member, agent, why}`: whoever drives the team here
-    refuses to begin, and says so only to who started it."""
+    works without them, and says so only to who started it."""
     members = [one for one in rows.team.members() if one.role == "member" and one.agent and one.status != "stopped"]
     found = [(member, why_idle(member)) for member in members] if why_idle is not None else []
     return [{"member": member.name, "agent": member.agent, "why": why} for member, why in found if why is not None]
@@ -77,8 +77,7 @@ def unable(rows: Rows, why_idle: WhyIdle | None) -> list[dict[str, Any]]:
 def in_words(one: dict[str, Any]) -> str:
     """What one of `unable` comes to, and what to do about it."""
     return (
-        f"{one['member']} cannot work here: {one['why']} Until it can, or is no member any more (`interlock member "
-        f"remove {one['member']}`), agents of this team begin nothing on this machine. `interlock agents list` shows "
+        f"{one['member']} cannot work here: {one['why']} The others work without it. `interlock agents list` shows "
         "what is installed."
     )
 

@@ -103,13 +103,13 @@ class Crew:
         """Work until nothing can proceed, the time is up, or somebody stops us; answers why it ended.
 
         Raises:
-            AgentError: no member has an agent, or one has an agent that cannot be run here; nothing was begun.
+            AgentError: no member has an agent that can be run here; nothing was begun.
             WorktreeRefused, GitFailed: it works in worktrees, and they cannot be had.
             RunnerAlive: another runner drives this team.
             Exception: what `on_update` raised first; the work went on without it.
         """
         terms = await anyio.to_thread.run_sync(self._terms)
-        await anyio.to_thread.run_sync(self._roster.enlist, terms)
+        await self._enlist(terms)
         await anyio.to_thread.run_sync(placing.begin, self._workspace)
         sign_off = await anyio.to_thread.run_sync(self._sign_on)
         limiter = anyio.to_thread.current_default_thread_limiter()
@@ -275,11 +275,15 @@ class Crew:
             del self._busy[worker.member.name]
             self._rouse.set()
 
+    async def _enlist(self, terms: Terms) -> None:
+        for sentence in await anyio.to_thread.run_sync(self._roster.enlist, terms):
+            self._hear("", "", Update("notice", sentence))
+
     async def _renew(self, terms: Terms) -> None:
         try:
-            await anyio.to_thread.run_sync(self._roster.enlist, terms)
+            await self._enlist(terms)
         except AgentError as error:
-            # Somebody came while we run whom we cannot run: no reason to send the others home.
+            # All are gone, or changed to what we cannot run. Who is still at work finishes.
             self._hear("", "", Update("notice", error.message))
 
     async def _end_superseded(self) -> None:

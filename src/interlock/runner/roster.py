@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
 
 import anyio
 import anyio.to_thread
@@ -16,6 +18,18 @@ from interlock.runner.assignment import Terms
 from interlock.runner.stop import Stop
 from interlock.runner.worker import Worker
 from interlock.workspace import Workspace
+
+MISSED_SECONDS = 30.0
+"""After which an agent that could not be had is looked for again: it may have been installed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """Why a member as it was `hired_as` cannot work, and when (monotonic seconds) that is looked at again."""
+
+    hired_as: tuple[object, ...]
+    why: AgentError
+    again: float
 
 
 class Roster:
@@ -39,27 +53,56 @@ class Roster:
         self._rouse = rouse
         self._busy = busy
         self._retiring: list[Worker] = []
+        self._missed: dict[str, Missed] = {}
 
-    def enlist(self, terms: Terms) -> None:
-        """Take the members in as they are now; whoever is at work stays as it is until it has finished."""
+    def enlist(self, terms: Terms) -> list[str]:
+        """Take the members in as they are now; whoever is at work stays as it is until it has finished. The others work
+        without those whose agent cannot be had here, which is looked at again later; answers why, in sentences, where
+        that is news.
+
+        Raises:
+            AgentError: there is nobody who could work.
+        """
         with self._workspace.look() as rows:
             members = {m.name: m for m in rows.team.members() if m.role == "member" and m.agent}
+        news: list[str] = []
         for name in [name for name in self.workers if name not in members and not self.is_busy(name)]:
             self._retiring.append(self.workers.pop(name))
         for name, member in members.items():
             known = self.workers.get(name)
-            if not self.is_busy(name) and (known is None or _hired_as(known.member) != _hired_as(member)):
-                executor = self._executor_for(member)
-                if known is not None:
-                    self._retiring.append(known)
+            if self.is_busy(name) or (known is not None and _hired_as(known.member) == _hired_as(member)):
+                continue
+            executor = self._hired(member, news)
+            if known is not None:
+                self._retiring.append(self.workers.pop(name))
+            if executor is not None:
                 self.workers[name] = Worker(
                     self._workspace, member, executor, terms, self._stop, self._hear, self._rouse
                 )
+        self._missed = {name: missed for name, missed in self._missed.items() if name in members}
         if not self.workers:
+            for missed in self._missed.values():
+                raise missed.why
             raise AgentError(
                 f"No member of {self._workspace.name} has an agent, so nothing can be run. `interlock member spawn "
                 "NAME --agent shell` adds one; a plan brings its own."
             )
+        return news
+
+    def _hired(self, member: Member, news: list[str]) -> Executor | None:
+        """What carries out the tasks of a member; null where that cannot be had now, and why among the `news`."""
+        missed = self._missed.get(member.name)
+        if missed is not None and missed.hired_as == _hired_as(member) and time.monotonic() < missed.again:
+            return None
+        try:
+            executor = self._executor_for(member)
+        except AgentError as error:
+            if missed is None or missed.why.message != error.message:
+                news.append(f"{member.name} cannot work here: {error.message}")
+            self._missed[member.name] = Missed(_hired_as(member), error, time.monotonic() + MISSED_SECONDS)
+            return None
+        self._missed.pop(member.name, None)
+        return executor
 
     def is_busy(self, name: str) -> bool:
         """Whether somebody has something to do."""
