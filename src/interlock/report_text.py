@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from interlock import words
+from interlock.reports.needs import folded
 
 TAIL_LINES = 12
 ALLOWING = (
@@ -22,7 +23,7 @@ Item = tuple[str, str, list[str], str]
 def sections(found: dict[str, Any]) -> list[tuple[str, list[Item]]]:
     """(title, items) of every part that has something to say."""
     parts: list[tuple[str, list[Item]]] = [
-        ("Needs you", [("?", need["text"], [need["verb"]], "") for need in found["needs_me"]]),
+        ("Needs you", [("?", need["text"], [need["verb"]], "") for need in folded(found["needs_me"])]),
         ("Done", [_done(task) for task in found["done"]]),
         ("Failed", [_failed(task, found["team"]) for task in found["failed"]]),
         ("What happened", _happened(found["incidents"])),
@@ -37,7 +38,7 @@ def sections(found: dict[str, Any]) -> list[tuple[str, list[Item]]]:
 def headline(found: dict[str, Any]) -> str:
     """The report in a line."""
     since = f" since {found['since'][:16].replace('T', ' ')} UTC" if found["since"] else ""
-    done, failed, waiting = len(found["done"]), len(found["failed"]), len(found["needs_me"])
+    done, failed, waiting = len(found["done"]), len(found["failed"]), len(folded(found["needs_me"]))
     unverified = sum(not task["verified"] for task in found["done"])
     parts = [
         f"{done} done{f' ({unverified} unverified)' if unverified else ''}",

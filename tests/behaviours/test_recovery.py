@@ -6,6 +6,8 @@ import os
 import signal
 
 from interlock.model.names import SYSTEM
+from interlock.report_text import as_text, headline
+from interlock.reports import folded
 from interlock.runner import scheduler
 from interlock.sessions import Caller
 from tests.behaviours.driving import SHELL, Place, follow, pids, running
@@ -117,6 +119,10 @@ def test_a_program_that_is_killed_every_time_ends_in_deadletter_with_the_cause(p
     assert why["last"] == "waits for after, which waits for eats, which is in deadletter"
     (broken,) = place.needs("broken")
     assert broken["task_id"] == place.task("after").id and "deadletter" in broken["text"]
+    # People are told once: one answer mends it all.
+    (told,) = folded(report["needs_me"])
+    assert told["kind"] == "deadletter" and told["text"].endswith("(1 task waits for it)")
+    assert "1 for you" in headline(report) and "waits for TASK" not in "\n".join(as_text(report)).split("Failed")[0]
 
 
 def test_what_an_agent_had_begun_to_verify_itself_is_verified_by_the_runner_when_it_dies(place: Place) -> None:

@@ -5,8 +5,8 @@ Faces turn it into text, Markdown or a page (`report_text`); nothing here format
 
 from __future__ import annotations
 
-from interlock.reports.needs import in_team, may_take, needs_me
+from interlock.reports.needs import folded, in_team, may_take, needs_me
 from interlock.reports.night import report
 from interlock.reports.present import in_words, last_words, status, unable
 
-__all__ = ["in_team", "in_words", "last_words", "may_take", "needs_me", "report", "status", "unable"]
+__all__ = ["folded", "in_team", "in_words", "last_words", "may_take", "needs_me", "report", "status", "unable"]

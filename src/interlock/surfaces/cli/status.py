@@ -8,7 +8,7 @@ import click
 
 from interlock.errors import InterlockError
 from interlock.model.names import HUMAN
-from interlock.reports import in_words
+from interlock.reports import folded, in_words
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
@@ -45,7 +45,7 @@ def shown(found: dict[str, Any]) -> list[str]:
     first = len(lines)
     if found["needs_me"]:
         lines += ["", words.strong(click.style("Needs me", fg="magenta"))]
-        for need in found["needs_me"]:
+        for need in folded(found["needs_me"]):
             lines.append(_cut(f"  {need['kind']}  {words.clean(need['text'])}"))
             lines.append(f"      {words.faint(need['verb'])}")
     told = {need["task_id"] for need in found["needs_me"]}

@@ -11,6 +11,7 @@ from fastapi import Request
 
 from interlock.client import Home, Team
 from interlock.errors import InterlockError
+from interlock.reports import folded
 
 OPERATORS = ("operator", "admin")
 T = TypeVar("T")
@@ -85,7 +86,7 @@ class Visit:
             known = self._glances.get(name)
             if known is None or known[0] != head:
                 status = self._status(name)
-                counted = {"name": name, "needs": len(status["needs_me"]), "running": len(status["running"])}
+                counted = {"name": name, "needs": len(folded(status["needs_me"])), "running": len(status["running"])}
                 known = self._glances[name] = (head, counted)
         except InterlockError:
             return {"name": name, "needs": 0, "running": 0}

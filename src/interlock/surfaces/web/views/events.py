@@ -8,6 +8,7 @@ from typing import Any
 from interlock.clock import iso
 from interlock.errors import InterlockError
 from interlock.model.event import EVENT_TYPES
+from interlock.reports import folded
 from interlock.surfaces.web.sentences import QUIET
 from interlock.surfaces.web.visit import Visit
 
@@ -48,7 +49,8 @@ def report(visit: Visit) -> dict[str, Any]:
     found = []
     for name in names:
         try:
-            found.append(visit.named(name).report(at))
+            one = visit.named(name).report(at)
+            found.append({**one, "needs_me": folded(one["needs_me"])})
         except InterlockError as error:
             found.append({"team": name, **error.as_dict()})
     return {"reports": found, "since": since if since in SINCE else "", "choices": SINCE, "one": bool(visit.project)}

@@ -8,7 +8,7 @@ from typing import Any
 from interlock.client import Team
 from interlock.errors import TaskNotFound
 from interlock.model.question import Question
-from interlock.reports import in_words
+from interlock.reports import folded, in_words
 from interlock.surfaces.web.moves import moves
 from interlock.surfaces.web.visit import Visit
 
@@ -81,7 +81,7 @@ def _needs(team: Team, status: dict[str, Any], me: str) -> list[dict[str, Any]]:
     for one in team.questions():
         questions.setdefault(one.task_id, []).append(one)
     found: list[dict[str, Any]] = []
-    for need in status["needs_me"]:
+    for need in folded(status["needs_me"]):
         asked = questions.get(need["task_id"])
         question = asked.pop(0) if asked and need["kind"] in (asked[0].kind, FAILED.get(asked[0].kind)) else None
         entry = {**need, "question": question, "task": None, "moves": [], "on": None}
