@@ -100,8 +100,8 @@ class Team(Tasks, Mailing, People, Speech, Views, WorkflowQueue, WorkflowRuns, P
 
     def status(self) -> dict[str, Any]:
         """What needs a human, what runs since when with its last words, what is next, counts; whether a runner drives
-        it (`driven`), and how many others work on its tasks, servers among them (`workers`); `unable` are the members
-        whose agent cannot be had on this machine, and why."""
+        it (`driven`), and which other processes work on its tasks, servers among them (`workers`); `unable` are the
+        members whose agent cannot be had on this machine, and why."""
 
     def report(self, since: str | None = None) -> dict[str, Any]:
         """What needs you, what is done with its evidence, what failed and why, what it cost."""

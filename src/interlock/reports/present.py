@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from interlock.model.names import HUMAN, LEAD, SYSTEM
+from interlock.model.names import HUMAN, LEAD
 from interlock.model.task import Task
 from interlock.output import plain
 from interlock.reports import copies
@@ -40,7 +40,6 @@ def status(rows: Rows, team: str, log_path: Callable[[str, int, str], str], now:
         "paused": [member.name for member in members if member.status == "paused"],
         "stopped": [member.name for member in members if member.status == "stopped"],
         "runner": own.runner,
-        "workers": [process for _, process in rows.team.living_sessions(SYSTEM)],
         "needs_me": needs_me(rows),
         "running": [
             _running(task, reviews.get(task.id), log_path) for task in held if task.id in reviews or _at_work(task)

@@ -332,4 +332,4 @@ def test_the_status_of_a_team_says_that_a_server_works_on_it(start: Callable[...
     words = [sys.executable, "-m", "interlock.surfaces.cli", "--home", str(server.home), "status", "--team", "alpha"]
     shown = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False).stdout
     assert "`interlock up` or `interlock work` works on its tasks" in shown and "is gone" not in shown
-    assert json.loads(cli(server.home, "status", "--team", "alpha").stdout)["workers"] == 1
+    assert json.loads(cli(server.home, "status", "--team", "alpha").stdout)["workers"] != []

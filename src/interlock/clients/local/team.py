@@ -218,7 +218,7 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
         with self._workspace.look() as rows:
             found = status(rows, self.name, self._workspace.log_path, self._now())
             found["unable"] = unable(rows, self._why_idle)
-            workers = sum(process != found["runner"] for process in office.at_work(rows))
+            workers = [process for process in office.at_work(rows) if process != found["runner"]]
         driven = found["runner"] is not None and lives(found["runner"]) is not False
         return {**found, "driven": driven, "workers": workers}
 
