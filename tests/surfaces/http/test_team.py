@@ -115,6 +115,9 @@ def test_a_report_in_aof(server: Server, team: str, admin: Client) -> None:
         refused = bob.post(f"/api/teams/{team}/protocol", json.dumps(no_envelope).encode())
         assert (refused["accepted"], refused["type"], refused["reason"]) == (False, None, "invalid_envelope")
         assert refused["errors"][0]["message"] == "the message must be one JSON object"
+    text = {"content-type": "text/plain"}
+    for body, accepted in ((json.dumps(envelope).encode(), True), (b"null", False), (b"\xff\xfe", False)):
+        assert bob.post(f"/api/teams/{team}/protocol", body, headers=text)["accepted"] is accepted
     assert bob.post(f"/api/teams/{team}/session-end") == {"results": []}
 
 

@@ -21,6 +21,8 @@ def protocol(visitor: Worker, team: TeamName, message: Annotated[Any, Body()]) -
     """Act on one AOF/1 message: an envelope, or its text. What is wrong with it is in the answer, which is 200 either
     way: `accepted` says whether it counted."""
     # What is neither is refused by the same rules and in the same words as on the command line.
+    if isinstance(message, bytes):  # Sent as something else than JSON: its text.
+        message = message.decode("utf-8", "replace")
     said = message if isinstance(message, (dict, str)) else json.dumps(message)
     return answer(visitor.acting(team).protocol(said))
 
