@@ -11,6 +11,7 @@ import pytest
 from interlock.client import Team
 from interlock.clock import ManualClock
 from interlock.errors import Forbidden, InvalidRequest, RecipientNotFound, RequestNotFound
+from interlock.model.message import Message
 
 
 def shutdown_events(team: Team) -> list[str]:
@@ -173,6 +174,19 @@ def test_only_who_was_asked_answers_and_says_which_if_there_are_several(team: Te
         team.answer_shutdown(first, approve=False, by="bob")
     team.answer_shutdown(first, approve=True, by="bob")
     assert team.answer_shutdown(approve=True, by="bob")["id"] == second
+
+
+def test_silence_ends_a_wait_for_what_is_injected_too(timed: Team, clock: ManualClock) -> None:
+    timed.request_shutdown("bob", by="lead")
+    clock.advance(300)
+    assert not any(message.sender == "interlock" for message in _injected(timed, wait=None)), "a hook must be quick"
+    (notice,) = _injected(timed, wait=5.0)
+    assert "bob did not answer" in notice.content
+
+
+def _injected(team: Team, wait: float | None) -> list[Message]:
+    with team.acting("lead").mail(wait=wait, inject=True) as mail:
+        return mail.messages
 
 
 def test_silence_is_reported_to_who_asked_and_never_taken_for_a_yes(timed: Team, clock: ManualClock) -> None:

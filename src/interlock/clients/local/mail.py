@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
+from functools import partial
 
 from interlock import mailbox, processes, shutdown_expiry
 from interlock.clients.local.base import LocalBase, plain
@@ -95,12 +96,14 @@ class LocalMailing(LocalBase):
     def mail(
         self, *, wait: float | None = None, urgent_only: bool = False, inject: bool = False, by: str | None = None
     ) -> Iterator[LocalMail]:
-        messages, state = ([], "") if wait is not None and self._has_begun(by) else self._offer(by, urgent_only, inject)
+        hurried = inject and wait is None  # A hook does without what takes time.
+        offer = partial(self._offer, by, urgent_only, inject, hurried)
+        messages, state = ([], "") if wait is not None and self._has_begun(by) else offer()
         timed_out, began = False, time.monotonic()
         # Another waiter of that member may be quicker; then we wait on.
         while wait is not None and not messages and not timed_out:
             timed_out = not self._wait(by, wait - (time.monotonic() - began), urgent_only)
-            messages, state = self._offer(by, urgent_only, inject)
+            messages, state = offer()
         with self._handing_over(messages, by):
             yield LocalMail(messages, timed_out and not messages, state, lambda: self._give_back(by, messages))
 
@@ -173,11 +176,11 @@ class LocalMailing(LocalBase):
 
         return heard(self, by, content, store, repeated)
 
-    def _offer(self, by: str | None, urgent_only: bool, inject: bool) -> tuple[list[Message], str]:
+    def _offer(self, by: str | None, urgent_only: bool, inject: bool, hurried: bool) -> tuple[list[Message], str]:
         state = ""
         with self._act(by) as act:
-            if not inject:
-                # Who asked for a shutdown reads here that nobody answered. A hook does without: it must be quick.
+            if not hurried:
+                # Who asked for a shutdown reads here that nobody answered.
                 shutdown_expiry.expire(act)
             messages = mailbox.offer(
                 act, processes.current().as_text(), _lives, urgent_only=urgent_only,
