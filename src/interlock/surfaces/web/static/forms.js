@@ -61,6 +61,7 @@ async function send(form, button) {
 
 function done(form, said) {
   for (const box of form.querySelectorAll("textarea, input:not([type=hidden], [type=checkbox])")) box.value = "";
+  if (form.matches("[data-task-id]") && form.contains(document.activeElement)) document.activeElement.blur();
   form.closest("details[data-menu]")?.removeAttribute("open");
   for (const menu of form.querySelectorAll("details[open]")) menu.removeAttribute("open");
   if (form.hasAttribute("data-follow") && said.to) {

@@ -1,7 +1,14 @@
 // The keyboard, for those who prefer it. Never while somebody writes, and never with Ctrl, Alt or Meta.
 const PLACES = { n: "now", b: "board", d: "graph", m: "members", l: "messages", t: "timeline", w: "workflows", r: "report" };
 const WAIT_MS = 1500;
+const PAUSE_MS = 2000;
 let going = 0;
+let deafUntil = 0;
+
+/** Hear no key of the page until nothing was typed for a while: somebody types on in a box that has gone. */
+export function deaf() {
+  deafUntil = performance.now() + PAUSE_MS;
+}
 
 export function listenForKeys() {
   const dialog = document.querySelector("[data-help-dialog]");
@@ -15,6 +22,7 @@ export function listenForKeys() {
       if (event.key === "Escape") event.target.blur();
       return;
     }
+    if (performance.now() < deafUntil) return deaf();
     if (pressed(event.key, dialog)) event.preventDefault();
   });
 }

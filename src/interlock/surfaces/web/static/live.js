@@ -3,6 +3,7 @@
 // One tab of a browser holds the line and tells the others, since a browser has only a few lines to a server. Whoever
 // holds it fetches everything once when it opens, so that nothing is missed between the page and its first event.
 import { morph } from "./morph.js";
+import { still } from "./still.js";
 import { relabel } from "./times.js";
 
 const SETTLE_MS = 120; // events come in bursts: one verb makes several
@@ -120,8 +121,10 @@ async function refresh(name) {
       const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
       const next = parsed.getElementById(`region-${name}`);
       if (next) {
-        morph(region, next);
-        relabel(region);
+        still(region, () => {
+          morph(region, next);
+          relabel(region);
+        });
         if (name === "nav") badge();
       }
     } else if (answer.status === 401) {
