@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -142,6 +143,36 @@ def test_the_same_chat_begins_a_workflow_and_steers_it(tmp_path: Path) -> None:
     assert home.chat("plan-app", "status", session_id="s2")["status"] == "QUEUED", "another session has no workflow"
     (group,) = [one for one in home.task_groups()[0] if one["task_group_id"] == "s1"]
     assert group["task_count"] == len(home.group_tasks("s1")) == 9
+
+
+STRUCK = """
+import os, signal, sys
+import interlock
+from interlock.workflow.running import chat_commands
+def strike(*_, **__):
+    if sys.argv[1] == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    raise OSError("the disk is gone")
+chat_commands.carry_out = strike
+interlock.connect().chat("plan-app", "status", session_id="s1")
+"""
+"""A real process that ends while it carries out a chat command."""
+
+
+@pytest.mark.parametrize("end", ["killed", "failed"])
+def test_a_chat_command_that_was_cut_off_leaves_no_task_behind(tmp_path: Path, end: str) -> None:
+    place, home, team = driven(tmp_path)
+    home.chat("plan-app", f"{SKILL} for a garden", session_id="s1")
+    home.drive("plan-app")
+    before = [(task.id, task.state) for task in team.tasks()]
+    process = subprocess.run(
+        [sys.executable, "-c", STRUCK, end], env=place.environment, capture_output=True, text=True, timeout=60
+    )
+    assert process.returncode == {"killed": -signal.SIGKILL, "failed": 1}[end], process.stderr
+    assert end == "killed" or "the disk is gone" in process.stderr
+    assert [(task.id, task.state) for task in team.tasks()] == before, "nobody waits for an answer that never comes"
+    said = home.chat("plan-app", "status", session_id="s1")
+    assert (said["status"], "steps" in str(team.task(said["task_id"]).output)) == ("COMPLETE", True)
 
 
 @pytest.mark.parametrize("text", ["workflows: [a, {", "workflows: 5", "workflows:\n  bmm/make-plan: required\n"])

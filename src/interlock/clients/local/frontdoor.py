@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from heapq import merge
 from itertools import islice
 
@@ -24,6 +24,7 @@ from interlock.frontdoor.chat import default_session, receive
 from interlock.locks import alone_with
 from interlock.model.names import check_team_name
 from interlock.model.task import FINAL, FRONT_DOOR
+from interlock.tasks import finish
 from interlock.tasks.claim import claim
 from interlock.tasks.finish import SUMMARY_LIMIT
 from interlock.tasks.turns import WORKFLOW
@@ -43,6 +44,10 @@ PAGE_LIMIT = 1000
 BLOCKED = "safety_override_blocked"
 PROJECTS = "projects"
 """Where a project's work lies that names no directory of its own, in the home."""
+
+
+class _Rehearsed(Exception):
+    """Rolls back a transaction that only showed whether a message would be taken."""
 
 
 class LocalFrontDoor:
@@ -80,12 +85,18 @@ class LocalFrontDoor:
         told = None
         if isinstance(content, str) and task_type in (None, WORKFLOW):
             told = self._told(team, session, content)
-        with self._deciding(session, project), team.acts() as act:
-            task = receive(act, project, content, session, task_type if told is None else WORKFLOW)
-            if told is not None:
-                claim(act, task)  # Before any worker can: it is done here and now.
-        if told is not None:
-            task = team.complete(task.id, summary=self._answered(team, session, *told)[:SUMMARY_LIMIT])
+        if told is None:
+            with self._deciding(session, project), team.acts() as act:
+                task = receive(act, project, content, session, task_type)
+        else:
+            with suppress(_Rehearsed), self._deciding(session, project), team.acts() as act:
+                receive(act, project, content, session, WORKFLOW)
+                raise _Rehearsed  # What would refuse the message refuses it before anything is carried out.
+            said = self._answered(team, session, *told)[:SUMMARY_LIMIT]
+            # One transaction: no worker can take the task, and a crash leaves none that waits for an answer.
+            with self._deciding(session, project), team.acts() as act:
+                task = claim(act, receive(act, project, content, session, WORKFLOW))
+                finish.complete(act, task, summary=said)
         return {
             "task_id": task.id,
             "task_group_id": session,
