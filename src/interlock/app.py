@@ -49,10 +49,10 @@ def connect(
     from interlock.clients.local.home import SETTINGS_FILE, LocalHome
     from interlock.clock import SystemClock
     from interlock.ledgers.sqlite.store import SqliteLedgers
-    from interlock.settings import Settings, read_file
+    from interlock.settings import Settings, SettingsFile
 
     home = home_path(path, environment)
-    settings = Settings(read_file(os.path.join(home, SETTINGS_FILE)), None, environment)
+    settings = Settings(SettingsFile(os.path.join(home, SETTINGS_FILE)), None, environment)
     clock = clock or SystemClock()
     if notifier is None:
         from interlock.notifiers.socket import SocketNotifier

@@ -40,8 +40,8 @@ def from_json(text: str) -> Any:
         value, end = _scan(whole, 0)
         if end == len(whole):
             return value
-    except (ImportError, StopIteration):
-        pass
+    except (ImportError, StopIteration, SystemError):
+        pass  # SystemError: an error whose class it would take from `json.decoder`, which is not loaded yet.
     import json  # there is no such part, or this may be an error, for which it has the words
 
     return json.loads(text)

@@ -283,25 +283,25 @@ BY_NAME: dict[str, Setting] = {setting.name: setting for setting in SETTINGS}
 
 
 class Settings:
-    """The settings in force for one home and, with `for_team`, one team."""
+    """The settings in force for one home and, with `for_team`, one team.
+
+    Those of a home whose values are a `SettingsFile` are always what the file says now; `for_team` answers those of
+    this moment, so that a verb, or a run that begins, sees one set of them.
+    """
 
     def __init__(
         self,
-        home: Mapping[str, Any] | None = None,
+        home: Mapping[str, Any] | SettingsFile | None = None,
         team: Mapping[str, Any] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        self._home = home or {}
+        self._home = {} if home is None else home
         self._team = team or {}
         self._environment = os.environ if environment is None else environment
 
     def for_team(self, values: Mapping[str, Any]) -> Settings:
         """The same settings with one team's own values laid over."""
-        return Settings(self._home, values, self._environment)
-
-    def for_home(self, values: Mapping[str, Any]) -> Settings:
-        """The same settings with other values of the home."""
-        return Settings(values, self._team, self._environment)
+        return Settings(self._now(), values, self._environment)
 
     def get(self, name: str) -> Any:
         """The value in force, parsed."""
@@ -315,9 +315,52 @@ class Settings:
             return setting.parse(text, setting.variable), "environment"
         if setting.team and name in self._team:
             return setting.parse(self._team[name], "team setting"), "team"
-        if name in self._home:
-            return setting.parse(self._home[name], "settings.json"), "home"
+        home = self._now()
+        if name in home:
+            return setting.parse(home[name], "settings.json"), "home"
         return setting.default, "default"
+
+    def _now(self) -> Mapping[str, Any]:
+        return self._home.values_now() if isinstance(self._home, SettingsFile) else self._home
+
+
+class SettingsFile:
+    """A home's `settings.json`, read again when it has changed: whoever sets something means what runs now, too.
+
+    A file that can no longer be read keeps what it said last, so that a slip in an editor stops no run; the log, every
+    new command and `interlock doctor` name the fault.
+
+    Raises:
+        ConfigParseError: it cannot be read at first.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        # Taken before the file is read: a change in between is read the next time.
+        self._read = _stamp(path), read_file(path)
+        self._faulty: object = None
+
+    def values_now(self) -> Mapping[str, Any]:
+        """What it says. Costs one `stat` where nothing has changed."""
+        stamp = _stamp(self._path)
+        if stamp != self._read[0]:
+            try:
+                self._read = stamp, read_file(self._path)
+            except ConfigParseError as error:
+                if self._faulty != stamp:
+                    import logging
+
+                    logging.getLogger("interlock.settings").warning("%s What it said before holds.", error.message)
+                self._faulty = stamp
+        return self._read[1]
+
+
+def _stamp(path: str) -> tuple[int, ...] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def known(name: str) -> Setting:

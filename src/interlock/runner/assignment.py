@@ -36,17 +36,15 @@ Permit = Callable[[Permission], Awaitable[str | None]]
 class Terms:
     """What holds for every run of one runner.
 
-    `home` is passed to agents so that they find the same ledger, `bin` is where they find our command. `heartbeat` is
-    the time between two signs of life, `stop_grace` that between TERM and KILL, in seconds.
+    `home` is passed to agents so that they find the same ledger, `bin` is where they find our command. `parallel` is
+    null where the setting of that name counts. Settings are none of it: a run takes those of the moment it begins.
     """
 
     home: str
     bin: str
     workdir: str
-    parallel: int
+    parallel: int | None
     runner: str
-    heartbeat: float
-    stop_grace: float
 
 
 @dataclass(slots=True)
@@ -111,7 +109,7 @@ def prepare(
         environment=environment,
         log=workspace.log_path(task.id, task.run),
         time_limit=float(task.metadata.get("timeout", settings.get("task_timeout"))),
-        stop_grace=terms.stop_grace,
+        stop_grace=float(settings.get("stop_grace")),
         output_bytes=int(settings.get("output_bytes")),
         secrets=hidden,
         model=member.model,
@@ -159,7 +157,7 @@ def for_mail(
         environment=environment,
         log=workspace.member_log_path(member.name),
         time_limit=float(settings.get("task_timeout")),
-        stop_grace=terms.stop_grace,
+        stop_grace=float(settings.get("stop_grace")),
         output_bytes=int(settings.get("output_bytes")),
         secrets=hidden,
         model=member.model,

@@ -256,8 +256,15 @@ class Attempt:
             with self._workspace.act(self._caller, acknowledge=False) as act:
                 claim.heartbeat(act, find(act.rows, self._task.id))
 
+        def pause() -> float:
+            with self._workspace.ledger.snapshot() as rows:
+                return float(self._workspace.settings(rows).get("heartbeat_ttl")) / 3
+
+        seconds = 1.0
         while True:
-            await anyio.sleep(self._terms.heartbeat)
+            with suppress(InterlockError):
+                seconds = await anyio.to_thread.run_sync(pause)
+            await anyio.sleep(seconds)
             with suppress(InterlockError):  # A busy ledger is no reason to end a run; the next beat follows.
                 await anyio.to_thread.run_sync(beat)
                 if self._talk is not None and await anyio.to_thread.run_sync(self._is_over):
@@ -326,10 +333,11 @@ class Attempt:
         """A verify that the agent had begun by reporting itself ends with the agent."""
         with self._workspace.ledger.snapshot() as rows:
             current = rows.tasks.get(self._task.id)
+            grace = float(self._workspace.settings(rows).get("stop_grace"))
         if current is not None and current.run == self._task.run and current.verifying is not None:
             process = str(current.verifying.get("process") or "")
             if lives(process) is False:
-                recovery.end_verify_program(current, self._terms.stop_grace)
+                recovery.end_verify_program(current, grace)
 
     def _updated(self, update: Update) -> None:
         said = plain(update.text)

@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -112,8 +113,6 @@ class Crew:
         await self._enlist(terms)
         await anyio.to_thread.run_sync(placing.begin, self._workspace)
         sign_off = await anyio.to_thread.run_sync(self._sign_on)
-        limiter = anyio.to_thread.current_default_thread_limiter()
-        limiter.total_tokens = max(limiter.total_tokens, 2 * terms.parallel + SPARE_THREADS)
         reason = "failed"
         try:
             reason = await self._until_quiet(terms)
@@ -135,15 +134,12 @@ class Crew:
         workspace = self._workspace
         with workspace.look() as rows:
             team = rows.team.get()
-            settings = workspace.settings(rows)
         return Terms(
             home=self._home,
             bin=launcher.directory(workspace.directory),
             workdir=team.workdir or os.getcwd(),
-            parallel=self._parallel or int(settings.get("parallel")),
+            parallel=self._parallel,
             runner=self._own,
-            heartbeat=float(settings.get("heartbeat_ttl")) / 3,
-            stop_grace=float(settings.get("stop_grace")),
         )
 
     async def _until_quiet(self, terms: Terms) -> str:
@@ -214,13 +210,13 @@ class Crew:
         ending = (self.stop.reason or "stopped") if self.stop.soft else "time is up" if self._time_is_up() else None
         ending = ending or await anyio.to_thread.run_sync(self._limit_reached)
         await self._end_superseded()
-        await self._dismiss(group, terms)
+        await self._dismiss(group)
         if not self.stop.hard:  # What was finished is merged, also when nothing new begins.
             await self._merges.take_up(group)
         if ending is None:
             await self._after.look(group)
             await self._renew(terms)
-            await self._dispatch(group, terms)
+            await self._dispatch(group)
             await self._roster.rest(group)
             if not self._occupied and not self._endless and await anyio.to_thread.run_sync(self._nothing_left):
                 ending = "finished"
@@ -237,9 +233,12 @@ class Crew:
             not self._workers[name].waiting for name in self._busy if name in self._workers
         )
 
-    async def _dispatch(self, group: TaskGroup, terms: Terms) -> None:
+    async def _dispatch(self, group: TaskGroup) -> None:
+        parallel = self._parallel or int(await anyio.to_thread.run_sync(self._setting, "parallel"))
+        limiter = anyio.to_thread.current_default_thread_limiter()
+        limiter.total_tokens = max(limiter.total_tokens, 2 * parallel + SPARE_THREADS)
         for name, worker in list(self._workers.items()):
-            if self._at_work() >= terms.parallel or self.stop.soft or self._after.recovering:
+            if self._at_work() >= parallel or self.stop.soft or self._after.recovering:
                 return
             if self._roster.is_busy(name):
                 continue
@@ -300,7 +299,7 @@ class Crew:
                 if self._busy.get(name) is busy[name]:
                     await self._workers[name].cancel()
 
-    async def _dismiss(self, group: TaskGroup, terms: Terms) -> None:
+    async def _dismiss(self, group: TaskGroup) -> None:
         """Let members go whose shutdown was granted: they may end by themselves, then they are ended."""
         if not self._busy:
             return
@@ -312,11 +311,11 @@ class Crew:
         for name in await anyio.to_thread.run_sync(stopped):
             if name in self._busy and name not in self._dismissed:
                 self._dismissed.add(name)
-                group.start_soon(self._see_off, name, self._busy[name], terms.stop_grace)
+                group.start_soon(self._see_off, name, self._busy[name])
 
-    async def _see_off(self, name: str, task: Task, grace: float) -> None:
+    async def _see_off(self, name: str, task: Task) -> None:
         try:
-            await anyio.sleep(grace)
+            await anyio.sleep(float(await anyio.to_thread.run_sync(self._setting, "stop_grace")))
             if self._busy.get(name) is task:
                 self._hear(name, task.id, Update("notice", "its shutdown was granted; it is ended now"))
                 await self._workers[name].cancel()
@@ -341,8 +340,11 @@ class Crew:
     def _nothing_left(self) -> bool:
         crew = [worker.member for worker in self._workers.values()]
         with self._workspace.look() as rows:
-            unattended = bool(self._workspace.settings(rows).get("unattended"))
-            return nothing_left(rows, crew, unattended=unattended)
+            return nothing_left(rows, crew, unattended=bool(self._workspace.settings(rows).get("unattended")))
+
+    def _setting(self, name: str) -> Any:
+        with self._workspace.ledger.snapshot() as rows:
+            return self._workspace.settings(rows).get(name)
 
     def _patience(self) -> float:
         now = self._workspace.clock.now()

@@ -102,7 +102,7 @@ class Worker:
         caller = self._caller()
         task = None
         with suppress(RunLimit, _Nothing), workspace.act(caller) as act:
-            runner, parallel = self._terms.runner, self._terms.parallel
+            runner, parallel = self._terms.runner, self._terms.parallel or int(act.settings.get("parallel"))
             # What waits for a verdict comes first: somebody has done it already.
             task = review.claim_review(act, runner=runner, parallel=parallel) if reviews else None
             task = task or claim.claim_next(act, shell=shell, runner=runner, parallel=parallel)

@@ -54,6 +54,65 @@ def test_a_member_with_a_command_and_no_agent_works(start: Callable[..., Server]
     assert admin.get(f"/api/tasks/{task}")["output"] == "Hi."
 
 
+WAITS = "until test -e {}; do sleep 0.05; done"
+
+
+def test_a_server_goes_by_the_settings_as_they_are_now(start: Callable[..., Server], tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    assert cli(home, "config", "set", "parallel", "1").returncode == 0
+    server = start()
+    assert server.home == home
+    admin = server.client()
+    admin.post("/api/teams", {"name": "alpha"})
+    for name in ("ada", "bob"):
+        admin.post("/api/teams/alpha/members", {"name": name, "agent": "shell"})
+    gate = tmp_path / "gate"
+    for subject in ("one", "two"):
+        admin.post("/api/teams/alpha/tasks", {"subject": subject, "run": WAITS.format(gate)})
+
+    def working() -> int:
+        return len(connect(str(home)).team("alpha").tasks(status="in-progress"))
+
+    wait_until(lambda: working() == 1, server)
+    assert cli(home, "config", "set", "parallel", "2").returncode == 0
+    wait_until(lambda: working() == 2, server)  # A turn of the crew that began with one place.
+    assert cli(home, "config", "set", "task_limit", "2").returncode == 0
+    assert admin.refused("POST", "/api/teams/alpha/tasks", {"subject": "three"}) == (429, "task_limit")
+    assert cli(home, "config", "set", "task_limit", "--unset").returncode == 0
+    admin.post("/api/teams/alpha/tasks", {"subject": "three", "assignee": "human"})
+    gate.touch()
+    wait_until(lambda: len(connect(str(home)).team("alpha").tasks(status="done")) == 2, server)
+
+
+def test_signs_of_life_follow_the_lease_that_is_set_now(start: Callable[..., Server], tmp_path: Path) -> None:
+    server = start()
+    admin = server.client()
+    admin.post("/api/teams", {"name": "alpha"})
+    admin.post("/api/teams/alpha/members", {"name": "sh", "agent": "shell"})
+    admin.post("/api/teams/alpha/tasks", {"subject": "first", "run": "true"})
+    team = connect(str(server.home)).team("alpha")
+    wait_until(lambda: len(team.tasks(status="done")) == 1, server)
+    # By the old one, 600 s, the first sign of life would come after 200 s.
+    assert cli(server.home, "config", "set", "heartbeat_ttl", "6").returncode == 0
+    gate = tmp_path / "gate"
+    task = admin.post("/api/teams/alpha/tasks", {"subject": "second", "run": WAITS.format(gate)})["id"]
+    wait_until(lambda: any(run.heartbeat_at for run in team.runs(task)), server)
+    gate.touch()
+    wait_until(lambda: team.task(task).state == "done", server)
+
+
+def test_a_slip_in_the_settings_stops_nothing_that_runs(start: Callable[..., Server], tmp_path: Path) -> None:
+    server = start()
+    admin = server.client()
+    assert cli(server.home, "config", "set", "task_limit", "1").returncode == 0
+    (server.home / "settings.json").write_text("{")
+    admin.post("/api/teams", {"name": "alpha"})
+    admin.post("/api/teams/alpha/tasks", {"subject": "one"})
+    assert "config_parse_error" in cli(server.home, "status", "--team", "alpha").stderr
+    (server.home / "settings.json").write_text('{"task_limit": 1}')
+    assert admin.refused("POST", "/api/teams/alpha/tasks", {"subject": "two"}) == (429, "task_limit")
+
+
 def test_a_task_that_has_failed_for_good_asks_whether_to_try_again(start: Callable[..., Server]) -> None:
     server = start(environment={"INTERLOCK_RETRIES": "0"})
     admin = server.client()

@@ -277,9 +277,6 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
                 files.replace(path, (json.dumps(kept, indent=2) + "\n").encode())
         except OSError as error:
             raise StorageError(f"The settings could not be written: {error}.", path=path) from error
-        self._settings = self._settings.for_home(kept)
-        for workspace in self._workspaces.values():
-            workspace.home_settings = self._settings
 
     def doctor(self, team: str | None = None, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
         from interlock.doctor import examine_all

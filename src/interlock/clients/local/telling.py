@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from interlock.commands import words_of
 from interlock.runner.notices import Notices
 from interlock.runner.sending import Way, ways
-from interlock.settings import Settings, read_file
+from interlock.settings import Settings
 
 if TYPE_CHECKING:
     from interlock.clients.local.home import LocalHome
@@ -22,9 +21,8 @@ def notices(
     """See `client.Home.notices`."""
 
     def set_now() -> tuple[list[Way], float]:
-        # Read anew each time: who sets it while a run goes on means this run, too.
-        now = settings.for_home(read_file(os.path.join(home.path, "settings.json")))
-        return ways(str(now.get("notify.command")), str(now.get("notify.webhook"))), float(now.get("notify.interval"))
+        found = ways(str(settings.get("notify.command")), str(settings.get("notify.webhook")))
+        return found, float(settings.get("notify.interval"))
 
     names = home.teams if team is None else lambda: [team]
     return Notices(home.path, names, home.workspace, set_now, clock, link)
