@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from interlock import words
+from interlock.model.evidence import UNVERIFIED, latest_check
 from interlock.reports.needs import folded
 
 TAIL_LINES = 12
@@ -39,7 +40,7 @@ def headline(found: dict[str, Any]) -> str:
     """The report in a line."""
     since = f" since {found['since'][:16].replace('T', ' ')} UTC" if found["since"] else ""
     done, failed, waiting = len(found["done"]), len(found["failed"]), len(folded(found["needs_me"]))
-    unverified = sum(not task["verified"] for task in found["done"])
+    unverified = sum(task["proof"] == UNVERIFIED for task in found["done"])
     parts = [
         f"{done} done{f' ({unverified} unverified)' if unverified else ''}",
         f"{failed} failed",
@@ -117,13 +118,12 @@ def _painted(text: str, code: str) -> str:
 
 
 def _done(task: dict[str, Any]) -> Item:
-    found = task["evidence"]
-    if task["verified"]:
+    proof = str(task["proof"])
+    found = latest_check(task["evidence"])
+    if task["verified"] and found:
         took = f" in {words.span(float(found['seconds']))}" if found.get("seconds") is not None else ""
-        proof = f"verified{words.after_failed_checks(task['failed_checks'])}: "
-        proof += f"{found.get('command')} (exit code {found.get('exit_code')}{took})"
-    else:
-        proof = "done, unverified"
+        proof = f"{proof}{words.after_failed_checks(task['failed_checks'])}: "
+        proof += f"{found['command']} (exit code {found['exit_code']}{took})"
     by = f"by {task['by']}" if task["by"] else ""
     tries = f"{task['runs']} runs" if task["runs"] > 1 else ""
     told = (proof, by, tries, words.span(task["seconds"]), words.spent(task["spent"]))

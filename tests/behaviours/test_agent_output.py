@@ -105,7 +105,7 @@ def test_a_report_leads_to_the_check_and_its_failure_back_to_the_agent(place: Pl
     one(place, source, verify="test -f good")
     task = place.task("one")
     assert (task.state, task.rounds, len(place.team.runs("one"))) == ("done", 1, 1)
-    assert task.evidence is not None and task.evidence["passed"]
+    assert task.check is not None and task.check["passed"]
 
 
 @pytest.mark.req("AOF-58.04")

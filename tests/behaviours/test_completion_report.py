@@ -168,14 +168,14 @@ def test_done_is_verified_where_the_task_has_a_check(team: Team, command: str, s
     task = claimed(team, review="none", verify=command)
     assert team.protocol(completion(task, "done"), by="ada")["state"] == state
     found = team.task(task)
-    assert found.state == state and found.evidence is not None and found.evidence["passed"] is (state == "done")
+    assert found.state == state and found.check is not None and found.check["passed"] is (state == "done")
 
 
 def test_a_verified_report_goes_on_to_its_review(team: Team) -> None:
     task = claimed(team, verify="true")
     assert team.protocol(completion(task, "done"), by="ada")["state"] == "review"
     found = team.task(task)
-    assert found.evidence is not None and found.evidence["passed"] and found.verifying is None
+    assert found.check is not None and found.check["passed"] and found.verifying is None
     assert [question.task_id for question in team.questions()] == [task]
 
 

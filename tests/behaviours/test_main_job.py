@@ -47,7 +47,7 @@ def test_a_plan_is_done_in_the_order_of_its_dependencies_and_each_task_by_whom_i
     assert place.lines("order")[:2] == ["lint", "test"]
     notes = place.task("notes")
     assert notes.state == "done" and notes.owner == "bob" and place.task("lint").owner == "ada"
-    assert notes.output == "bob: written" and notes.evidence is not None and notes.evidence["exit_code"] == 0
+    assert notes.output == "bob: written" and notes.check is not None and notes.check["exit_code"] == 0
     done = {task["key"]: task for task in place.team.report()["done"]}
     assert (done["notes"]["verified"], done["lint"]["verified"]) == (True, False)
     assert done["notes"]["seconds"] > 0 and place.team.report()["totals"]["runs"] == 3
@@ -392,7 +392,7 @@ def test_programs_see_the_variables_that_are_named_and_secrets_are_blanked_every
     assert "OTHER_SECRET" not in environment and "INTERLOCK_TOKEN" not in environment
     assert (environment["INTERLOCK_MEMBER"], environment["INTERLOCK_TASK"]) == ("ada", place.task("one").id)
     task = place.task("one")
-    assert task.output == "*** ***" and task.evidence is not None and task.evidence["tail"] == "*** ***\n"
+    assert task.output == "*** ***" and task.check is not None and task.check["tail"] == "*** ***\n"
     assert place.log("one") == "*** ***\n"
     home = Path(place.home.path)
     for file in (file for file in home.rglob("*") if file.is_file() and not stat.S_ISSOCK(file.stat().st_mode)):

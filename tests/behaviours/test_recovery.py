@@ -73,7 +73,7 @@ def test_a_verify_whose_runner_was_killed_is_ended_and_run_again(place: Place) -
     assert not running(left)
     assert place.states() == {"one": "done"}
     assert place.lines("runs") == ["x"], "the work itself was not done again"
-    assert place.task("one").evidence is not None
+    assert place.task("one").check is not None
 
 
 def test_a_check_that_fails_after_its_runner_is_gone_starts_a_new_run_with_the_findings(place: Place) -> None:

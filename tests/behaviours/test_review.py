@@ -124,6 +124,6 @@ def test_a_verify_comes_before_the_review(team: Team) -> None:
     task = team.create_task("Write it", review="human", verify="true")
     team.claim(task.id, by="ada")
     waiting = team.complete(task.id, by="ada")
-    assert waiting.state == "review" and waiting.evidence is not None and waiting.evidence["passed"]
+    assert waiting.state == "review" and waiting.check is not None and waiting.check["passed"]
     assert len(team.questions()) == 1
     assert team.approve(task.id).state == "done"

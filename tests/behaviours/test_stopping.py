@@ -34,7 +34,7 @@ def test_a_soft_stop_finishes_what_runs_with_its_check_and_starts_nothing_new(pl
         runner.hears("ended: interrupted")
         assert runner.wait() == 0
     assert place.states() == {"one": "done", "two": "ready", "other": "ready"}
-    evidence = place.task("one").evidence
+    evidence = place.task("one").check
     assert evidence is not None and evidence["passed"]
     assert place.drive() == "finished"
     assert set(place.states().values()) == {"done"}

@@ -45,7 +45,7 @@ def test_a_task_is_created_with_what_it_was_given(team: Team) -> None:
     assert shown | {
         "subject": "Write the parser", "body": "For all of it.\n", "state": "ready", "status": "pending",
         "owner": None, "assignee": None, "type": "IMPLEMENTATION", "priority": "high", "review": "bob",
-        "verify": "true", "evidence": None, "blocked_by": [], "blocks": [], "warnings": [], "parent_id": None,
+        "verify": "true", "evidence": [], "blocked_by": [], "blocks": [], "warnings": [], "parent_id": None,
         "run_id": None, "attempt": 0, "metadata": {"story": "1.2"}, "claimed_at": None, "completed_at": None,
     } == shown  # fmt: skip
     assert shown["created_at"] == shown["updated_at"]
@@ -353,10 +353,10 @@ def test_a_verify_decides_in_three_rounds(team: Team, tmp_path: Path) -> None:
     task = team.create_task("Make it", verify=f"test -e {proof}")
     team.claim(task.id, by="ada")
     back = team.complete(task.id, by="ada")
-    assert (back.state, back.owner, back.evidence["passed"]) == ("in-progress", "ada", False)  # type: ignore[index]
+    assert (back.state, back.owner, back.check["passed"]) == ("in-progress", "ada", False)  # type: ignore[index]
     proof.touch()
     done = team.complete(task.id, by="ada")
-    assert (done.state, done.evidence["passed"]) == ("done", True)  # type: ignore[index]
+    assert (done.state, done.check["passed"]) == ("done", True)  # type: ignore[index]
     proof.unlink()
     other = team.create_task("Make it again", verify=f"test -e {proof}")
     team.claim(other.id, by="ada")

@@ -36,7 +36,7 @@ def test_a_task_works_in_a_worktree_and_is_merged_into_the_integration_branch(
     assert where == str(Path(place.team.directory) / "worktrees" / task.id) and not os.path.exists(where)
     assert repository.log("interlock/crew")[0].startswith(f"Merge {task.id}")
     assert task.worktree["merged"] == repository.head("interlock/crew")
-    assert task.evidence is not None and task.evidence["merged"] and task.evidence["passed"]
+    assert task.check is not None and task.check["merged"] and task.check["passed"]
     assert repository.branches() == ["interlock/crew", "main"]
     assert repository.git("worktree", "list").count("\n") == 0
     assert place.team.doctor()["healthy"]

@@ -49,7 +49,7 @@ def test_what_is_done_there_is_verified_and_merged_when_it_is_completed(team: Te
     (directory(two) / "story.txt").write_text("four\n")
     assert "Read the source." in team.diff(one.id)["diff"]
     done = team.complete(one.id, by="ann")
-    assert done.state == "done" and done.evidence is not None and done.evidence["merged"]
+    assert done.state == "done" and done.check is not None and done.check["merged"]
     assert team.complete(two.id, by="bob").state == "done"
     assert repository.show("interlock/crew", "MANUAL") == "Read the source."
     assert repository.show("interlock/crew", "story.txt") == "four"

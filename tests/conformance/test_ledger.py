@@ -305,7 +305,8 @@ class TestTasks:
             type="REPORT", priority="critical", review="human", verify="true", command="false", parent_id="P",
             group_id="G", project_id="J", plan_key="k", plan_digest="d", run=3, session="s", failures=2, rounds=1,
             open_blockers=4, soft=True, not_before=AT, output="o", context="c", findings="f",
-            evidence={"passed": True, "tail": "é"}, verifying={"run": 3}, metadata={"a": [1, None]}, claimed_at=AT,
+            evidence=[{"kind": "verify", "tail": "é"}],
+            verifying={"run": 3}, metadata={"a": [1, None]}, claimed_at=AT,
             completed_at=AT,
         )  # fmt: skip
         with ledger.transaction() as rows:
@@ -317,7 +318,7 @@ class TestTasks:
         with ledger.transaction() as rows:
             one = task("001")
             rows.tasks.insert(one)
-            rows.tasks.update(one, state="in-progress", owner="bob", priority="low", metadata={"x": 1}, evidence=None)
+            rows.tasks.update(one, state="in-progress", owner="bob", priority="low", metadata={"x": 1}, evidence=[])
             assert (one.state, one.owner, one.priority, one.metadata) == ("in-progress", "bob", "low", {"x": 1})
             assert rows.tasks.get(one.id) == one
 

@@ -83,7 +83,7 @@ class ShortNight(Night):
         assert states == {**dict.fromkeys(WORK, "done"), "publish": "awaiting-response"}, self.told()
         assert code == 1, "not all is done, and scripts have to see it"
         for key, made in WORK.items():
-            evidence = self.task(key).evidence
+            evidence = self.task(key).check
             assert evidence is not None and evidence["passed"] and evidence["merged"], (key, evidence)
             for path, text in made.items():
                 assert self.repository.show(BRANCH, path) == text.rstrip("\n"), key

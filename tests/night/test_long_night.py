@@ -127,7 +127,7 @@ def test_a_long_night(tmp_path: Path, seed: int, dose: float) -> None:
         ids = {key: night.task(key).id for key in done}
         assert sorted(merges) == sorted(ids.values()), "each is merged, and once"
         for one in possible:
-            evidence = night.task(one.key).evidence
+            evidence = night.task(one.key).check
             assert evidence is not None and evidence["passed"] and evidence["merged"], (one.key, evidence)
             assert night.repository.show(BRANCH, f"parts/{one.key}.py") == one.text.rstrip("\n"), one.key
         assert set(night.repository.show(BRANCH, "parts/crossed.txt").split()) == crossed

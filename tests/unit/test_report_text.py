@@ -18,15 +18,15 @@ def found() -> dict[str, Any]:
     """A report with one of everything."""
     brief = {"task_id": "TASK-2026-01-31-001", "subject": NASTY, "key": "one", "state": "done", "priority": "normal"}
     brief |= {"assignee": None, "completed_at": "2026-01-31T10:00:00.000Z"}
-    evidence = {"command": "true", "exit_code": 0, "seconds": 0.5, "passed": True, "tail": NASTY}
+    check = {"kind": "verify", "command": "true", "exit_code": 0, "seconds": 0.5, "passed": True, "tail": NASTY}
     spent = {"turns": 3, "input_tokens": 1200, "output_tokens": 34, "cost_usd": 0.5}
     counted = {"spent": spent, "runs": 2, "attempts": 2, "seconds": 61.0, "by": "bob", "failed_checks": 1}
     return {
         "team": "crew",
         "since": None,
         "needs_me": [{"kind": "deadletter", "task_id": "TASK-2026-01-31-002", "text": NASTY, "verb": "retry"}],
-        "done": [{**brief, **counted, "evidence": evidence, "verified": True, "output": NASTY}],
-        "failed": [{**brief, **counted, "evidence": None, "reason": f"was killed\n\n```\n{NASTY}"}],
+        "done": [{**brief, **counted, "evidence": [check], "verified": True, "proof": "verified", "output": NASTY}],
+        "failed": [{**brief, **counted, "evidence": [], "reason": f"was killed\n\n```\n{NASTY}"}],
         "incidents": [
             {"task_id": "TASK-2026-01-31-001", "key": "one", "run": 1, "member": "bob", "outcome": "failed",
              "at": "2026-01-31T09:00:00.000Z", "reason": NASTY}

@@ -127,7 +127,7 @@ class Task(Record):
     output: str | None
     context: str | None
     findings: str | None
-    evidence: dict[str, Any] | None
+    evidence: list[dict[str, Any]]
     verifying: dict[str, Any] | None
     metadata: dict[str, Any]
     created_by: str
@@ -153,6 +153,11 @@ class Task(Record):
     def under_way(self) -> bool:
         """Whether Interlock itself has it in hand: its verify runs, or its merge does or is about to."""
         return self.verifying is not None or self.merging is not None
+
+    @property
+    def check(self) -> dict[str, Any] | None:
+        """How its newest check ended; null where none was run."""
+        return next((one for one in reversed(self.evidence) if one["kind"] == "verify"), None)
 
     @property
     def run_id(self) -> str | None:
@@ -183,7 +188,7 @@ class Task(Record):
             "priority": self.priority,
             "review": self.review,
             "verify": self.verify,
-            "evidence": self.evidence,
+            "evidence": list(self.evidence),
             "blocked_by": list(self.blocked_by),
             "blocks": list(self.blocks),
             "warnings": list(self.warnings),

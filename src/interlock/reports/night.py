@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from interlock.clock import seconds
+from interlock.model import evidence
 from interlock.model.names import HUMAN
 from interlock.model.task import FINAL, Run, Task
 from interlock.reports import copies
@@ -134,7 +135,8 @@ def _done(task: Task, runs: list[Run], now: str) -> dict[str, Any]:
         **_brief(task),
         **copies.of(task),
         "evidence": task.evidence,
-        "verified": bool(task.evidence and task.evidence.get("passed")),
+        "verified": evidence.is_verified(task.evidence),
+        "proof": evidence.in_words(task.evidence),
         "by": task.owner,
         "runs": len(runs),
         "attempts": task.attempt,

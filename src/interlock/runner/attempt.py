@@ -46,6 +46,7 @@ from interlock.sessions import Caller
 from interlock.tasks import claim, finish
 from interlock.tasks.find import find
 from interlock.workspace import Workspace
+from interlock.worktrees.snapshot import tree_of
 
 Value = TypeVar("Value")
 
@@ -174,9 +175,14 @@ class Attempt:
         while True:
             result = await self._while_alive(partial(self._turns, assignment, job, mail))
             await in_thread(self._write_spent)
-            settled = await in_thread(
-                partial(settling.settle, workspace, self._task, caller, result, verifier=mark, talks=talks)
-            )
+
+            def settle(result: Result = result) -> Task | None:
+                tree = tree_of(self._place) if self._task.command is not None and result.status == "ended" else None
+                return settling.settle(
+                    workspace, self._task, caller, result, verifier=mark, talks=talks, tree=tree
+                )  # fmt: skip
+
+            settled = await in_thread(settle)
             if settled is None or settled.verifying is None:
                 return
             checked = await self._verify(settled)

@@ -17,6 +17,7 @@ from interlock.runner.environment import allowed_environment
 from interlock.runner.lifesigns import token_of
 from interlock.runner.verification import Evidence, verify
 from interlock.workspace import Workspace
+from interlock.worktrees.snapshot import tree_of
 
 
 def variables(rows: Rows, task: Task, member: str | None) -> tuple[str, ...]:
@@ -39,13 +40,14 @@ async def examine(workspace: Workspace, task: Task, *, on_line: Callable[[str], 
         InvalidRequest: a variable that the task or its owner names is Interlock's own.
     """
 
-    def look() -> tuple[str, tuple[str, ...], dict[str, float]]:
+    def look() -> tuple[str, str | None, tuple[str, ...], dict[str, float]]:
         with workspace.ledger.snapshot() as rows:
             settings = workspace.settings(rows)
             limits = {name: settings.get(name) for name in ("verify_timeout", "output_bytes", "stop_grace")}
-            return place_of(rows, task), variables(rows, task, task.owner), limits
+            place, names = place_of(rows, task), variables(rows, task, task.owner)
+        return place, tree_of(place), names, limits
 
-    workdir, names, limits = await anyio.to_thread.run_sync(look)
+    workdir, tree, names, limits = await anyio.to_thread.run_sync(look)
     environment, secrets = allowed_environment(os.environ, names=names)
     return await verify(
         str(task.verify),
@@ -58,4 +60,5 @@ async def examine(workspace: Workspace, task: Task, *, on_line: Callable[[str], 
         token=token_of(str((task.verifying or {}).get("process") or "")),
         log=workspace.log_path(task.id, task.run, "verify"),
         on_line=on_line,
+        tree=tree,
     )

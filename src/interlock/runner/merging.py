@@ -208,10 +208,11 @@ def _land(workspace: Workspace, found: Trees, task: Task, mark: str, proof: dict
             return True
         return found.land(str(commit), onto)
 
+    tree = None if commit is None else found.repository.git("rev-parse", f"{commit}^{{tree}}").text
     with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
         current = find(act.rows, task.id)
         return not ledger.mine(current, mark) or ledger.merged(
-            act, current, mark, proof, branch=found.integration, land=land
+            act, current, mark, {**proof, "tree": tree}, branch=found.integration, land=land
         )
 
 

@@ -23,6 +23,7 @@ from interlock.runner.verification import Evidence, verify
 from interlock.sessions import Caller
 from interlock.tasks.find import find
 from interlock.workspace import Workspace
+from interlock.worktrees.snapshot import tree_of
 from interlock.worktrees.team import Isolation, look, trees
 from interlock.worktrees.trees import DELIVERING, DIRECTORY, MERGING, REVIEWING, Sealed, Trees
 
@@ -112,6 +113,7 @@ async def command(
         names = variables(rows, task, task.owner)
     environment, secrets = allowed_environment(os.environ, names=names)
     timeout = how.setup_timeout if kind == "setup" else how.verify_timeout
+    tree = None if kind == "setup" else await anyio.to_thread.run_sync(tree_of, directory)
     return await verify(
         line,
         workdir=directory,
@@ -123,6 +125,7 @@ async def command(
         token=token,
         log=workspace.log_path(task.id, task.run, kind),
         on_line=hear,
+        tree=tree,
     )
 
 

@@ -119,11 +119,11 @@ def review_prompt(task: Task, mail: list[Message]) -> str:
     """What a reviewer gets: the task as its author got it, what the author says, the evidence, and how to answer."""
     parts = [f"# Review: {task.subject} ({task.id})", f"## The task of {task.owner}\n\n{task.body or task.subject}"]
     parts.append(f"## What {task.owner} says\n\n{task.output or '(nothing)'}")
-    evidence = task.evidence
-    if evidence:
-        ended = "passed" if evidence.get("passed") else "did not pass"
-        tail = str(evidence.get("tail") or "").strip() or "(no output)"
-        parts.append(f"## Its check\n\n`{evidence.get('command')}` {ended}:\n\n{tail}")
+    check = task.check
+    if check:
+        ended = "passed" if check.get("passed") else "did not pass"
+        tail = str(check.get("tail") or "").strip() or "(no output)"
+        parts.append(f"## Its check\n\n`{check['command']}` {ended}:\n\n{tail}")
     if task.worktree:
         base = str(task.worktree["base"])[:12]
         parts.append(

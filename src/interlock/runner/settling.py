@@ -8,6 +8,7 @@ program that ended well is finished, anything else is a failed attempt (decision
 from __future__ import annotations
 
 from interlock.executor import Result
+from interlock.model.evidence import row
 from interlock.model.task import WAITING, Task
 from interlock.output import plain
 from interlock.protocol.completion import digest, record
@@ -40,14 +41,22 @@ _WORDS = {
 
 
 def settle(
-    workspace: Workspace, task: Task, caller: Caller, result: Result, *, verifier: str, talks: bool = False
+    workspace: Workspace,
+    task: Task,
+    caller: Caller,
+    result: Result,
+    *,
+    verifier: str,
+    talks: bool = False,
+    tree: str | None = None,
 ) -> Task | None:
     """Complete or fail the run, as its program ended; the task, or null when nothing is left to do for this run.
 
     `talks`: the agent takes more than one prompt, so that the end of its turn says nothing (decision 4): without a
     report and without a `verify` the attempt has failed.
 
-    `verifier` names this process, in case a verify must now be run, also one that the agent's own report led to.
+    `verifier` names this process, in case a verify must now be run, also one that the agent's own report led to. `tree`
+    is the git tree that a command of the task's own has left.
 
     Raises:
         StaleRun, Conflict: the run was superseded at this very moment.
@@ -85,7 +94,9 @@ def settle(
         if result.status == "ended":
             summary = _last_lines(tail) or None
             _report(act, current, summary)
-            return finish.complete(act, current, summary=summary, verifier=verifier)
+            known = {"command": current.command, "exit_code": result.exit_code, "tree": tree}
+            proof = row("exit_code", act.at, act.name, **known) if current.command is not None else None
+            return finish.complete(act, current, summary=summary, verifier=verifier, proof=proof)
         if result.status == "capacity":
             capacity.wait(act, current, reason(result), result)
             return None

@@ -22,10 +22,11 @@ TAIL_CHARS = 4000
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a verify command showed: a task's `evidence`.
+    """What a verify command showed: the row of kind `verify` in a task's `evidence`.
 
-    `exit_code` is null when the command could not be started, negative for a signal. `seconds` is how long it took,
-    `tail` the end of its output (about 4,000 characters, secrets blanked), `at` when it began, ISO 8601 UTC.
+    `tree` is the git tree that it was run on, null where that is not known. `exit_code` is null when the command could
+    not be started, negative for a signal. `seconds` is how long it took, `tail` the end of its output (about 4,000
+    characters, secrets blanked), `at` when it began, ISO 8601 UTC.
     """
 
     command: str
@@ -35,6 +36,7 @@ class Evidence:
     tail: str
     at: str
     timed_out: bool
+    tree: str | None = None
 
     def as_dict(self) -> dict[str, object]:
         """The same as JSON holds it."""
@@ -54,6 +56,7 @@ async def verify(
     log: str | None = None,
     on_line: Callable[[str], None] = lambda line: None,
     on_start: Callable[[Identity], None] = ignore,
+    tree: str | None = None,
 ) -> Evidence:
     """Run `command` in `workdir` with exactly `environment`, for at most `timeout` seconds.
 
@@ -77,7 +80,7 @@ async def verify(
         )
         identity = program.start()
     except (AgentError, InvalidRequest, StorageError) as error:
-        return Evidence(command, None, False, 0.0, error.message, at, False)
+        return Evidence(command, None, False, 0.0, error.message, at, False, tree)
     try:
         on_start(identity)
         ending = await program.wait(timeout, on_line)
@@ -91,4 +94,5 @@ async def verify(
         plain(ending.output)[-TAIL_CHARS:],
         at,
         ending.stop == "timeout",
+        tree,
     )

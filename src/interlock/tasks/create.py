@@ -84,7 +84,7 @@ def create(
         output=None,
         context=None,
         findings=None,
-        evidence=None,
+        evidence=[],
         verifying=None,
         created_by=act.name,
         created_at=act.at,

@@ -16,6 +16,7 @@ from typing import Any
 from interlock import questions
 from interlock.errors import Forbidden, InvalidRequest
 from interlock.mailbox import notify
+from interlock.model.evidence import check, row
 from interlock.model.names import HUMAN, check_text
 from interlock.model.task import Task
 from interlock.sessions import Act
@@ -27,11 +28,19 @@ LONGEST_DELAY = 3600.0
 """Seconds between two attempts at most, however often a task has failed."""
 
 
-def complete(act: Act, task: Task, *, summary: str | None = None, verifier: str | None = None) -> Task:
+def complete(
+    act: Act,
+    task: Task,
+    *,
+    summary: str | None = None,
+    verifier: str | None = None,
+    proof: dict[str, Any] | None = None,
+) -> Task:
     """Report a task as finished. On a task in review, by somebody else than its author: approve it.
 
     With `verify` the task goes to review, `verifying` is set and names `verifier`, the process that must now run the
-    command and call `verified`. Repeated by the same session it changes nothing (decision 10).
+    command and call `verified`. Repeated by the same session it changes nothing (decision 10). `proof` is a row of
+    evidence that goes with the report.
 
     Raises:
         Forbidden, StaleRun, TaskAlreadyClaimed, InvalidTransition: see `claim.must_hold`.
@@ -49,11 +58,16 @@ def complete(act: Act, task: Task, *, summary: str | None = None, verifier: str 
     if summary:
         _log(act, task, summary)
     changes: dict[str, Any] = {} if summary is None else {"output": summary}
-    return finished(act, task, verifier, changes)
+    return finished(act, task, verifier, changes, proof)
 
 
-def finished(act: Act, task: Task, verifier: str | None, changes: dict[str, Any]) -> Task:
-    """The work is reported as done: on to its verify, its reviewer, or the end. The caller has checked who reports."""
+def finished(
+    act: Act, task: Task, verifier: str | None, changes: dict[str, Any], proof: dict[str, Any] | None = None
+) -> Task:
+    """The work is reported as done: on to its verify, its reviewer, or the end. The caller has checked who reports.
+
+    What was known of earlier work says nothing about this."""
+    changes = {**changes, "evidence": [] if proof is None else [proof]}
     if task.verify is None:
         return _settle(act, task, changes)
     round_ = task.rounds + 1
@@ -94,15 +108,16 @@ def verified(act: Act, task: Task, evidence: dict[str, Any], *, run: int, verifi
     if verifier is not None and state["process"] != verifier:
         return task
     passed = bool(evidence.get("passed"))
+    rows = [*(one for one in task.evidence if one["kind"] != "verify"), check(evidence, act.at)]
     act.event(
         "verify.finished", task.id, run=task.run_id, round=state["round"], passed=passed,
         exit_code=evidence.get("exit_code"), seconds=evidence.get("seconds"),
     )  # fmt: skip
     if passed:
-        return _settle(act, task, {"evidence": evidence, "verifying": None, "findings": None})
+        return _settle(act, task, {"evidence": rows, "verifying": None, "findings": None})
     rounds = task.rounds + 1
     findings = _findings(evidence)
-    changes: dict[str, Any] = {"evidence": evidence, "verifying": None, "findings": findings, "rounds": rounds}
+    changes: dict[str, Any] = {"evidence": rows, "verifying": None, "findings": findings, "rounds": rounds}
     limit = act.settings.get("verify_rounds")
     if rounds >= limit:
         end_run(act, task, "failed", "verify failed")
@@ -129,7 +144,9 @@ def approve(act: Act, task: Task, summary: str | None = None) -> Task:
     _must_review(act, task)
     answer_review(act, task, summary or "approve")
     act.event("task.approved", task.id, by=act.name, session=act.session)
-    _finish(act, task, f"approved by {act.name}", {})
+    tree = task.evidence[-1]["tree"] if task.evidence else None
+    approval = row("approval", act.at, act.name, tree=tree)
+    _finish(act, task, f"approved by {act.name}", {"evidence": [*task.evidence, approval]})
     return task
 
 
@@ -156,6 +173,7 @@ def back_to_author(act: Act, task: Task, reason: str, changes: dict[str, Any], *
     """Give a task in review, whose run has ended, to its author in a new run; where the author has no living session,
     on to the queue, reserved for the author, or, where the author has left, for anybody."""
     author, session = task.owner, task.session
+    changes = {"evidence": [], **changes}
     move(act, task, "in-progress", reason=reason, run=task.run + 1, rounds=0, **changes)
     open_run(act, task, None)
     act.event("task.claimed", task.id, owner=author, run=task.run_id, session=session, forced=False)

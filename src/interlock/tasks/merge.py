@@ -19,6 +19,7 @@ from typing import Any
 from interlock import questions
 from interlock.errors import InvalidRequest
 from interlock.mailbox import notify
+from interlock.model.evidence import check, row
 from interlock.model.task import Task
 from interlock.questions import CHANGES
 from interlock.sessions import Act
@@ -84,12 +85,15 @@ def merged(act: Act, task: Task, process: str, proof: dict[str, Any], *, branch:
     task is done. False, and nothing has changed, where the merge is ours no more or `land` found the branch moved."""
     if not mine(task, process) or not land():
         return False
-    commit, evidence = proof.get("commit"), proof.get("evidence")
+    commit = proof.get("commit")
     act.event("merge.finished", task.id, outcome="merged", commit=commit, files=[], reason=None)
     changes: dict[str, Any] = {"merging": None, "findings": None}
     changes["worktree"] = {**(task.worktree or {}), "head": proof["head"], "merged": commit}
-    if evidence is not None:
-        changes["evidence"] = evidence
+    changes["evidence"] = list(task.evidence)
+    if proof.get("evidence") is not None:
+        changes["evidence"].append(check(proof["evidence"], act.at))
+    if commit is not None:
+        changes["evidence"].append(row("diff", act.at, task.owner, tree=proof.get("tree"), commit=commit))
     done(act, task, f"merged into {branch}" if commit else "nothing to merge", changes)
     return True
 
@@ -110,7 +114,7 @@ def failed(
         return False
     worktree = dict(task.worktree or {})
     act.event("merge.finished", task.id, outcome=outcome, commit=None, files=files or [], reason=reason.split("\n")[0])
-    changes: dict[str, Any] = {"merging": None, **({} if evidence is None else {"evidence": evidence})}
+    changes: dict[str, Any] = {"merging": None, **({} if evidence is None else {"evidence": [check(evidence, act.at)]})}
     author = act.rows.team.member(str(task.owner))
     if outcome != "failed" and not worktree.get("returned") and author is not None:
         _back(act, task, reason, changes)

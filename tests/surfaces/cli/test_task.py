@@ -176,7 +176,7 @@ def test_a_failed_verify_is_shown_and_the_exit_code_is_1(interlock: Interlock, t
     assert "cat proof" in failed.out and "exit code 1" in failed.out
     assert "verify failed; the task is yours again" in failed.err
     document = interlock("--json", "task", "complete", "001", "--as", "tester")
-    assert (document.code, document.json["state"], document.json["evidence"]["passed"]) == (1, "in-progress", False)
+    assert (document.code, document.json["state"], document.json["evidence"][0]["passed"]) == (1, "in-progress", False)
     (here / "proof").write_text("here\n")
     passed = interlock("task", "complete", "001", "--as", "tester")
     assert passed.code == 0

@@ -217,7 +217,7 @@ def test_the_board_names_what_a_task_waits_for_and_checks_that_failed(interlock:
     tasks = team.tasks()
     board._keys = {one.id: one.id[-3:] for one in tasks}
     assert board._about(tasks[1]) == "waits for 001"
-    tasks[0].state, tasks[0].rounds, tasks[0].evidence = "done", 1, {"passed": True}
+    tasks[0].state, tasks[0].rounds, tasks[0].evidence = "done", 1, [{"kind": "verify", "passed": True}]
     assert board._about(tasks[0]) == "verified after 1 failed check"
 
 

@@ -354,8 +354,7 @@ def _task(row: tuple[Any, ...]) -> Task:
     task.priority = PRIORITIES[row[_PRIORITY]]
     task.soft = bool(row[_SOFT])
     task.metadata = {} if row[_METADATA] == "{}" else from_json(row[_METADATA])
-    if row[_EVIDENCE] is not None:
-        task.evidence = from_json(row[_EVIDENCE])
+    task.evidence = [] if row[_EVIDENCE] in (None, "[]") else from_json(row[_EVIDENCE])
     for column in ("verifying", "merging", "worktree"):
         value = getattr(task, column)
         if value is not None:

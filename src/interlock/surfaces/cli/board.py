@@ -17,6 +17,7 @@ from interlock.client import Team
 from interlock.clock import seconds
 from interlock.errors import InterlockError
 from interlock.model.event import Event
+from interlock.model.evidence import in_words
 from interlock.model.task import Task
 
 REFRESHES = 4
@@ -133,9 +134,7 @@ class Board:
         if task.state == "ready" and task.failures:
             return f"attempt {task.failures} failed, tried again soon"
         if task.state == "done":
-            if not (task.evidence and task.evidence.get("passed")):
-                return "done, unverified"
-            return f"verified{words.after_failed_checks(task.rounds)}"
+            return f"{in_words(task.evidence)}{words.after_failed_checks(task.rounds)}"
         return (task.output or "").splitlines()[0] if task.output and task.state in ("deadletter", "blocked") else ""
 
 

@@ -44,7 +44,7 @@ def whole(task: Task, runs: Sequence[Run], log: Sequence[tuple[str, str, str]], 
         if text:
             lines += ["", words.strong(title), *words.block(text)]
     if task.evidence:
-        lines += ["", words.strong("Verify"), *evidence(task.evidence)]
+        lines += ["", words.strong("Evidence"), *(told for one in task.evidence for told in evidence(one))]
     if task.question:
         lines += ["", words.strong("Question"), *question(task.question, team)]
     if runs:
@@ -59,7 +59,17 @@ def whole(task: Task, runs: Sequence[Run], log: Sequence[tuple[str, str, str]], 
 
 
 def evidence(found: dict[str, Any]) -> list[str]:
-    """How a verify ended; its last output where it failed."""
+    """One row of evidence."""
+    if found["kind"] == "verify":
+        return checked(found)
+    ended = "" if found["exit_code"] is None else f"exit code {found['exit_code']}"
+    about = f"tree {str(found['tree'])[:12]}" if found["tree"] else ""
+    told = (found["kind"].replace("_", " "), words.clean(found["command"] or ""), words.clean(f"by {found['by']}"))
+    return [f"  {'  '.join(part for part in (*told, words.faint(', '.join(filter(None, (ended, about))))) if part)}"]
+
+
+def checked(found: dict[str, Any]) -> list[str]:
+    """How a check ended; its last output where it failed."""
     passed = bool(found.get("passed"))
     verdict = words.state("done" if passed else "deadletter").replace("done", "passed").replace("deadletter", "failed")
     ended = "took too long" if found.get("timed_out") else f"exit code {found.get('exit_code')}"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from interlock.model.evidence import in_words
 from interlock.model.task import Task
 from interlock.processes import inside_run
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
-from interlock.surfaces.cli.task_words import evidence, line
+from interlock.surfaces.cli.task_words import checked, line
 from interlock.surfaces.cli.text import TEXT
 
 
@@ -90,8 +91,7 @@ def completed(call: Call, task: Task) -> int:
         call.document(task.as_dict())
         return 0 if task.state in ("done", "review") else 1
     if task.state == "done":
-        by = ", approved" if task.review not in (None, "none") else ", verified" if task.evidence else ""
-        call.say(line(task, words.state("done") + by))
+        call.say(line(task, f"{words.state('done')}, {in_words(task.evidence)}"))
     elif task.verifying is not None:
         call.say(line(task, "is being verified by another process"))
     elif task.merging is not None:
@@ -101,8 +101,8 @@ def completed(call: Call, task: Task) -> int:
     elif task.state == "review":
         reviewer = task.review if task.review not in (None, "none") else "a human"
         call.say(line(task, f"is in {words.state('review')} by {reviewer}"))
-    if task.evidence:
-        call.say(evidence(task.evidence))
+    if task.check:
+        call.say(checked(task.check))
     call.warn(task.warnings)
     if task.state in ("done", "review"):
         return 0

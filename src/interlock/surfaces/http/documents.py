@@ -60,7 +60,7 @@ class TaskDocument(Document):
     priority: str
     review: str | None
     verify: str | None
-    evidence: dict[str, Any] | None
+    evidence: list[dict[str, Any]]
     blocked_by: list[str]
     blocks: list[str]
     warnings: list[str]

@@ -20,6 +20,7 @@ from markupsafe import Markup
 
 from interlock import words
 from interlock.errors import NotFound
+from interlock.model.evidence import in_words, latest_check
 from interlock.model.question import Question
 from interlock.model.task import Task
 from interlock.surfaces.web import sentences
@@ -138,7 +139,7 @@ def _environment() -> Environment:
         prose=prose, verbatim=verbatim, gist=gist, line=line, ago=ago, span=words.span, short=short, state=state_words,
         place=place_of, spoken=spoken,
         before_question=before_question,
-        entries=sentences.entries, actor=sentences.actor, spent=words.spent,
+        proof=in_words, check=latest_check, entries=sentences.entries, actor=sentences.actor, spent=words.spent,
     )  # fmt: skip
     environment.globals.update(count=words.count)
     return environment

@@ -1,0 +1,118 @@
+"""How it is known that work is good: rows of evidence, and reports that say neither more nor less than they do."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import interlock
+from interlock.ledgers.sqlite.schema import DIRECTORY
+from interlock.report_text import as_text
+from tests.behaviours.driving import SHELL, Place
+from tests.behaviours.repository import Repository, stage
+
+ROW = ("kind", "command", "exit_code", "tree", "at", "by", "red_before")
+
+
+@pytest.fixture
+def repository(place: Place) -> Repository:
+    return Repository(place.work)
+
+
+def done(place: Place, key: str) -> dict[str, Any]:
+    """What the report says of a finished task."""
+    found: dict[str, Any] = next(one for one in place.team.report()["done"] if one["key"] == key)
+    return found
+
+
+def text(place: Place) -> str:
+    """The report as people read it."""
+    return "\n".join(as_text(place.team.report()))
+
+
+def test_a_command_without_a_check_is_reported_by_its_exit_code(place: Place) -> None:
+    place.stage({"one": {"run": "echo fine"}})
+    assert place.drive() == "finished"
+    found = done(place, "one")
+    (row,) = found["evidence"]
+    assert {name: row[name] for name in ROW if name != "at"} == {
+        "kind": "exit_code", "command": "echo fine", "exit_code": 0, "tree": None, "by": "ada", "red_before": None,
+    }  # fmt: skip
+    assert (found["proof"], found["verified"]) == ("exit code 0", False)
+    assert "exit code 0" in text(place) and "unverified" not in text(place)
+
+
+def test_what_a_person_approved_is_reported_as_approved_by_that_person(place: Place) -> None:
+    place.stage({"one": {"run": "echo fine", "review": "human"}})
+    place.drive()
+    place.team.reply("one", "approve")
+    found = done(place, "one")
+    assert [row["kind"] for row in found["evidence"]] == ["exit_code", "approval"]
+    assert found["evidence"][-1]["by"] == "human" and found["proof"] == "exit code 0, approved by human"
+
+
+def test_an_agents_word_alone_is_unverified(place: Place) -> None:
+    place.stage({"one": {"subject": "Say it"}}, {"bob": place.program("bob", "say('done')")})
+    place.drive()
+    found = done(place, "one")
+    assert (found["evidence"], found["proof"]) == ([], "unverified")
+    assert "1 done (1 unverified)" in text(place)
+
+
+def test_evidence_names_the_tree_that_was_looked_at_and_the_one_that_was_merged(
+    place: Place, repository: Repository
+) -> None:
+    stage(place, {"one": {"run": "echo more >> story.txt", "verify": "grep more story.txt", "review": "human"}})
+    place.drive()
+    place.team.reply("one", "approve")
+    place.drive()
+    found = done(place, "one")
+    tree = repository.git("rev-parse", "interlock/crew^{tree}")
+    kinds = [row["kind"] for row in found["evidence"]]
+    assert kinds == ["exit_code", "verify", "approval", "verify", "diff"]
+    assert {row["tree"] for row in found["evidence"]} == {tree}
+    assert all(set(ROW) <= set(row) for row in found["evidence"])
+    assert found["evidence"][-2]["merged"] and place.task("one").evidence == found["evidence"]
+    assert found["proof"].startswith("verified") and found["proof"].endswith("approved by human")
+
+
+def test_in_the_users_own_checkout_the_tree_is_what_lies_there_and_nothing_is_written_for_it(
+    place: Place, repository: Repository
+) -> None:
+    objects = set((place.work / ".git" / "objects").rglob("*"))
+    place.stage({"one": {"run": "echo new > new.txt", "verify": "test -s new.txt"}}, {"ada": SHELL})
+    place.drive()
+    assert set((place.work / ".git" / "objects").rglob("*")) == objects
+    repository.git("add", "--all")
+    assert done(place, "one")["evidence"][-1]["tree"] == repository.git("write-tree")
+
+
+def test_what_was_known_of_rejected_work_says_nothing_about_the_next(place: Place) -> None:
+    place.stage({"one": {"run": "echo x >> file", "verify": "grep x file", "review": "human"}})
+    place.drive()
+    place.team.reply("one", "changes: do it again")
+    place.drive()
+    assert [row["kind"] for row in place.task("one").evidence] == ["exit_code", "verify"]
+
+
+def test_the_evidence_of_an_older_ledger_is_a_row(place: Place) -> None:
+    place.stage({"one": {"run": "true", "verify": "true"}})
+    place.drive()
+    place.home.close()
+    ledger = place.path / "home" / "teams" / "crew" / "ledger.db"
+    old = (
+        '{"command": "true", "exit_code": 0, "passed": true, "seconds": 0.1, "tail": "", "at": "2026-01-01T00:00:00Z"}'
+    )
+    with sqlite3.connect(ledger) as rows:
+        rows.execute("UPDATE tasks SET evidence = ?", (old,))
+        for statement in Path(DIRECTORY, "006_evidence.sql").read_text().split(";"):
+            if "UPDATE tasks" in statement:
+                rows.execute(statement)
+    rows.close()
+    place.home = interlock.connect(str(place.path / "home"))
+    (row,) = place.task("one").evidence
+    assert set(ROW) <= set(row) and (row["kind"], row["red_before"], row["tree"]) == ("verify", None, None)
+    assert done(place, "one")["proof"] == "verified"
