@@ -10,15 +10,15 @@ STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -n $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint check bench agents servers storm wheel reference picture screenshots clean
+.PHONY: help setup demo test lint check bench agents servers storm wheel constraints reference picture screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## make .venv with everything that development needs (once)
 
-# PYTHON=/path/to/python3.12 chooses another one.
-$(STAMP): pyproject.toml
+# PYTHON=/path/to/python3.12 chooses another one. LOCKED=1 installs exactly what constraints.txt pins, as CI does.
+$(STAMP): pyproject.toml constraints.txt
 	@set -e; python=; \
 	for one in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
 	  if command -v "$$one" >/dev/null 2>&1 && \
@@ -30,7 +30,10 @@ $(STAMP): pyproject.toml
 	  echo "$$python cannot make virtual environments. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; fi; \
 	echo "Setting up $(VENV) with $$python (once; about a minute) ..."; \
 	"$$python" -m venv $(VENV); \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'; \
+	if [ -n "$(LOCKED)" ]; then \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt; \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .; \
+	else $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'; fi; \
 	touch $@
 
 demo: $(STAMP) ## see the main job at work, in under a minute
@@ -63,6 +66,13 @@ storm: $(STAMP) ## long storms of processes and random cases (DOSE=0.1 for a ten
 wheel: $(STAMP) ## build dist/*.whl
 	@rm -rf dist
 	@$(BIN)/python -m build --wheel --outdir dist .
+
+constraints: $(STAMP) ## pin what CI installs into constraints.txt, from pyproject.toml
+	$(BIN)/python -m pip install --quiet pip-tools
+	printf 'hatchling>=1.20\neditables\n' | $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
+	  --no-annotate --no-header --no-emit-options --extra dev -o constraints.txt pyproject.toml -
+	sed -i.bak '1i # What CI installs, pinned by hash: `make setup LOCKED=1`. Written by `make constraints` on Python 3.11.' \
+	  constraints.txt && rm constraints.txt.bak
 
 reference: $(STAMP) ## write docs/reference/ from the code
 	@$(BIN)/python scripts/reference.py

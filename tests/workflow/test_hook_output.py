@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from interlock import process_table
@@ -190,9 +190,10 @@ def test_of_a_steps_output_the_oldest_goes_when_all_is_more_than_256_kb() -> Non
     assert kept[0]["message"] == "pruned: 60000 bytes truncated, its original size is 60000 bytes"
 
 
-@given(st.lists(st.tuples(st.integers(0, 70_000), st.integers(0, 20_000)), max_size=30), st.integers(1_000, 300_000))
+@given(st.lists(st.tuples(st.integers(0, 35_000), st.integers(0, 20_000)), max_size=30), st.integers(1_000, 300_000))
+@example(sizes=[(0, 1), (1, 0)], limit=1_000)
 def test_whatever_was_printed_the_newest_is_kept_within_the_limit(sizes: list[tuple[int, int]], limit: int) -> None:
-    entries = [entry(number, "é" * (out // 2), "\n" * err) for number, (out, err) in enumerate(sizes)]
+    entries = [entry(number, "é" * out, "\n" * err) for number, (out, err) in enumerate(sizes)]
     kept = pruned(entries, limit)
     assert sum(map(size, kept)) <= limit
     numbers = [one["number"] for one in kept]

@@ -60,7 +60,7 @@ _PART = re.compile(
     r"(\d+(?:\.\d+)?)\s*(d|days?|h|hrs?|hours?|min|mins|minutes?|m|s|sec|secs|seconds?)?\b", re.IGNORECASE
 )
 _CLOCK = re.compile(
-    r"(?:resets?|again|until)\s*(?:at\s+)?(?:(?P<month>[A-Z][a-z]{2})[a-z]*\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?,?\s+"
+    r"(?:resets?|again|until)\s*(?:at\s+)?(?:(?P<month>[A-Z][a-z]{2})[a-z]{0,6}\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?,?\s+"
     r"(?:(?P<year>\d{4}),?\s+)?(?:at\s+)?)?(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?\s*(?P<half>[ap]\.?m\b\.?)?"
     r"(?:\s*\((?P<zone>[A-Za-z_+\-/0-9]+)\))?",
     re.IGNORECASE,

@@ -17,7 +17,7 @@ from interlock.roster import Hire, Offer
 
 ASKING = 20.0
 """Seconds a program may take to tell its version; some need four."""
-_VERSION = re.compile(r"\d+(\.\d+)+[0-9A-Za-z.+-]*")
+_VERSION = re.compile(r"(?<!\d)\d+(\.\d+)+[0-9A-Za-z.+-]*")
 
 
 class ProfileRoster:

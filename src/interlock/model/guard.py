@@ -27,10 +27,13 @@ YES_NO = ("YES", "NO")
 _FENCE = r"(?ms)^(```|~~~).*?(^\1|\Z)"
 _MARKER = r"(?:[-*•>]|\(?[0-9A-Za-z]{1,2}[.)]|\[[0-9A-Za-z]{1,2}\])[ \t]+"
 # A sentence ends with its mark before a space, unless a small letter goes on ("e.g. this"), or with a full-width mark.
-_SENTENCE_END = r"\?+[\"'”’»)*_`]*(?=\s)|[.!]+[\"'”’»)*_`]*(?=[ \t]+[^a-z\s])|[。！？]+[」』）\"']*"
+_SENTENCE_END = (
+    r"(?<!\?)\?++[\"'”’»)*_`]*+(?=\s)|(?<![.!])[.!]++[\"'”’»)*_`]*+(?=[ \t]++[^a-z\s])"
+    r"|(?<![。！？])[。！？]++[」』）\"']*"
+)
 _ASKS = r"[?？][\"'”’»*_`)」』）]*\Z"
 _ASIDE = r"\A[ \t]*[(（][^()（）\n]*[)）][ \t]*\Z"
-_LIST = rf"\n(?:[ \t]*\n)?(?:[ \t]*{_MARKER}[^\n]*(?:\n|\Z))+"
+_LIST = rf"\n(?:[ \t]*\n)?(?:[ \t]*{_MARKER}[^\n]*(?:\n|\Z)){{1,100}}"
 
 
 class Asked(Record):
@@ -125,9 +128,9 @@ def _without_questions(text: str) -> tuple[str, bool]:
     found = _questions(text)
     if not found:
         return text.strip(), False
-    for start, end in reversed(found):
-        text = text[:start] + text[end:]
-    left = [line.rstrip() for line in text.split("\n") if not re.fullmatch(rf"\s*{_MARKER}\s*", line + " ")]
+    edges = [0, *(place for question in found for place in question), len(text)]
+    kept = "".join(text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True))
+    left = [line.rstrip() for line in kept.split("\n") if not re.fullmatch(rf"\s*{_MARKER}\s*", line + " ")]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(left)).strip(), True
 
 

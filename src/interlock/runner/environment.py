@@ -35,7 +35,7 @@ SHORTEST_SECRET = 6
 _SECRET_WORD = re.compile(
     r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|(^|_)(PASS|PAT|PWD|AUTH)(_|$)", re.IGNORECASE
 )
-_URL_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s:@]*:([^/\s@]+)@", re.IGNORECASE)
+_URL_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^/\s:@]*:([^/\s@]+)@", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

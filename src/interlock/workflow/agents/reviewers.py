@@ -162,6 +162,7 @@ def _order(one: Finding) -> tuple[Any, ...]:
 NEAR = 3  # lines that two readers of the same spot may be apart
 ALIKE = 0.5  # of the words of two titles together that both have
 _PLACE = re.compile(r"^(?P<path>.*?)(?:[:#]L?|,? *\(?(?:at )?lines? *)(?P<line>\d+)[^/]*$", re.IGNORECASE)
+LONGEST_PLACE = 1000  # characters; more is no path with a line
 _IDLE = frozenset("a an and are as at be by for from has have in is it its no not of on or that the to with".split())
 
 
@@ -190,7 +191,7 @@ def akin(one: Finding, other: Finding) -> bool:
 def _place(location: str) -> tuple[str, int | None]:
     """(path, line) of a location, as far as it says."""
     text = location.strip().strip("`'\"")
-    matched = _PLACE.match(text)
+    matched = _PLACE.match(text) if len(text) <= LONGEST_PLACE else None
     path, line = (matched["path"], int(matched["line"][:9])) if matched else (text, None)
     return path.strip().replace("\\", "/").removeprefix("./").strip("`'\"").casefold(), line
 

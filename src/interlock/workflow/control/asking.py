@@ -20,7 +20,7 @@ TEXT = 600  # characters of a question that the state keeps
 YES = frozenset("y yes ok okay confirm confirmed approve approved continue go c sure".split())
 GO_ON, AGAIN, SKIP, STOP, DETAILS, TEXT_ANSWER = "go_on", "again", "skip", "stop", "details", "text"
 
-FACT = re.compile(r"^\s*(?:[-*]\s+)?\**([A-Za-z][\w -]{1,40}?)\**\s*[:=]\s*\**\s*(\S.*)$", re.MULTILINE)
+FACT = re.compile(r"^[^\S\n]*(?:[-*][^\S\n]+)?\**([A-Za-z][\w -]{1,40}?)\**\s*[:=]\s*+\**+\s*+(\S.*)$", re.MULTILINE)
 COMMON = frozenset(
     "the a an of for to is are you your we our this that what which who how do does should would like want please with "
     "and or in on it be can i me my any there".split()

@@ -21,7 +21,7 @@ from interlock.workflow.party.rounds import IDEATION, SEED
 
 NAMED = re.compile(r"brainstorm", re.IGNORECASE)
 IDEATES = re.compile(
-    r"technique[- ]execution|ideat|idea[- ]?generat|generat\w*[- ]ideas|diverg|brainstorm", re.IGNORECASE
+    r"technique[- ]execution|ideat|idea[- ]?generat|generat\w{0,20}[- ]ideas|diverg|brainstorm", re.IGNORECASE
 )
 PREPARES = re.compile(
     r"set-?up|\binit|continu|select|recommend|random|progressive|discover|organi[sz]|context|complete|session$", re.I

@@ -28,7 +28,7 @@ EMPTY, UNCLEAR = "empty", "unclear"
 QUESTION_LINES = 8
 LAST_WORDS = 200
 QUESTION_TEXT = 4000  # characters of what was said that a question shows
-HALT = re.compile(r"^\W*HALT\b(?!-)|\bHALT(?:ED|ING)?\s*[:–—-]\s*\S", re.MULTILINE)
+HALT = re.compile(r"^[^\w\n]*HALT\b(?!-)|\bHALT(?:ED|ING)?\s*[:–—-]\s*\S", re.MULTILINE)
 RHETORICAL = re.compile(r"^\W*(?:✅|✓|☑|❌|💡|📋|-\s|\*\s)")
 
 

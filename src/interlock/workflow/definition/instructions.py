@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 from interlock.workflow.definition.step import Step
 
-STEP = re.compile(r"<step\b((?:[^>\"']|\"[^\"]*\"|'[^']*')*)>")
-ATTRIBUTE = re.compile(r"([\w-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
-TAG = re.compile(r"<(ask|template-output|check|invoke-workflow|invoke-task|goto)\b([^>]*)>(?:([^<]*)</\1>)?", re.DOTALL)
+STEP = re.compile(r"<step\b((?:[^<>\"']++|\"[^\"]{0,500}+\"|'[^']{0,500}+')*+)>")
+ATTRIBUTE = re.compile(r"(?<![\w-])([\w-]++)\s*+=\s*+(?:\"([^\"]*)\"|'([^']*)')")
+TAG = re.compile(
+    r"<(ask|template-output|check|invoke-workflow|invoke-task|goto)\b([^>]{0,2000})>(?:([^<]*)</\1>)?", re.DOTALL
+)
 SECTION = re.compile(r"^#{2,3}\s+(?:step\s+)?(\d{1,2})[.:)]?\s*[:\-–—]?\s*(.+)$", re.IGNORECASE | re.MULTILINE)
 MOST = 200
 

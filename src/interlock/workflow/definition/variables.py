@@ -13,7 +13,7 @@ from typing import Any
 
 NAME = re.compile(r"(?<!\{)\{([A-Za-z_][\w.-]*)\}(?!\})")
 LOOK_UP = re.compile(r"^\{([A-Za-z_]\w*)\}:([A-Za-z_][\w.-]*)$")
-ALTERNATIVES = re.compile(r"\s+\|\|\s+")
+ALTERNATIVES = re.compile(r"(?<!\s)\s++\|\|\s++")
 DEPTH = 12
 # Filled in when a workflow runs, so that nobody has to configure them.
 RUNTIME = frozenset({"date", "timestamp", "current_date", "skill-root", "skill-name"})

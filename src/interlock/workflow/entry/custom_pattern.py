@@ -11,14 +11,17 @@ Only a mapping is read as one: `validation: <path>`, which every real workflow h
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 LIMIT = 1000  # characters of one pattern
+DEADLINE = 10  # seconds for one pattern over one output
 FIELDS = ("success_pattern", "failure_pattern")
 
 
@@ -31,7 +34,10 @@ class CustomPattern:
     regex: bool = False
 
     def result(self, output: str) -> str:
-        """success, failure or unknown: what stands last in `output` counts, and failure where both end together."""
+        """success, failure or unknown: what stands last in `output` counts, and failure where both end together.
+
+        A regular expression that takes longer than `DEADLINE` says nothing.
+        """
         good, bad = self._last(self.success_pattern, output), self._last(self.failure_pattern, output)
         if good is None and bad is None:
             return "unknown"
@@ -44,8 +50,7 @@ class CustomPattern:
         if not self.regex:
             start = output.rfind(pattern)
             return (start + len(pattern), len(pattern)) if start >= 0 else None
-        ends = [(found.end(), found.end() - found.start()) for found in _compiled(pattern).finditer(output)]
-        return max(ends, default=None)
+        return _last_match(pattern, output)
 
 
 @dataclass(frozen=True)
@@ -101,9 +106,35 @@ def _failures(name: str, value: object, regex: bool) -> list[str]:
     return []
 
 
-@cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     """The author's expression. What future versions of Python may read differently is not ours to warn about."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return re.compile(pattern, re.MULTILINE)
+
+
+# `re` holds the interpreter's lock while it matches, and an author's expression may backtrack for hours: it runs in a
+# process of its own, which can be ended.
+_SEARCH = """
+import json, re, sys, warnings
+warnings.simplefilter("ignore")
+pattern, text = json.load(sys.stdin)
+ends = ((found.end(), found.end() - found.start()) for found in re.compile(pattern, re.MULTILINE).finditer(text))
+json.dump(max(ends, default=None), sys.stdout)
+"""
+
+
+def _last_match(pattern: str, text: str) -> tuple[int, int] | None:
+    """Where the last match ends and how long it is, in characters; None without a match or past the deadline."""
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", _SEARCH],
+            input=json.dumps((pattern, text)).encode(),
+            stdout=subprocess.PIPE,
+            check=True,
+            timeout=DEADLINE,
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    found = json.loads(ran.stdout)
+    return (found[0], found[1]) if found else None

@@ -56,7 +56,7 @@ CHOICE = re.compile(rf"(?<![\w/|-])(?:[\[{{(]\s*+)?({_ONE}(?:\s*[/|]\s*{_ONE})+)
 # `did not PASS` says the contrary of its word, `0 FAILED` nothing of the kind.
 NEGATED = re.compile(r"(?:\b(?:not|never|cannot)|n['’]t)\s+$", re.IGNORECASE)
 NONE_BEFORE = re.compile(r"(?<![\w.,])(?:0|no|zero)\s+$", re.IGNORECASE)
-COUNT_AFTER = re.compile(r"\s*[:=]\s*\**(\d{1,9})")
+COUNT_AFTER = re.compile(r"(?<!\s)\s*+[:=]\s*\**(\d{1,9})")
 LABEL = (
     r"(?:(?:overall|final|quality|review|validation|gate|compliance|readiness)\s{1,20}){0,4}"
     r"(?:verdict|outcome|result|status|decision|gate|assessment|recommendation|overall)"
@@ -124,12 +124,12 @@ def _is_choice(text: str) -> bool:
 
 APPROVE, CHANGES, BLOCKED = "approve", "changes_requested", "blocked"
 BLOCKS = frozenset(("BLOCKED", "BLOCK", "BLOCKING FAILURE"))
-COUNTED = re.compile(r"(\d+)\W{0,3}\s*(critical|high|medium|med|major|low|minor)\b", re.IGNORECASE)
+COUNTED = re.compile(r"(?<!\d)(\d++)\W{0,3}\s*+(critical|high|medium|med|major|low|minor)\b", re.IGNORECASE)
 COUNTS = re.compile(r"^.*\b(?:issues|findings|problems)\b(?:\s+found)?\W{0,6}:?.*$", re.IGNORECASE | re.MULTILINE)
 NUMBER = r"\W{0,8}\s*(\d+)"
 FIXED = re.compile(rf"\b(?:issues fixed|patches handled|fixed)\b\s*:{NUMBER}", re.IGNORECASE)
 LEFT = re.compile(rf"\b(?:action items created|left as action items)\b\s*:{NUMBER}", re.IGNORECASE)
-PATCHES = re.compile(r"(\d+)\W{0,3}\s*`?(decision-needed|patch)`?(?=\s*[,.;]|\s+findings?\b|$)", re.IGNORECASE)
+PATCHES = re.compile(r"(?<!\d)(\d++)\W{0,3}\s*+`?(decision-needed|patch)`?(?=\s*[,.;]|\s+findings?\b|$)", re.IGNORECASE)
 STORY = re.compile(r"\bstory status\b\W{0,6}:?\W{0,6}\s*(done|in-progress|in progress)\b", re.IGNORECASE)
 CLEAN = re.compile(r"\bclean review\b|\ball layers passed\b", re.IGNORECASE)
 

@@ -29,19 +29,21 @@ ITEMS = (
 )
 PASS, FAIL, NONE, OPEN = "pass", "fail", "n/a", "not evaluated"
 
-BOX = re.compile(r"^\s*[-*]\s+\[[ xX]?\]\s+(.+?)\s*$", re.MULTILINE)
+BOX = re.compile(r"^[^\S\n]*[-*][^\S\n]+\[[ xX]?\][^\S\n]+(\S.*)$", re.MULTILINE)
 _WORD = r"(PASS(?:ED)?|FAIL(?:ED)?|PARTIAL|WARN(?:ING)?|N/?A|NOT APPLICABLE)\b\W{0,4}(.*)$"
 LINES = (
     re.compile(
-        r"^[\s>*|-]*(?:\[[ xX]\]\s*)?\**(?:item\s*)?#?(\d{1,3})\**\s*[.):|-]+\W{0,6}" + _WORD,
+        r"^[ \t\r>*|-]*+(?:\[[ xX]\]\s*)?\**(?:item\s*)?#?(\d{1,3})\**\s*+[.):|-]++\W{0,6}" + _WORD,
         re.IGNORECASE | re.MULTILINE,
     ),
-    re.compile(r"^[\s>*|-]*(?:\[[ xX]\]\s*)?(\d{1,3})[.)]\s+[^\n]{3,200}?[:|—–-]\s*\W{0,4}" + _WORD, re.MULTILINE),
+    re.compile(
+        r"^[ \t\r>*|-]*+(?:\[[ xX]\]\s*)?(\d{1,3})[.)][^\S\n]++[^\n]{3,200}?[:|—–-]\s*\W{0,4}" + _WORD, re.MULTILINE
+    ),
 )
 """`3. PASS: …`, and `3. What the item says: PASS …`."""
 OURS = (
-    (re.compile(r"\boutcome\b.*\bdecided\b", re.IGNORECASE), "decided"),
-    (re.compile(r"\bnotes\b.*\b(?:appended|added)\b", re.IGNORECASE), "notes"),
+    (re.compile(r"\boutcome\b.{0,200}\bdecided\b", re.IGNORECASE), "decided"),
+    (re.compile(r"\bnotes\b.{0,200}\b(?:appended|added)\b", re.IGNORECASE), "notes"),
     (re.compile(r"\bchange log\b", re.IGNORECASE), "change log"),
     (re.compile(r"\bsprint status\b|\bstatus updated\b|\bstatus of the story\b", re.IGNORECASE), "status"),
     (re.compile(r"\bstory saved\b", re.IGNORECASE), "notes"),

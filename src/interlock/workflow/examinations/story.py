@@ -24,12 +24,12 @@ FILE = re.compile(r"^(?:story-)?\d+[-.]\d+[-.].*\.md$", re.IGNORECASE)
 VARIABLES = ("story_file", "story_path", "spec_file")
 NUMBER = re.compile(r"^\d+[-.]\d+[\w-]*$")
 KEY = re.compile(r"^\d+-\d+[a-z]?-")
-STATUS = re.compile(r"^(\W*Status\W*:[ *_]*)([\w-]+)", re.IGNORECASE | re.MULTILINE)
+STATUS = re.compile(r"^([^\w\n]*+Status[^\w:]*+:[ *_]*)([\w-]+)", re.IGNORECASE | re.MULTILINE)
 NOTES = "Senior Developer Review (AI)"
 READY = ("ready-for-dev", "drafted")
 AT_WORK = ("review", "in-progress")
 TRIES = 3
-PATH = re.compile(r"`([^`\s]+)`|^\s*[-*]\s+([\w./-]+\.\w+)", re.MULTILINE)
+PATH = re.compile(r"`([^`\s]+)`|^[^\S\n]*[-*][^\S\n]+([\w./-]+\.\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)

@@ -41,20 +41,25 @@ DONE = re.compile(
     r"closed)\b.{0,30}\b(?:phase|milestone|epic|story|sprint|release|version|mvp|iteration|migration)\b",
     re.IGNORECASE,
 )
+# Of a line whose blanks are single spaces.
 SOLVED = re.compile(
-    r"^(?P<problem>.{8,}?)[,;:.–—-]*\s+(?:(?:was|were|is|are|got|could be)\s+)?(?:fixed|solved|resolved|worked around|"
-    r"cured|mended)\s+(?:by|with|through)\s+(?P<solution>.{4,})$|"
-    r"^(?:problem|error|symptom)\s*:\s*(?P<named>.+?)[;.,]?\s+(?:solution|fix|workaround|cure)\s*:\s*(?P<cure>.+)$",
+    r"^(?P<problem>.{8,}?)(?<![,;:.–—-])[,;:.–—-]*+ (?:(?:was|were|is|are|got|could be) )?(?:fixed|solved|resolved|"
+    r"worked around|cured|mended) (?:by|with|through) (?P<solution>.{4,})$|"
+    r"^(?:problem|error|symptom) ?: ?(?P<named>.+?)[;.,]? (?:solution|fix|workaround|cure) ?: ?(?P<cure>.+)$",
     re.IGNORECASE | re.DOTALL,
 )
-PRACTICE = re.compile(
+ACTED = re.compile(
     r"\b(used?|using|appl(?:y|ied)|implement(?:s|ed)?|wrap(?:s|ped)?|introduc(?:e|ed)|add(?:ed)?|refactored|extracted|"
-    r"cached?|retr(?:y|ies|ied)|validated?)\b.*\b(with|via|by|through|behind|pattern|backoff|retry|cache|decorator|"
-    r"factory|adapter|repository|middleware|fixture|queue|batch\w*|lock\w*|transaction\w*|migration)\b",
-    re.IGNORECASE | re.DOTALL,
+    r"cached?|retr(?:y|ies|ied)|validated?)\b",
+    re.IGNORECASE,
+)
+MEANS = re.compile(
+    r"\b(with|via|by|through|behind|pattern|backoff|retry|cache|decorator|factory|adapter|repository|middleware|fixture|"
+    r"queue|batch\w*|lock\w*|transaction\w*|migration)\b",
+    re.IGNORECASE,
 )
 KEY = re.compile(
-    r"\d|`|\b(must|never|always|only|error|fail\w*|fix\w*|require\w*)\b|[\w./-]+\.\w{1,5}\b", re.IGNORECASE
+    r"\d|`|\b(must|never|always|only|error|fail\w*|fix\w*|require\w*)\b|(?<![\w./-])[\w./-]+\.\w{1,5}\b", re.IGNORECASE
 )
 SENTENCE = re.compile(r".+?(?:[.!?](?=\s)|\n+|$)", re.DOTALL)
 KEYWORD = re.compile(r"[A-Za-z][\w+#-]{2,}")
@@ -127,7 +132,8 @@ def lesson(text: str, *, decided: bool = False, certain: bool = True, at: str = 
         return Lesson(ARCHITECTURE, line, high if PREFERRED.search(line) else low, at)
     if decided:
         return Lesson(DECISION, line, IMPORTANCE[DECISION][0], at)
-    if certain or PRACTICE.search(line):
+    acted = ACTED.search(line)
+    if certain or (acted and MEANS.search(line, acted.end())):
         return Lesson(PATTERN, line, _of(PATTERN, line), at)
     return None
 

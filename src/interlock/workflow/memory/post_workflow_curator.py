@@ -31,7 +31,7 @@ from interlock.workflow.state.document import place_of
 MOST = 12
 OF_DOCUMENTS = 8
 SECONDS = 8.0
-HEADING = re.compile(r"^(#{1,6})\s+(.*\S)\s*$")
+HEADING = re.compile(r"^(#{1,6})\s+(\S.*)$")
 ITEM = re.compile(r"^\s{0,3}(?:[-*+]|\d{1,2}[.)])\s+(?!\[[ x]\])(\S.*)$")
 FENCE = re.compile(r"^\s{0,3}(```|~~~)")
 DECISIONS = re.compile(r"\bdecisions?\b", re.IGNORECASE)

@@ -40,7 +40,7 @@ ASKS = re.compile(
 ENDS = re.compile(r"[:?!]\W*$")
 BY_NUMBER = re.compile(r"^\W*(?:please\s+)?(?:reply|respond|answer) with\b[^.]*\bnumbers?\b", re.IGNORECASE)
 LEADS_TO = re.compile(r"\b(?:to|and|please|or|press|select|choose|type|enter)$", re.IGNORECASE)
-PLACEHOLDER = re.compile(r"^(?:\[[^\]]*\]|\{+[^}]*\}+|<[^>]*>)$")
+PLACEHOLDER = re.compile(r"^(?:\[[^\]]*\]|\{++[^}]*+\}++|<[^>]*>)$")
 HANDLER = re.compile(r"^(?::|→|=>|=|-+>)")
 NO_LETTER = re.compile(r"^[^\w]*$")
 

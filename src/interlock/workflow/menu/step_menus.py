@@ -15,7 +15,7 @@ from interlock.workflow.markdown import Line
 from interlock.workflow.menu import labels
 from interlock.workflow.menu.recognition import Menu, candidates
 
-DISPLAY = re.compile(r"^(\s*(?:[-*]\s+)?)(?:\**Display\**\s*:?\**\s*)(?=[\"“`*\[])", re.IGNORECASE)
+DISPLAY = re.compile(r"^(\s*(?:[-*]\s+)?)(?:\**+Display\**+\s*+:?\**+\s*+)(?=[\"“`*\[])", re.IGNORECASE)
 HANDLED = re.compile(
     r"^\s*(?:[-*]\s+)?(?:#{2,6}\s+)?\**(?:IF|WHEN)\s+(?:the user (?:selects|chooses)\s+)?"
     r"['\"`\[]*([A-Za-z0-9]{1,2})\b['\"`\]]*\s*(?:\([^)]*\)|selected)?\s*\**:",

@@ -25,12 +25,12 @@ TEXT, SENTENCE, NAME = 1500, 600, 60  # characters of each that are kept
 FIELDS = frozenset({"recommendation", "position", "confidence"})
 
 OPENER = re.compile(r"\{(?=\s*\")")
-SAYS = re.compile(r"^\W*(?:my |final )?recommend(?:ation|s)?\W*:\W*(\S.*)$", re.IGNORECASE | re.MULTILINE)
+SAYS = re.compile(r"^[^\w\n]*+(?:my |final )?recommend(?:ation|s)?[^\w:]*+:\W*(\S.*)$", re.IGNORECASE | re.MULTILINE)
 ADVISES = re.compile(
     r"\b(?:I|we)(?:'d|’d| would| strongly)? (?:recommend|suggest|propose)(?: that| to)?\W+([^.\n]{4,})", re.I
 )
-STANDS = re.compile(r"^\W*(?:my |final )?position\W*:\W*(\S.*)$", re.IGNORECASE | re.MULTILINE)
-SURE = re.compile(r"^\W*confidence\W*:\W*(\d{1,3}(?:\.\d+)?)\s*%?", re.IGNORECASE | re.MULTILINE)
+STANDS = re.compile(r"^[^\w\n]*+(?:my |final )?position[^\w:]*+:\W*(\S.*)$", re.IGNORECASE | re.MULTILINE)
+SURE = re.compile(r"^[^\w\n]*+confidence[^\w:]*+:\W*(\d{1,3}(?:\.\d+)?)\s*%?", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True)

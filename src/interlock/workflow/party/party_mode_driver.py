@@ -40,7 +40,6 @@ REOPEN = "reopen"
 """Marks a discussion within a menu whose step begins again: it is opened again and goes on with the round it was in."""
 LABELS = string.ascii_uppercase
 LABEL = re.compile(r"^(?:option|position)?\s*\(?([A-Za-z])\)?(?:[.:)–-]\s.*|[.:)])?$", re.IGNORECASE | re.DOTALL)
-LEAVES = re.compile(r"^[\s>\"'“_-]*(.{4,12}?)[\s.!\"'”_]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -224,10 +223,10 @@ def cut(party: Party, reason: str, detail: str, contributions: Sequence[Contribu
 def leaves(said: str) -> str | None:
     """The exit word that stands alone on a line of what a voice said. Within a sentence it is spoken about: an agent
     that discusses a `quit` command does not leave."""
-    for one in LEAVES.finditer(said):
-        word = exit_word(one[1])
-        if word is not None and one[1].strip().lower() == word:
-            return word
+    for line in said.splitlines():
+        alone = line.lstrip(" \t>\"'“_-").rstrip(" \t.!\"'”_")
+        if 4 <= len(alone) <= 12 and exit_word(alone) == alone.lower():
+            return alone.lower()
     return None
 
 

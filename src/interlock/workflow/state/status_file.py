@@ -191,7 +191,7 @@ def _length(rest: str) -> int:
                 return at + 1
             at += 1
         return len(rest)
-    comment = re.search(r"\s+#|\s*[\r\n]|\s*[,}\]]", rest)
+    comment = re.search(r"(?<!\s)(?:\s++#|\s*+[,}\]]|[^\S\r\n]*+[\r\n])", rest)
     return comment.start() if comment else len(rest)
 
 

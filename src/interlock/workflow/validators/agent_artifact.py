@@ -41,7 +41,7 @@ KEBAB = r"[a-z0-9]+(?:-[a-z0-9]+)*"
 TRIGGER = re.compile(rf"{KEBAB}|[A-Z][A-Z0-9]{{0,2}} or fuzzy match on {KEBAB}")
 INJECTED = re.compile(r"^(?:MH|CH|PM|DA|AE) or fuzzy match on ")
 TAG = re.compile(r"<(role|identity|communication_style|principles)>(.*?)</\1>", re.DOTALL)
-ITEM = re.compile(r"<item\b([^>]*)>(.*?)</item>", re.DOTALL)
+ITEM = re.compile(r"<item\b([^<>]*)>(.*?)</item>", re.DOTALL)
 OPEN = re.compile(r"<agent\b([^<>]*)>")
 
 
@@ -179,7 +179,10 @@ def _compiled(body: str) -> dict[str, Any] | None:
     return {
         "metadata": {name: html.unescape(text) for name, text in attributes_of(opened[1]).items() if name in METADATA},
         "persona": {found[1]: html.unescape(found[2]).strip() for found in TAG.finditer(body)},
-        "menu": [_compiled_item(found[1], found[2]) for found in ITEM.finditer(body)],
+        "menu": [
+            _compiled_item(found[1], found[2])
+            for found in ITEM.finditer(body, 0, body.rfind("</item>") + len("</item>"))
+        ],
     }
 
 
