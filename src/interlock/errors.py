@@ -53,6 +53,7 @@
     ├── LedgerBusy                   ledger_busy              (try again: nothing was changed)
     ├── LedgerUnusable               ledger_unusable          (damaged, too new, or on a network file system)
     ├── StorageError                 storage_error            (the file system refused; nothing was half-written)
+    ├── CommitUnknown                commit_unknown           (the disk failed; look before you try again)
     ├── AgentError                   agent_error              (an agent program could not be started or spoken to)
     │   └── NoCapacity               no_capacity              (it could, but its provider gives it nothing now)
     ├── GitFailed                    git_failed               (git refused, is missing, or took too long)
@@ -400,6 +401,12 @@ class StorageError(InterlockError):
     """The file system refused; nothing was half-written."""
 
     code = "storage_error"
+
+
+class CommitUnknown(InterlockError):
+    """The disk failed at the end of a change, and whether it was made is not known yet. Look before you try again."""
+
+    code = "commit_unknown"
 
 
 class AgentError(InterlockError):

@@ -14,6 +14,7 @@ import pytest
 import interlock
 from interlock.client import Home, Team
 from interlock.errors import LedgerUnusable, TeamNotFound
+from interlock.ledgers.sqlite.schema import VERSION
 from tests.behaviours.mirrored import assert_files_agree, python
 
 
@@ -277,7 +278,7 @@ def test_permissions_are_closed_again(home: Home, team: Team) -> None:
 
 
 @pytest.mark.req("CORE-FR-003")
-@pytest.mark.parametrize("damage", ["text", "empty", "page", "newer"])
+@pytest.mark.parametrize("damage", ["text", "empty", "page"])
 def test_a_damaged_ledger_is_a_finding_that_names_the_sound_backup(home: Home, team: Team, damage: str) -> None:
     ledger = Path(team.directory, "ledger.db")
     directory = Path(team.directory, "backups")
@@ -291,8 +292,6 @@ def test_a_damaged_ledger_is_a_finding_that_names_the_sound_backup(home: Home, t
         ledger.write_text("no database at all " * 1000)
     elif damage == "empty":
         ledger.write_bytes(b"")
-    elif damage == "newer":
-        meddle(team, "PRAGMA user_version=77")
     else:
         data = bytearray(ledger.read_bytes())
         for page in range(4096, len(data) - 4096, 4096):
@@ -306,12 +305,30 @@ def test_a_damaged_ledger_is_a_finding_that_names_the_sound_backup(home: Home, t
         assert found["findings"][0]["path"] == str(ledger) and found["findings"][0]["team"] == "alpha"
     assert ledger.read_bytes() == before
     # What it says works.
-    command = said[said.index("`mv") + 1 : said.index("; interlock doctor")]
+    command, _, _ = said.split("`")[1].partition(" && interlock doctor")
     assert os.system(command) == 0
+    (aside,) = Path(team.directory).glob("damaged-*")
+    assert (aside / "ledger.db").read_bytes() == before
     home.close()
     assert home.doctor(repair=True)["healthy"]
     assert home.team("alpha").task("001").owner == "bob"
     assert_files_agree(home.team("alpha"))
+
+
+@pytest.mark.req("CORE-FR-003")
+def test_a_ledger_of_a_newer_version_is_sound_and_no_backup_is_advised(home: Home, team: Team) -> None:
+    directory = Path(team.directory, "backups")
+    directory.mkdir(mode=0o700)
+    team._workspace.ledger.backup(str(directory / "ledger-before-077.db"))  # type: ignore[attr-defined]
+    home.close()
+    meddle(team, "PRAGMA user_version=77")
+    for found in (home.doctor(), home.doctor("alpha", repair=True, adopt=True)):
+        (said,) = serious(found)
+        assert "newer version of Interlock" in said and "Upgrade Interlock" in said
+        assert "backup" not in said and "mv " not in said
+    meddle(team, f"PRAGMA user_version={VERSION}")
+    assert home.doctor()["healthy"]
+    assert home.team("alpha").task("001").owner == "bob"
 
 
 def test_a_ledger_put_back_from_a_backup_has_its_files_written_again(home: Home, team: Team) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from interlock.clock import SystemClock
-from interlock.errors import LedgerBusy, TeamNotFound
+from interlock.errors import InvalidRequest, LedgerBusy, TeamNotFound
 from interlock.ledger import Ledger, Ledgers
 from interlock.model.message import Message
 from interlock.model.question import Question
@@ -151,6 +151,37 @@ class TestTransactions:
             raise AssertionError("two writers")
         with other.transaction() as rows:
             rows.tasks.insert(task("001"))
+
+    def test_threads_of_one_process_wait_no_longer_than_processes(
+        self, connect: Callable[..., Ledgers], place: str
+    ) -> None:
+        ledger = connect(0.2).open(place)
+        holding, done = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with ledger.transaction():
+                holding.set()
+                done.wait(60)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        try:
+            assert holding.wait(60)
+            with pytest.raises(LedgerBusy), ledger.transaction():
+                raise AssertionError("two writers")
+            changed = ledger.watch()
+            assert not changed(), "who watches does not wait for who writes"
+        finally:
+            done.set()
+            thread.join()
+        with ledger.transaction() as rows:
+            rows.tasks.insert(task("001"))
+
+    def test_an_error_of_the_rules_is_not_blamed_on_the_caller(self, ledger: Ledger) -> None:
+        with pytest.raises(OverflowError, match="a rule"), ledger.transaction():
+            raise OverflowError("a rule is wrong")
+        with pytest.raises(InvalidRequest, match="too large"), ledger.transaction() as rows:
+            rows.tasks.insert(task("001", failures=2**70))
 
     def test_what_a_rule_reads_stays_true_until_the_commit(self, connect: Callable[..., Ledgers], place: str) -> None:
         def count(ledger: Ledger) -> None:

@@ -1,14 +1,17 @@
 """Is everything as it should be? Looks at ledgers, files and leftovers; repairs only what takes no guess.
 
 A repair writes files of the mirror again, counts counters anew (in one transaction, after a backup, with an event
-`ledger.repaired`), removes what dead processes left, and closes permissions. A ledger that is damaged is never
-touched: the doctor says which backup is sound and how to put it back.
+`ledger.repaired`), removes what dead processes left, and fixes permissions. A ledger that is damaged is never
+touched: the doctor says which backup is sound and how to put it back. It says so only where the damage is proven: a
+ledger that cannot be opened because of its disk, its mode or its version holds everything that was done.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from itertools import count
+from shlex import quote
 from typing import Any
 
 from interlock.clock import iso
@@ -16,16 +19,19 @@ from interlock.doctor import home as home_level
 from interlock.doctor.adopt import adopt as adopt_edits
 from interlock.doctor.files import (
     BACKUPS,
+    LEDGER,
     backups,
     examine_leftovers,
     examine_mirror,
+    examine_modes,
     examine_permissions,
+    examine_room,
     examine_unknown_tasks,
 )
 from interlock.doctor.findings import Finding, report
 from interlock.doctor.invariants import faults
 from interlock.doctor.worktrees import examine_worktrees
-from interlock.errors import InterlockError, LedgerUnusable, TeamNotFound
+from interlock.errors import InterlockError, LedgerBusy, LedgerUnusable, StorageError, TeamNotFound
 from interlock.model.names import SYSTEM
 from interlock.reports.present import in_words, unable
 from interlock.roster import WhyIdle
@@ -55,7 +61,7 @@ def examine(
         adopt: take edits of task files over into the ledger.
         why_idle: tells of agents that cannot be had here.
     """
-    findings = _team(workspace, repair, adopt, inspect, why_idle)
+    findings = _examined(workspace.directory, lambda: workspace, repair, adopt, inspect, why_idle)
     for finding in findings:
         finding.team = workspace.name
     return report(findings)
@@ -83,36 +89,43 @@ def examine_all(
     for name in teams:
         directory = os.path.join(home, "teams", name)
         try:
-            found = _team(open_team(name), repair, adopt, inspect, why_idle)
+            found = _examined(directory, lambda: open_team(name), repair, adopt, inspect, why_idle)  # noqa: B023
             what = "A process that waited here and is gone left its socket behind."
             found += [Finding("info", what, path, repair) for path in sockets(name, repair)]
         except TeamNotFound:
             if not whole_home:
                 raise
             continue  # Deleted while we were looking.
-        except InterlockError as error:
-            found = _unusable(directory, str(error), inspect)
         for finding in found:
             finding.team = name
         findings += found
     return report(findings)
 
 
-def _team(
-    workspace: Workspace, repair: bool, adopt: bool, inspect: Inspect | None, why_idle: WhyIdle | None
+def _examined(
+    directory: str,
+    open_team: Callable[[], Workspace],
+    repair: bool,
+    adopt: bool,
+    inspect: Inspect | None,
+    why_idle: WhyIdle | None,
 ) -> list[Finding]:
-    directory = workspace.directory
+    """Everything about a team. What keeps its ledger from being used is a finding, and then the only one."""
+    findings = examine_modes(directory, repair=repair)
     try:
-        broken = workspace.ledger.check()
-    except LedgerUnusable as error:
-        broken = [str(error)]
-    if broken:
-        said = "; ".join(broken[:5]) + ("; …" if len(broken) > 5 else "")
-        return _unusable(directory, f"The ledger is damaged: {said}.", inspect)
-    try:
-        findings = _ledger(workspace, repair)
-    except LedgerUnusable as error:
-        return _unusable(directory, error.message, inspect)
+        workspace = open_team()
+        if broken := workspace.ledger.check():
+            said = "; ".join(broken[:5]) + ("; …" if len(broken) > 5 else "")
+            raise LedgerUnusable("The ledger is damaged.", damaged=said)
+        findings += examine_room(directory) or _written(workspace)
+        repair = repair and all(finding.repaired for finding in findings)
+        findings += _ledger(workspace, repair)
+    except TeamNotFound:
+        raise
+    except InterlockError as error:
+        path = os.path.join(directory, LEDGER)
+        damage = error.details.get("damaged")
+        return findings + (_damaged(directory, damage, inspect) if damage else [Finding("error", error.message, path)])
     if adopt:
         workspace.mirror.rebuild()  # Keeps aside what is edited in its place.
         findings += adopt_edits(workspace)
@@ -124,6 +137,25 @@ def _team(
     findings += examine_permissions(directory, repair=repair)
     findings += [Finding("info", "A backup of the ledger.", path) for path in backups(directory)]
     return findings
+
+
+class _Undone(Exception):
+    """Rolls a trial back."""
+
+
+def _written(workspace: Workspace) -> list[Finding]:
+    """A ledger that can be read, but takes no change."""
+    try:
+        with workspace.ledger.transaction() as rows:
+            team = rows.team.get()
+            rows.team.update(team, updated_at=team.updated_at)
+            raise _Undone
+    except _Undone:
+        return []
+    except StorageError as error:
+        return [Finding("error", error.message, workspace.ledger.path)]
+    except LedgerBusy as error:
+        return [Finding("warning", error.message, workspace.ledger.path)]
 
 
 def _agents(workspace: Workspace, why_idle: WhyIdle | None) -> list[Finding]:
@@ -156,20 +188,25 @@ def _ledger(workspace: Workspace, repair: bool) -> list[Finding]:
     return [Finding(fault.level, fault.what, path, fault.what in repaired) for fault in found]
 
 
-def _unusable(directory: str, said: str, inspect: Inspect | None) -> list[Finding]:
-    """A ledger that cannot be used, and how to go on: nothing is restored without being asked for."""
-    ledger = os.path.join(directory, "ledger.db")
+def _damaged(directory: str, damage: str, inspect: Inspect | None) -> list[Finding]:
+    """A damaged ledger, and how to go on: nothing is restored without being asked for."""
+    ledger = os.path.join(directory, LEDGER)
     kept = backups(directory)
     sound = [path for path in kept if inspect is None or not inspect(path)]
     if sound:
+        aside = next(path for path in map(f"{directory}/damaged-{{}}".format, count(1)) if not os.path.exists(path))
+        # With its log, under names that match: what was committed last may lie in the log alone.
+        commands = (
+            f"mkdir -m 700 {quote(aside)} && mv {quote(ledger)}* {quote(aside)} && cp {quote(sound[0])} {quote(ledger)}"
+            f" && interlock doctor --repair --team {quote(os.path.basename(directory))}"
+        )
         how = (
             f" To put the newest {'sound ' if inspect else ''}backup back, stop all that works with the team, then "
-            f"`mv {ledger} {ledger}.damaged; rm -f {ledger}-wal {ledger}-shm; cp {sound[0]} {ledger}; "
-            "interlock doctor --repair`. What was done after the backup is only in the damaged file."
+            f"`{commands}`. What was done after the backup is then only in {aside}: keep it."
         )
     else:
-        how = f" There is no sound backup in {os.path.join(directory, BACKUPS)}; keep the file and ask for help."
-    found = [Finding("error", said + how, ledger)]
+        how = f" There is no sound backup in {os.path.join(directory, BACKUPS)}; keep the files and ask for help."
+    found = [Finding("error", f"The ledger is damaged: {damage}.{how}", ledger)]
     return found + [
         Finding("info", "A backup of the ledger." if path in sound else "A backup that is itself damaged.", path)
         for path in kept

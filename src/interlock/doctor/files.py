@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
 from collections.abc import Iterator
 
@@ -17,6 +18,9 @@ from interlock.workspace import Workspace
 
 SHOWN = 50
 """Findings of one kind that are listed one by one."""
+ROOM = 1_000_000
+"""Bytes that a disk has to have free: a change takes some dozens of pages, the index of the log 32 KB."""
+LEDGER = "ledger.db"
 BACKUPS = "backups"
 WORKTREES = "worktrees"
 
@@ -127,6 +131,35 @@ def examine_unknown_tasks(workspace: Workspace) -> list[Finding]:
     if len(unknown) > SHOWN:
         findings.append(Finding("info", f"… and {len(unknown) - SHOWN} more such files.", below))
     return findings
+
+
+def examine_modes(directory: str, *, repair: bool) -> list[Finding]:
+    """What the owner must be able to read and write. `-wal` and `-shm` are made with the ledger's mode, and keep it."""
+    findings = []
+    ledger = os.path.join(directory, LEDGER)
+    for path, needed in ((directory, 0o700), *((ledger + end, 0o600) for end in ("", "-wal", "-shm"))):
+        try:
+            mode = os.lstat(path).st_mode
+        except OSError:
+            continue
+        if stat.S_ISLNK(mode) or mode & needed == needed:
+            continue
+        finding = Finding("error", f"Its owner may not read and write it (mode {stat.S_IMODE(mode):04o}).", path)
+        findings.append(finding)
+        if repair:
+            try:
+                os.chmod(path, stat.S_IMODE(mode) | needed)
+                finding.repaired = True
+            except OSError as error:
+                finding.what += f" That could not be changed: {error}."
+    return findings
+
+
+def examine_room(directory: str) -> list[Finding]:
+    """A disk that has no room for the next changes."""
+    free = shutil.disk_usage(directory).free
+    what = f"Changes will be refused: the disk has {free} bytes free. Free some space."
+    return [Finding("error", what, directory)] if free < ROOM else []
 
 
 def examine_permissions(directory: str, *, repair: bool) -> list[Finding]:

@@ -40,7 +40,8 @@ def connect(path: str, clock: Clock, patience: float) -> sqlite3.Connection:
     """A connection to an existing ledger file, with the pragmas above.
 
     Raises:
-        LedgerUnusable: the file cannot be opened or is no database.
+        LedgerUnusable: the file is damaged or no database.
+        StorageError: the machine does not let it be opened: a full or read-only disk, permissions.
         LedgerBusy: another process was recovering or closing it for `patience` seconds.
     """
     try:
@@ -53,24 +54,15 @@ def connect(path: str, clock: Clock, patience: float) -> sqlite3.Connection:
             cached_statements=256,
         )
     except sqlite3.Error as error:
-        raise unusable(path, error) from error
+        raise translated(error, path) from error
     try:
         for pragma in _PRAGMAS:
             # Reads the schema, so it may meet a lock.
-            execute_patiently(connection, pragma, clock, patience)
-    except BaseException as error:
+            execute_patiently(connection, pragma, clock, patience, path=path)
+    except BaseException:
         connection.close()
-        if isinstance(error, (sqlite3.Error, StorageError, LedgerUnusable)):
-            raise unusable(path, error.__cause__ or error) from error
         raise
     return connection
-
-
-def unusable(path: str, error: BaseException) -> LedgerUnusable:
-    """The error for a file that is no sound ledger."""
-    return LedgerUnusable(
-        f"The ledger {path} cannot be used: {error}. `interlock doctor` says more; backups lie beside it.", path=path
-    )
 
 
 def is_busy(error: sqlite3.Error) -> bool:
@@ -79,9 +71,17 @@ def is_busy(error: sqlite3.Error) -> bool:
 
 
 def execute_patiently(
-    connection: sqlite3.Connection, sql: str, clock: Clock, patience: float, parameters: Sequence[Any] = ()
+    connection: sqlite3.Connection,
+    sql: str,
+    clock: Clock,
+    patience: float,
+    parameters: Sequence[Any] = (),
+    path: str | None = None,
 ) -> sqlite3.Cursor:
     """Run a statement that may meet another's lock, trying again with exponential backoff and jitter.
+
+    Args:
+        path: the ledger file, where an error is to say what is wrong with it.
 
     Raises:
         LedgerBusy: it was still locked after `patience` seconds.
@@ -93,18 +93,23 @@ def execute_patiently(
             return connection.execute(sql, parameters)
         except sqlite3.Error as error:
             if not is_busy(error):
-                raise translated(error) from error
+                raise translated(error, path) from error
         now = clock.monotonic()
         started = started or now
         waited = now - started
         if waited >= patience:
-            raise LedgerBusy(
-                f"The ledger stayed locked for {patience:g} s and nothing was changed. Try again; "
-                "the setting busy_timeout makes Interlock wait longer.",
-                setting="busy_timeout",
-            )
+            raise busy(patience)
         clock.sleep(pause * (0.5 + os.urandom(1)[0] / 255))
         pause = next_pause(pause, waited)
+
+
+def busy(patience: float) -> LedgerBusy:
+    """The error for a ledger that stayed locked for `patience` seconds."""
+    return LedgerBusy(
+        f"The ledger stayed locked for {patience:g} s and nothing was changed. Try again; "
+        "the setting busy_timeout makes Interlock wait longer.",
+        setting="busy_timeout",
+    )
 
 
 def next_pause(pause: float, waited: float) -> float:
@@ -119,26 +124,35 @@ def next_pause(pause: float, waited: float) -> float:
 TRANSLATED = (sqlite3.Error, UnicodeEncodeError, OverflowError)
 
 
-def translated(error: Exception) -> Exception:
+def translated(error: Exception, path: str | None = None) -> Exception:
     """Our error for one of SQLite's that is the machine's or the caller's fault; the same error where it is ours."""
+    if isinstance(error, OSError):
+        return StorageError(f"The ledger {path} could not be looked at: {error.strerror}.", path=path)
     if isinstance(error, UnicodeEncodeError):
         return InvalidRequest(f"A name, id or text is not valid Unicode: {error.reason}. Nothing was changed.")
     if isinstance(error, OverflowError):
+        # Only SQLite's own: one that a rule raises is a defect, and the caller's numbers are not to blame.
+        if "SQLite" not in str(error):
+            return error
         return InvalidRequest("A number is too large to be one of the ledger's. Nothing was changed.")
     code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+    ledger = f"The ledger {path}" if path else "The ledger"
     if code in _BUSY:
         return LedgerBusy("The ledger is locked and nothing was changed. Try again.", setting="busy_timeout")
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+        from interlock.ledgers.sqlite.file_system import trouble
+
+        why = (trouble(path) if path else None) or str(error)
         return StorageError(
-            f"The ledger could not be written: {error}. Nothing was changed. Free space or mend the permissions "
-            "of the team's directory, then try again."
+            f"{ledger} could not be opened or written: {why}. Nothing was changed. Free space or fix the permissions "
+            "of the team's directory, then try again; `interlock doctor` checks both."
         )
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return LedgerUnusable(f"The ledger is damaged: {error}. `interlock doctor` says more; backups lie beside it.")
+        return LedgerUnusable(f"{ledger} is damaged: {error}. `interlock doctor` says what to do.", damaged=str(error))
     if _foreign_schema(error):
         return LedgerUnusable(
-            f"The ledger's schema is not the one this version of Interlock expects: {error}. Nothing was changed. "
-            "`interlock doctor` says more; backups lie beside it."
+            f"The schema of {path or 'the ledger'} is not the one this version of Interlock expects: {error}. Nothing "
+            "was changed. `interlock doctor` says more."
         )
     return error
 

@@ -15,18 +15,25 @@ if TYPE_CHECKING:
     from interlock.model.event import Event
 
 
+Stamp = tuple[int, str, str, str]
+"""What tells an event from every other: its `seq`, type, time and actor."""
+
+
 class SqliteEvents:
     """See `ledger.EventRows`. The next rowid is the next `seq`: one writer, and nothing is ever deleted."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
+        self.last: Stamp | None = None  # What this transaction wrote last.
 
     def append(self, type: str, actor: str, task_id: str | None, at: str, payload: Mapping[str, Any]) -> int:
         cursor = self.connection.execute(
             "INSERT INTO events (type, at, actor, task_id, payload) VALUES (?, ?, ?, ?, ?)",
             (type, at, actor, task_id, as_json(payload)),
         )
-        return int(cursor.lastrowid or 0)
+        seq = int(cursor.lastrowid or 0)
+        self.last = (seq, type, at, actor)
+        return seq
 
     def since(self, seq: int, limit: int | None = None) -> list[Event]:
         found = self.connection.execute(

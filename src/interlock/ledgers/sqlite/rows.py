@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     )
     from interlock.ledger_work import GraphRows, RunRows, TaskRows
     from interlock.ledger_workflow import QueueRows, WorkflowRows
+    from interlock.ledgers.sqlite.events import Stamp
     from interlock.model.team import Team
 
 
@@ -78,6 +79,16 @@ class SqliteRows:
             raise AttributeError(name)
         setattr(self, name, made)
         return made
+
+    def begin(self) -> None:
+        """Note that a transaction begins, which has written no event yet."""
+        if "events" in self.__dict__:
+            self.events.last = None  # type: ignore[attr-defined]
+
+    @property
+    def last_event(self) -> Stamp | None:
+        """The last event of this transaction, by which it is known again; None where it wrote none."""
+        return self.events.last if "events" in self.__dict__ else None  # type: ignore[attr-defined]
 
     def team_is_deleted(self) -> bool:
         """Whether the team's last act was its own deletion."""

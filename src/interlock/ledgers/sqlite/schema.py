@@ -55,7 +55,9 @@ def migrate(
         )
     if version == 0:
         raise LedgerUnusable(
-            f"{path} is not a ledger of Interlock, or was never finished. `interlock doctor` says more.", path=path
+            f"{path} is not a ledger of Interlock, or was never finished. `interlock doctor` says more.",
+            path=path,
+            damaged=None if os.path.getsize(path) else "it is empty",
         )
     for number, file in migrations(directory):
         if number <= version:
@@ -76,7 +78,7 @@ def migrate(
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             if isinstance(error, sqlite3.Error):
-                raise translated(error) from error
+                raise translated(error, path) from error
             raise
 
 

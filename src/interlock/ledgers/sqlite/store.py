@@ -12,8 +12,9 @@ import sqlite3
 import threading
 from contextlib import contextmanager
 
-from interlock.errors import LedgerUnusable, StorageError, TeamNotFound
-from interlock.ledgers.sqlite.connection import TRANSLATED, connect, execute_patiently, translated, unusable
+from interlock.errors import CommitUnknown, InterlockError, LedgerUnusable, StorageError, TeamNotFound
+from interlock.ledgers.sqlite.connection import TRANSLATED, busy, connect, execute_patiently, translated
+from interlock.ledgers.sqlite.file_system import refuse_network_file_system
 from interlock.ledgers.sqlite.rows import SqliteRows
 
 TYPE_CHECKING = False
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from interlock.clock import Clock
     from interlock.ledger import Rows
+    from interlock.ledgers.sqlite.events import Stamp
     from interlock.model.team import Member, Team
     from interlock.settings import Settings
 
@@ -41,23 +43,34 @@ class SqliteLedger:
         self._patience = float(settings.get("busy_timeout"))
         self._wal_bytes = int(settings.get("wal_bytes"))
         self._mutex = threading.Lock()
+        self._watching = threading.Lock()
         self._writer: SqliteRows | None = None
         self._readers: list[SqliteRows] = []
         self._watch: sqlite3.Connection | None = None
         self._commits = 0
+        self._unknown = False  # Whether a commit failed and recovery has not shown yet what became of it.
         self._inode = self._file_id()
 
-    def use(self, connection: sqlite3.Connection) -> None:
+    def use(self, connection: sqlite3.Connection | None) -> None:
         """Take over a connection that is open already, as the one that writes."""
-        self._writer = SqliteRows(connection)
+        self._writer = None if connection is None else SqliteRows(connection)
 
     @contextmanager
     def transaction(self) -> Iterator[Rows]:
         """See `ledger.Ledger.transaction`."""
-        with self._mutex:
+        with self._alone():
             self._check_still_there()
+            if self._unknown:
+                self._recover()
             rows = self._writer or self._open_writer()
-            execute_patiently(rows.connection, "BEGIN IMMEDIATE", self._clock, self._patience)
+            try:
+                execute_patiently(rows.connection, "BEGIN IMMEDIATE", self._clock, self._patience, path=self.path)
+            except StorageError:
+                # A connection that was opened while nothing could be written stays read-only.
+                self._writer = None
+                rows.connection.close()
+                raise
+            rows.begin()
             try:
                 if rows.team_is_deleted():
                     raise self._gone()
@@ -65,20 +78,69 @@ class SqliteLedger:
             except BaseException as error:
                 self._roll_back(rows.connection)
                 if isinstance(error, TRANSLATED):
-                    raise translated(error) from error
+                    raise translated(error, self.path) from error
                 raise
             try:
                 rows.connection.execute("COMMIT")
             except sqlite3.Error as error:
                 self._roll_back(rows.connection)
-                raise translated(error) from error
-            self._bound_wal(rows.connection)
+                self._settle(rows.last_event, error)
+            else:
+                self._bound_wal(rows.connection)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """The turn of one thread of this process, waited for as long as for another process."""
+        if not self._mutex.acquire(timeout=self._patience):
+            raise busy(self._patience)
+        try:
+            yield
+        finally:
+            self._mutex.release()
+
+    def _settle(self, event: Stamp | None, error: sqlite3.Error) -> None:
+        """Find out what became of a commit that failed; return only if it stands."""
+        from interlock.ledgers.sqlite.recovery import is_undone
+
+        if is_undone(error):
+            raise translated(error, self.path) from error
+        self._unknown = True
+        try:
+            recovered = self._recover(event)
+        except (InterlockError, sqlite3.Error):
+            recovered = None
+        if recovered is None:
+            raise CommitUnknown(
+                f"The disk failed while the ledger {self.path} was written ({error}): whether this change was made is "
+                "not known yet. Nothing more is written until recovery has shown it. Check the disk, then look "
+                "whether the change is there before you try again.",
+                path=self.path,
+            ) from error
+        if not recovered:
+            raise translated(error, self.path) from error
+
+    def _recover(self, event: Stamp | None = None) -> bool | None:
+        """Close the ledger and open it again, which recovers it. See `recovery.recover`."""
+        from interlock.ledgers.sqlite.recovery import recover
+
+        self._close()
+        self._writer = SqliteRows(connect(self.path, self._clock, self._patience))
+        found = recover(self._writer.connection, event, self.path, self._clock, self._patience)
+        self._unknown = False
+        return found
 
     @contextmanager
     def snapshot(self) -> Iterator[Rows]:
         """See `ledger.Ledger.snapshot`."""
         self._check_still_there()
-        rows = self._take_reader()
+        try:
+            rows = self._take_reader()
+        except StorageError as error:
+            from interlock.ledgers.sqlite.recovery import reading
+
+            with reading(self.path, error) as connection:
+                yield SqliteRows(connection)
+            return
         try:
             rows.connection.execute("BEGIN")
             # BEGIN alone takes no lock: this read fixes the moment, and waits where the log is being recovered.
@@ -88,7 +150,7 @@ class SqliteLedger:
         except BaseException as error:
             rows.connection.close()
             if isinstance(error, TRANSLATED):
-                raise translated(error) from error
+                raise translated(error, self.path) from error
             raise
         if len(self._readers) < IDLE_READERS:
             self._readers.append(rows)
@@ -107,7 +169,8 @@ class SqliteLedger:
         return changed
 
     def _version(self) -> int:
-        with self._mutex:
+        # A mutex of its own: a waiter does not stand behind a writer.
+        with self._watching:
             if self._watch is None:
                 self._watch = self._connect()
             cursor = execute_patiently(self._watch, "PRAGMA data_version", self._clock, self._patience)
@@ -128,13 +191,17 @@ class SqliteLedger:
     def close(self) -> None:
         """See `ledger.Ledger.close`."""
         with self._mutex:
-            for rows in [self._writer, *self._readers]:
-                if rows is not None:
-                    rows.connection.close()
+            self._close()
+
+    def _close(self) -> None:
+        for rows in [self._writer, *self._readers]:
+            if rows is not None:
+                rows.connection.close()
+        self._writer = None
+        self._readers = []
+        with self._watching:
             if self._watch is not None:
                 self._watch.close()
-            self._writer = None
-            self._readers = []
             self._watch = None
 
     def is_current(self) -> bool:
@@ -187,7 +254,7 @@ class SqliteLedger:
         except FileNotFoundError:
             raise self._gone() from None
         except OSError as error:
-            raise unusable(self.path, error) from error
+            raise translated(error, self.path) from error
         return found.st_dev, found.st_ino
 
     def _check_still_there(self) -> None:
@@ -289,9 +356,18 @@ class SqliteLedgers:
         for ledger in ledgers:
             ledger.close()
 
-    def _migrated(self, path: str) -> sqlite3.Connection:
+    def _migrated(self, path: str) -> sqlite3.Connection | None:
+        """A connection to write with; None where the disk takes nothing, but lets the ledger be read."""
         patience = float(self._settings.get("busy_timeout"))
-        connection = connect(path, self._clock, patience)
+        try:
+            connection = connect(path, self._clock, patience)
+        except StorageError as error:
+            from interlock.ledgers.sqlite.recovery import reading
+
+            with reading(path, error) as still:
+                if still.execute("PRAGMA user_version").fetchone()[0] != _newest(self._migrations):
+                    raise
+            return None
         try:
             version = int(execute_patiently(connection, "PRAGMA user_version", self._clock, patience).fetchone()[0])
             if version != _newest(self._migrations):
@@ -301,46 +377,9 @@ class SqliteLedgers:
         except BaseException as error:
             connection.close()
             if isinstance(error, sqlite3.Error):
-                raise unusable(path, error) from error
+                raise translated(error, path) from error
             raise
         return connection
-
-
-NETWORK_FILE_SYSTEMS = frozenset(
-    "nfs nfs4 cifs smb smb3 smbfs afpfs afs 9p ceph glusterfs lustre fuse.sshfs fuse.s3fs fuse.glusterfs webdav".split()
-)
-
-
-def refuse_network_file_system(path: str) -> None:
-    """SQLite's shared memory and locks do not work across machines.
-
-    Raises:
-        LedgerUnusable: `path` lies on a network file system.
-    """
-    kind = file_system_of(path)
-    if kind in NETWORK_FILE_SYSTEMS:
-        raise LedgerUnusable(
-            f"{path} lies on a network file system ({kind}), where file locks cannot be trusted. "
-            "Set INTERLOCK_HOME to a directory on a local disk.",
-            path=path,
-            file_system=kind,
-        )
-
-
-def file_system_of(path: str) -> str | None:
-    """The type of the file system that holds `path`; null where the machine does not tell."""
-    try:
-        with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
-            mounts = [line.split(" ", 3)[1:3] for line in file]
-    except OSError:
-        return None
-    real = os.path.realpath(path)
-    best, kind = "", None
-    for point, name in mounts:
-        point = point.replace("\\040", " ")
-        if len(point) >= len(best) and (real == point or real.startswith(point.rstrip("/") + "/")):
-            best, kind = point, name
-    return kind
 
 
 def _newest(migrations: str | None) -> int:

@@ -33,6 +33,7 @@ STATUSES: tuple[tuple[type[InterlockError], int], ...] = (
     (errors.LedgerBusy, 503),
     (errors.LedgerUnusable, 503),
     (errors.StorageError, 503),
+    (errors.CommitUnknown, 500),  # not 503, which invites to try again unseen
     (errors.AgentError, 502),
     (errors.NotAvailable, 501),
 )
