@@ -46,9 +46,17 @@ class Tasks(Protocol):
         run: str | None = None,
         parent_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        env: Sequence[str] | None = None,
+        timeout: float | None = None,
+        retries: int | None = None,
+        limits: Mapping[str, float] | None = None,
         by: str | None = None,
     ) -> Task:
-        """Create a task. `run` is the command a shell member executes; `review`: null, `none`, `human` or a member."""
+        """Create a task. `run` is the command a shell member executes; `review`: null, `none`, `human` or a member.
+
+        `verify`, `run`, `env` (names of variables), `timeout` (seconds), `retries` and `limits` are for people and a
+        lead outside every run. `metadata` is data.
+        """
 
     def task(self, task: str) -> Task:
         """One task, whole."""
@@ -68,8 +76,8 @@ class Tasks(Protocol):
         """Claim the most urgent, oldest ready task the caller may have; null where there is none."""
 
     def update(self, task: str, *, by: str | None = None, **fields: Any) -> Task:
-        """Edit subject, body, type, priority, review, verify, command, metadata; add a `log` line; go forward to a
-        `status`."""
+        """Edit subject, body, type, priority, review, verify, command, env, timeout, retries, limits, metadata; add a
+        `log` line; go forward to a `status`."""
 
     def depend(self, task: str, *, on: str, remove: bool = False, by: str | None = None) -> Task:
         """Make `task` wait for `on`, or no longer."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import anyio
@@ -73,10 +73,9 @@ class Job:
     `prompt` is the text an agent gets (subject, body, findings of an earlier round, how to report); `command` is the
     task's `run`, for `shell`. `environment` is complete; with an `INTERLOCK_RUN_TOKEN` of this run's own in it, what
     the run starts can be ended by another process, after a crash of this one. `model`, `mcp`, `permit` and `resume`
-    are for agents, as in `agent.Opening`. `kind` is the task's type, `data` its metadata. `patience` is for executors
-    that ask people themselves; without it nobody is waited for. Times are seconds, sizes bytes.
-    are for agents, as in `agent.Opening`. `kind` is the task's type, `data` its metadata. `runner` is the process
-    that drives the team. Times are seconds, sizes bytes.
+    are for agents, as in `agent.Opening`. `kind` is the task's type. `patience` is for executors
+    that ask people themselves; without it nobody is waited for. `runner` is the process that drives the team. Times
+    are seconds, sizes bytes.
     """
 
     team: str
@@ -98,7 +97,6 @@ class Job:
     permit: Callable[[Permission], Awaitable[str | None]] = refuse
     resume: str | None = None
     kind: str | None = None
-    data: Mapping[str, object] = field(default_factory=dict)
     patience: Patience | None = None
     runner: str | None = None
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 RUN_SESSION = "run:"
 """How the ids of sessions begin that a runner opened for one run."""
+SERVERS = ("http", "mcp-http", "page")
+"""Faces whose process is a server: where it runs says nothing of who calls."""
 
 
 class Caller:
@@ -103,6 +105,15 @@ class Act:
     def leads(self) -> bool:
         """Whether the actor may do what only the lead may."""
         return self.role in (LEAD, "person", SYSTEM)
+
+    @property
+    def commands(self) -> bool:
+        """Whether what the actor names may be executed: it is a person, or a lead, outside every run."""
+        from interlock.processes import inside_run
+
+        if self.role == SYSTEM or not self.leads:
+            return self.leads
+        return not self.session.startswith(RUN_SESSION) and (self.face in SERVERS or not inside_run())
 
     def event(self, type: str, task_id: str | None = None, /, **payload: Any) -> int:
         """Append an event of this verb."""

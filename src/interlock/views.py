@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.model.task import BROKEN, FINAL, HELD, Task
+from interlock.model.task import AOF, BROKEN, FINAL, HELD, Task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ def complete(rows: Rows, tasks: list[Task]) -> list[Task]:
         task.blocked_by = [id for id, _ in waiting]
         task.blocks = blocks.get(task.id, [])
         task.question = asked.get(task.id)
+        for name, (column, _) in AOF.items():
+            if (value := getattr(task, column)) is not None:
+                task.metadata = {**task.metadata, name: value}
         task.warnings = _warnings(task, waiting)
     return tasks
 

@@ -39,11 +39,11 @@ def test_a_changed_task_that_nobody_began_is_brought_up_to_date(place: Place) ->
     staged = place.stage({"one": ONE, "two": changed, "three": {"run": "true"}}, members)
     assert [change.task.key for change in staged.changes.updated] == ["two"]
     two = place.task("two")
-    assert (two.subject, two.command, two.assignee, two.metadata) == (
+    assert (two.subject, two.command, two.assignee, two.timeout) == (
         "Two, anew",
         "echo 2 >> log",
         "bea",
-        {"timeout": 9},
+        9,
     )
     assert set(two.blocked_by) == {place.task("three").id, other}, "what a person made it wait for stays"
 

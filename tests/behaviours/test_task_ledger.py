@@ -38,7 +38,7 @@ def hops(team: Team, task_id: str) -> list[tuple[str, str]]:
 def test_a_task_is_created_with_what_it_was_given(team: Team) -> None:
     task = team.create_task(
         "Write the parser", body="For all of it.\n", type="IMPLEMENTATION", priority="high", review="bob",
-        verify="true", metadata={"story": "1.2"}, by="ada",
+        verify="true", metadata={"story": "1.2"}, by="lead",
     )  # fmt: skip
     assert re.fullmatch(r"TASK-\d{4}-\d{2}-\d{2}-001", task.id)
     shown = team.task(task.id).as_dict()

@@ -49,6 +49,7 @@ class Worker:
         self.out = out
         session = None if self.rng.random() < 0.5 else f"{name}-{seed}"
         self.team: Team = home.team(TEAM).acting(name, session=session)
+        self.people: Team = home.team(TEAM)
         self.count = 0
 
     def run(self) -> None:
@@ -75,7 +76,8 @@ class Worker:
         blockers = self.rng.sample(ready, min(len(ready), self.rng.randrange(3)))
         self.log.write("try", "create", subject=subject)
         verify = "true" if self.rng.random() < 0.1 else None
-        task = self.team.create_task(subject, blocked_by=blockers, verify=verify)
+        by = self.people if verify else self.team  # What is executed is for people to say.
+        task = by.create_task(subject, blocked_by=blockers, verify=verify)
         self.log.write("done", "create", subject=subject, id=task.id)
 
     def next(self) -> None:

@@ -62,6 +62,13 @@ FRONT_DOOR: dict[str, str] = {
 
 PRIORITIES = ("critical", "high", "normal", "low")
 TYPES = ("READ_INFO", "REPORT", "IMPLEMENTATION", "WORKFLOW")
+MEASURES = ("turns", "tokens", "cost_usd", "time")
+"""What the use of a task or a member is measured in; `time` in seconds."""
+AOF: dict[str, tuple[str, type]] = {
+    "reviewRequired": ("review_required", bool),
+    "delegationDepth": ("delegation_depth", int),
+}
+"""The names of AOF that stand in a task's metadata, with the field that holds each and its type."""
 
 
 def states_filtered(word: str) -> frozenset[str]:
@@ -139,6 +146,20 @@ class Task(Record):
     """Its branch waits for its merge, or is being merged: stage, since, held, process (see `tasks.merge`)."""
     worktree: dict[str, Any] | None = None
     """Where its work lies: path, directory, branch, base and head (commits), returned, merged (the merge commit)."""
+    env: list[str] | None = None
+    """Names of variables that its programs may see; never values."""
+    timeout: float | None = None
+    """Seconds that one run may take."""
+    retries: int | None = None
+    """How often it may fail, where that is not the setting."""
+    limits: dict[str, float] | None = None
+    """What it may use of turns, tokens and cost_usd."""
+    workflow: str | None = None
+    """The workflow run that it carries out."""
+    review_required: bool | None = None
+    """AOF's word for `review`, which counts where that says nothing."""
+    delegation_depth: int | None = None
+    """How often it was handed on."""
     blocked_by: list[str] = anew(default_factory=list)
     blocks: list[str] = anew(default_factory=list)
     warnings: list[str] = anew(default_factory=list)
@@ -196,6 +217,10 @@ class Task(Record):
             "group_id": self.group_id,
             "project_id": self.project_id,
             "run": self.command,
+            "env": self.env,
+            "timeout": self.timeout,
+            "retries": self.retries,
+            "limits": self.limits,
             "run_id": self.run_id,
             "attempt": self.attempt,
             "metadata": dict(self.metadata),

@@ -59,7 +59,7 @@ Rules:
   `retries`.
 - Members: only `agent: shell` and `agent: {agent}`, as many as can work at once. A shell member only if a task has
   `run`.
-- Leave out: team, {refused}. Unknown keys are refused.
+- Leave out: team, permissions, {refused}. Unknown keys are refused.
 - As few tasks as make sense, each such that somebody who knows nothing but its body can do it.
 """
 
@@ -115,6 +115,9 @@ def faults_of(text: str, path: str, agent: tuple[str, tuple[str, ...]]) -> list[
         if member.agent != "shell" and (member.agent, tuple(member.command or ())) != agent:
             allowed = json.dumps({agent[0]: list(agent[1])}) if agent[1] else agent[0]
             faults.append({"line": None, "message": f"{name}: only `agent: shell` and `agent: {allowed}` may work"})
+        if member.permissions not in (None, "read-only"):
+            said = f"{name}: leave out `permissions: {member.permissions}`: how much is allowed is the user's to decide"
+            faults.append({"line": None, "message": said})
         if member.env:
             faults.append({"line": None, "message": f"{name}: leave out `env`: that is the user's to decide"})
     faults += [

@@ -34,7 +34,7 @@ def review_required(task: Task) -> bool:
     """Whether somebody reviews the task after `done`: its `review`, else AOF's `metadata.reviewRequired`, else yes."""
     if task.review is not None:
         return task.review != "none"
-    return task.metadata.get("reviewRequired", True) is not False
+    return task.review_required is not False
 
 
 def resolve_completion_transitions(task: Task, outcome: str) -> list[str]:

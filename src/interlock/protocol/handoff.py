@@ -33,7 +33,7 @@ def handle_request(act: Act, incoming: Incoming) -> Handled:
     child = existing(act, envelope.task_id, delegation=True)
     same_task(envelope, payload.task_id)
     parent = _parent(act, payload.parent_task_id)
-    depth = depth_of(parent) + 1
+    depth = (parent.delegation_depth or 0) + 1
     if depth > DEPTH or parent.id == child.id:
         raise Refused(
             "nested_delegation",
@@ -59,10 +59,7 @@ def handle_request(act: Act, incoming: Incoming) -> Handled:
     if child.state not in FINAL:
         if not same:
             act.rows.handoffs.put(Handoff(child.id, parent.id, name, to, fields, "requested", None, act.at, None))
-        act.rows.tasks.update(
-            child, metadata={**child.metadata, "delegationDepth": depth}, parent_id=child.parent_id or parent.id,
-            updated_at=act.at,
-        )  # fmt: skip
+        act.rows.tasks.update(child, delegation_depth=depth, parent_id=child.parent_id or parent.id, updated_at=act.at)
         act.topics.add("tasks")
         _reserve(act, child, to, known=to == HUMAN or act.rows.team.address(to) is not None, tell=not same)
     act.event(
@@ -108,12 +105,6 @@ def handle_rejected(act: Act, incoming: Incoming) -> Handled:
     if handoff is not None and fresh:
         notify(act, handoff.from_agent, f"{name} did not take {child.id}: {said}", summary="handoff rejected")
     return Handled(child, moves or fresh)
-
-
-def depth_of(task: Task) -> int:
-    """How often the task was handed on already."""
-    depth = task.metadata.get("delegationDepth", 0)
-    return depth if isinstance(depth, int) and depth > 0 else 0
 
 
 def _parent(act: Act, task_id: str) -> Task:

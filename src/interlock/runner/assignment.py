@@ -108,7 +108,7 @@ def prepare(
         workdir=terms.workdir,
         environment=environment,
         log=workspace.log_path(task.id, task.run),
-        time_limit=float(task.metadata.get("timeout", settings.get("task_timeout"))),
+        time_limit=float(settings.get("task_timeout") if task.timeout is None else task.timeout),
         stop_grace=float(settings.get("stop_grace")),
         output_bytes=int(settings.get("output_bytes")),
         secrets=hidden,
@@ -117,7 +117,6 @@ def prepare(
         permit=permit,
         resume=resume,
         kind=task.type,
-        data=task.metadata,
         runner=terms.runner,
     )
     return Assignment(job, token, [message.n for message in mail], {question.id for question in asked})

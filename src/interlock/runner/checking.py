@@ -24,7 +24,7 @@ def variables(rows: Rows, task: Task, member: str | None) -> tuple[str, ...]:
     """The names of the variables that programs of that member may see at that task, beyond the allow-list."""
     found = rows.team.member(member) if member is not None else None
     own = found.env or () if found is not None else ()
-    return tuple(dict.fromkeys([*task.metadata.get("env", ()), *own]))
+    return tuple(dict.fromkeys([*(task.env or ()), *own]))
 
 
 def place_of(rows: Rows, task: Task) -> str:

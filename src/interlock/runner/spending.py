@@ -6,18 +6,16 @@ stands in its row. A limit holds for a task over all its runs; a person's `conti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from interlock.agent import Update
 from interlock.ledger import Rows
 from interlock.model.question import Question
-from interlock.model.task import Run, Task
+from interlock.model.task import MEASURES, Run, Task
 from interlock.sessions import Act
 from interlock.settings import Settings
 
-MEASURES = ("turns", "tokens", "cost_usd", "time")
 COUNTED = ("turns", "input_tokens", "output_tokens", "cost_usd")
 UNITS = {"turns": "turns", "tokens": "tokens", "cost_usd": "USD", "time": "seconds"}
 CONTINUE, CANCEL = "continue", "cancel"
@@ -106,10 +104,7 @@ def excess(rows: Rows, task: Task, run: Run, settings: Settings, now: str) -> Ex
 
 def task_limits(task: Task, settings: Settings) -> dict[str, float]:
     """What one task may use: its own limits, else those of the settings; what has none is left out."""
-    own = task.metadata.get("limits")
-    found = {measure: float(settings.get(f"task_{measure}")) for measure in MEASURES[:3]}
-    if isinstance(own, Mapping):
-        found.update({name: float(value) for name, value in own.items() if name in MEASURES and _number(value)})
+    found = {measure: float(settings.get(f"task_{measure}")) for measure in MEASURES[:3]} | (task.limits or {})
     return {name: value for name, value in found.items() if value > 0}
 
 
@@ -128,7 +123,3 @@ def granted(asked: list[Question], of: str, measure: str) -> int:
 def amount(measure: str, value: float) -> str:
     """A number with its unit."""
     return f"{value:,.2f} USD" if measure == "cost_usd" else f"{value:,.0f} {UNITS[measure]}"
-
-
-def _number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -11,17 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from interlock import teams
-from interlock.model.task import FINAL, Task
+from interlock.model.task import FINAL, MEASURES, Task
 from interlock.model.team import Member
 from interlock.plan.comparing import Change, Changes, ExistingTask, compare
 from interlock.plan.document import Limits, Plan, PlanMember, PlanTask, digest
-from interlock.runner.spending import MEASURES
 from interlock.sessions import Act, Caller
 from interlock.tasks import change, create, depend
 from interlock.workspace import Workspace
-
-PLANNED = ("env", "retries", "timeout", "limits")
-"""Keys of a task's metadata that a plan sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +177,7 @@ def _update(act: Act, changed: Change) -> None:
     task = act.rows.tasks.get(changed.existing.task_id)
     if task is None:
         return
-    fields = _fields(changed.task)
-    others = {name: value for name, value in task.metadata.items() if name not in PLANNED}
-    fields["metadata"] = others | fields["metadata"]
-    change.update(act, task, **fields, subject=changed.task.subject, plan_digest=digest(changed.task))
+    change.update(act, task, **_fields(changed.task), subject=changed.task.subject, plan_digest=digest(changed.task))
     if task.assignee != changed.task.assignee:
         change.assign(act, task, changed.task.assignee)
     wanted = {_task_of(act, key).id for key in changed.task.blocked_by}
@@ -198,15 +191,6 @@ def _update(act: Act, changed: Change) -> None:
 
 
 def _fields(planned: PlanTask) -> dict[str, Any]:
-    metadata: dict[str, Any] = {}
-    if planned.env:
-        metadata["env"] = list(planned.env)
-    if planned.retries is not None:
-        metadata["retries"] = planned.retries
-    if planned.timeout is not None:
-        metadata["timeout"] = planned.timeout
-    if limits := limits_of(planned.limits):
-        metadata["limits"] = limits
     return {
         "body": planned.body,
         "type": planned.type,
@@ -214,7 +198,10 @@ def _fields(planned: PlanTask) -> dict[str, Any]:
         "review": planned.review,
         "verify": planned.verify,
         "command": planned.run,
-        "metadata": metadata,
+        "env": list(planned.env) or None,
+        "timeout": planned.timeout,
+        "retries": planned.retries,
+        "limits": limits_of(planned.limits) or None,
     }
 
 

@@ -11,15 +11,16 @@ from interlock.model.guard import one_question
 from interlock.model.names import check_text
 from interlock.model.task import FINAL, HELD, STATES, WAITING, Task, states_named
 from interlock.sessions import Act
+from interlock.tasks import controls
 from interlock.tasks.claim import claim, must_hold, refuse_stale
 from interlock.tasks.create import check_fields, member_named
 from interlock.tasks.finish import ask_reviewer, check_reason, complete
 from interlock.tasks.transition import ask_anew, end_run, illegal, may_be_blocked, move, reopen_run, waiting_state
 
-GATES = ("review", "verify", "command")
+GATES = ("review", *controls.CONTROLS)
 """What decides whether work is good enough, or what is run; not for who merely does the work to change."""
 
-EDITABLE = ("subject", "body", "type", "priority", "review", "verify", "command", "metadata")
+EDITABLE = ("subject", "body", "type", "priority", "review", "metadata", *controls.CONTROLS)
 LOG_LIMIT = 10_000
 _ORDER = {"pending": 0, "in_progress": 1, "completed": 2}
 
@@ -212,7 +213,8 @@ def _edit(act: Act, task: Task, fields: dict[str, Any]) -> None:
             task_id=task.id,
             field=gates[0],
         )
-    checked = check_fields(act, **{name: value for name, value in fields.items() if name != "plan_digest"})
+    controls.allow(act, [name for name in controls.CONTROLS if name in fields])
+    checked = check_fields(act, task, **{name: value for name, value in fields.items() if name != "plan_digest"})
     act.rows.tasks.update(task, updated_at=act.at, **{**fields, **checked})
     queued = act.rows.queue.get(task.id) if task.type == "WORKFLOW" and "priority" in fields else None
     if queued is not None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from interlock.errors import InvalidRequest, MemberNotFound, TaskLimit
 from interlock.mailbox import notify
-from interlock.model.names import HUMAN, check_metadata, check_text
+from interlock.model.names import HUMAN, check_text
 from interlock.model.task import PRIORITIES, TYPES, Task
 from interlock.sessions import Act, unknown_member
+from interlock.tasks import controls
 from interlock.tasks.find import find
 
-COMMAND_LIMIT = 10_000
 BLOCKER_LIMIT = 1000
 
 
@@ -32,15 +32,20 @@ def create(
     group_id: str | None = None,
     project_id: str | None = None,
     metadata: dict[str, Any] | None = None,
+    env: Sequence[str] | None = None,
+    timeout: float | None = None,
+    retries: int | None = None,
+    limits: Mapping[str, float] | None = None,
     plan_key: str | None = None,
     plan_digest: str | None = None,
 ) -> Task:
     """Create a task: `ready` when nothing blocks it, else `backlog`.
 
     `blocked_by` names tasks by id, suffix or plan key; `review` is null, `none`, `human` or a member; `command` is what
-    a shell member runs.
+    a shell member runs; `timeout` is in seconds.
 
     Raises:
+        Forbidden: a member, or a lead inside a run, sets what is executed (see `controls`).
         InvalidRequest: a field is of the wrong type, too long or names a choice that does not exist.
         TaskNotFound: a blocker or parent does not exist.
         MemberNotFound: the assignee or reviewer does not exist.
@@ -48,8 +53,9 @@ def create(
     """
     fields = check_fields(
         act, subject=subject, body=body, type=type, priority=priority, review=review, verify=verify, command=command,
-        metadata={} if metadata is None else metadata,
+        env=env, timeout=timeout, retries=retries, limits=limits, metadata={} if metadata is None else metadata,
     )  # fmt: skip
+    controls.allow(act, [name for name in controls.CONTROLS if fields[name] is not None])
     blockers = _blockers(act, blocked_by)
     limit = act.settings.get("task_limit")
     if act.rows.team.count_open(1) > limit:
@@ -73,26 +79,11 @@ def create(
         project_id=project_id,
         plan_key=plan_key,
         plan_digest=plan_digest,
-        run=0,
-        session=None,
-        failures=0,
-        rounds=0,
-        open_blockers=open_blockers,
-        soft=False,
-        rank=0,
-        not_before=None,
-        output=None,
-        context=None,
-        findings=None,
-        evidence=[],
-        verifying=None,
-        created_by=act.name,
-        created_at=act.at,
-        updated_at=act.at,
-        claimed_at=None,
-        completed_at=None,
+        run=0, session=None, failures=0, rounds=0, open_blockers=open_blockers, soft=False, rank=0, not_before=None,
+        output=None, context=None, findings=None, evidence=[], verifying=None,
+        created_by=act.name, created_at=act.at, updated_at=act.at, claimed_at=None, completed_at=None,
         **fields,
-    )
+    )  # fmt: skip
     act.rows.tasks.insert(task)
     if group_id is not None:
         act.rows.groups.added(group_id, task.id, task.state, act.at)
@@ -105,8 +96,8 @@ def create(
     return task
 
 
-def check_fields(act: Act, **fields: Any) -> dict[str, Any]:
-    """Those of a task's editable fields that are given, checked.
+def check_fields(act: Act, task: Task | None = None, **fields: Any) -> dict[str, Any]:
+    """Those of a task's editable fields that are given, checked; `task` is the one that is to be changed.
 
     Raises:
         InvalidRequest, MemberNotFound: as `create`.
@@ -122,9 +113,9 @@ def check_fields(act: Act, **fields: Any) -> dict[str, Any]:
     if "body" in fields:
         limit = act.settings.get("body_chars")
         checked["body"] = check_text(fields["body"], "body", limit=limit, setting="body_chars")
-    for name in ("verify", "command"):
-        if fields.get(name) is not None:
-            checked[name] = check_text(fields[name], name, limit=COMMAND_LIMIT, required=True)
+    for name in controls.CONTROLS:
+        if name in fields:
+            checked[name] = controls.check(name, fields[name])
     _choice(fields, "type", TYPES)
     if "priority" in fields:
         if fields["priority"] is None:
@@ -134,7 +125,7 @@ def check_fields(act: Act, **fields: Any) -> dict[str, Any]:
     if fields.get("review") not in (None, "none", HUMAN):
         checked["review"] = member_named(act, fields["review"])
     if "metadata" in fields:
-        checked["metadata"] = check_metadata(fields["metadata"])
+        checked.update(controls.columns(act, fields["metadata"], task))
     return checked
 
 

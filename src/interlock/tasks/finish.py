@@ -205,10 +205,8 @@ def fail(
     """
     must_hold(act, task)
     failures = task.failures + (1 if counts else 0)
-    own = task.metadata.get("retries")
-    limit = own if isinstance(own, int) and not isinstance(own, bool) else act.settings.get("retries")
     end_run(act, task, "expired" if lapsed else "failed" if counts else "reclaimed", lapsed or reason)
-    if counts and failures > limit:
+    if counts and failures > retries_of(act, task):
         act.event("task.failed", task.id, run=task.run_id, attempt=failures, reason=reason, retry_at=None)
         text = f"{reason}\n\n{output}" if output else reason
         move(act, task, "deadletter", reason=reason, owner=None, failures=failures, output=text, verifying=None)
@@ -227,6 +225,11 @@ def fail(
     return task
 
 
+def retries_of(act: Act, task: Task) -> int:
+    """How often the task may fail."""
+    return int(act.settings.get("retries") if task.retries is None else task.retries)
+
+
 def given_back(act: Act, task: Task) -> Task:
     """An agent that a runner drives has released the task. It is offered again after a growing delay; given back more
     often than it may fail, it goes to deadletter: whoever takes it would be started for nothing, for ever.
@@ -237,8 +240,7 @@ def given_back(act: Act, task: Task) -> Task:
     if task.state not in ("ready", "backlog") or not runs or runs[-1].outcome != "released":
         return task
     times = sum(run.outcome == "released" and run.runner is not None for run in runs)
-    limit = int(task.metadata.get("retries", act.settings.get("retries")))
-    if times > limit:
+    if times > retries_of(act, task):
         reason = f"given back {times} times, last: {runs[-1].reason or 'without a reason'}"
         if task.state == "backlog":  # It waits for a new blocker first.
             return task

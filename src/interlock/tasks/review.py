@@ -15,7 +15,7 @@ from interlock.errors import InvalidRequest, RunLimit
 from interlock.model.task import Run, Task
 from interlock.sessions import RUN_SESSION, Act
 from interlock.tasks.claim import may_be_given_work
-from interlock.tasks.finish import LONGEST_DELAY, ask_human
+from interlock.tasks.finish import LONGEST_DELAY, ask_human, retries_of
 from interlock.tasks.reviewers import under_review, waiting_for
 from interlock.tasks.transition import end_run, lease
 
@@ -59,9 +59,7 @@ def no_verdict(act: Act, task: Task, reason: str, *, counts: bool = True) -> Non
         if question.held:  # What it asked a person is answered to the next one.
             act.rows.questions.update(question, held=False)
     failures = _failures(act, task)
-    own = task.metadata.get("retries")
-    limit = own if isinstance(own, int) and not isinstance(own, bool) else act.settings.get("retries")
-    if counts and failures > limit:
+    if counts and failures > retries_of(act, task):
         act.event("review.failed", task.id, run=task.run_id, reason=reason, retry_at=None)
         ask_human(act, task)
         return

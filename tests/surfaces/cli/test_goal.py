@@ -85,6 +85,30 @@ def test_the_agent_is_told_what_is_wrong_and_asked_again(
     assert "wrote" in third and FAULTY in third
 
 
+@pytest.mark.parametrize("permissions", ["unattended", "workspace", "ask"])
+def test_a_proposal_does_not_widen_what_its_members_may_do(
+    interlock: Interlock, here: Path, agent: Agent, asked: Callable[[], list[str]], permissions: str
+) -> None:
+    wide = SOUND.replace("{agent: shell}", f"{{agent: shell, permissions: {permissions}}}")
+    answer = interlock("run", "Write it down", "--yes", "--agent", agent(fenced(wide)))
+    assert answer.code == 1 and f"leave out `permissions: {permissions}`" in answer.err
+    assert len(asked()) == 3 and "the user's to decide" in asked()[1] and list(here.iterdir()) == []
+
+
+def test_what_a_proposed_plan_may_do_is_shown_before_it_starts(interlock: Interlock, here: Path, agent: Agent) -> None:
+    answer = interlock("plan", "Write it down", "-o", "it.yaml", "--agent", agent(fenced(SOUND)))
+    for line in (f"team it in {here}", "shell (shell)  permissions: ask", "isolation: ", "env: none", "test -s it"):
+        assert line in answer.out
+    assert "permissions: ask" in interlock("run", "Write it down", "--yes", "--agent", agent(fenced(SOUND))).out
+
+
+def test_nothing_proposed_is_started_unattended_that_nobody_saw(interlock: Interlock, here: Path, agent: Agent) -> None:
+    for more in (["--unattended"], ["--unattended", "--yes"]):
+        answer = interlock("run", "Write it down", *more, "--agent", agent(fenced(SOUND)))
+        assert answer.code == 1 and "when a person has seen it" in answer.err
+    assert list(here.iterdir()) == []
+
+
 def test_after_three_rounds_the_faults_are_the_users(
     interlock: Interlock, here: Path, agent: Agent, asked: Callable[[], list[str]]
 ) -> None:

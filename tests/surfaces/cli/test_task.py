@@ -296,3 +296,14 @@ def test_of_ten_processes_that_claim_one_task_exactly_one_wins(interlock: Interl
 def test_the_nine_that_lose_are_told_that_it_is_claimed(interlock: Interlock, team: str, task: Create) -> None:
     task("T1")
     assert sum("task_already_claimed" in err for _, err in race(interlock, team)) == 9
+
+
+def test_a_member_names_no_command_and_a_person_sets_what_steers_a_task(interlock: Interlock, task: Create) -> None:
+    for option in ("--verify", "--run"):
+        answer = interlock("--json", "task", "create", "Mine", option, "touch owned", "--as", "tester")
+        assert answer.error["error"] == "forbidden" and "ask the lead" in answer.error["message"]
+    here = task("Write it")
+    assert interlock("--json", "task", "update", here, "--metadata", '{"env": []}').error["error"] == "invalid_request"
+    found = interlock("--json", "task", "update", here, "--env", "CI,TZ", "--timeout", "90", "--retries", "0").json
+    assert (found["env"], found["timeout"], found["retries"]) == (["CI", "TZ"], 90, 0)
+    assert "timeout 90, retries 0" in interlock("task", "show", here).out

@@ -160,3 +160,14 @@ def test_a_member_asks_a_person_and_cannot_answer_itself(server: Server, team: s
     assert bob.refused("POST", f"/api/projects/{team}/tasks/{task}/reply", {"reply": "a"}) == (403, "forbidden")
     told = admin.get(f"/api/teams/{team}/tasks/{task}/conversation")["conversation"]
     assert [(one["text"], one["answer"]) for one in told] == [("Which one?", None)]
+
+
+def test_a_worker_s_token_has_nothing_executed_and_reveals_no_variable(server: Server, team: str) -> None:
+    bob, tasks = server.member("bob", team), f"/api/teams/{team}/tasks"
+    for control in ({"run": "env"}, {"verify": "env"}, {"env": ["MY_DEPLOY_TOKEN"]}, {"timeout": 1}, {"retries": 0}):
+        assert bob.refused("POST", tasks, {"subject": "Mine", **control}) == (403, "forbidden")
+    for name in ("env", "timeout", "retries", "limits", "run", "verify", "workflow"):
+        assert bob.refused("POST", tasks, {"subject": "Mine", "metadata": {name: []}}) == (400, "invalid_request")
+    own = bob.post(tasks, {"subject": "Mine"})["id"]
+    assert bob.refused("POST", f"{tasks}/{own}/update", {"command": "env"}) == (403, "forbidden")
+    assert server.client().post(f"{tasks}/{own}/update", {"env": ["CI"], "timeout": 5})["env"] == ["CI"]

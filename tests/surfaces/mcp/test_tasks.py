@@ -175,3 +175,11 @@ async def test_a_program_that_joined_works_apart_from_the_others(home: Home, tmp
         crew.create_task("one more")
         refusal = await ada.refused("task_claim", worktree=True)
         assert refusal["error"] == "worktree_refused" and crew.task(refusal["claimed"]).owner == "ada"
+
+
+async def test_a_worker_has_no_command_executed_and_the_lead_has(home: Home, team: Team) -> None:
+    async with connected(home.path, "ada") as ada, connected(home.path, "lead") as lead:
+        refusal = await ada.refused("task_create", subject="Mine", verify="touch owned")
+        assert refusal["error"] == "forbidden" and "ask the lead" in refusal["message"]
+        assert (await ada.ask("task_list"))["tasks"] == []
+        assert (await lead.ask("task_create", subject="Theirs", verify="true"))["verify"] == "true"

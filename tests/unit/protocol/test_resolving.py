@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from interlock.model.task import STATES, Task
@@ -12,21 +10,21 @@ from interlock.protocol.message import may_go
 from interlock.protocol.payloads import OUTCOMES
 
 
-def task(state: str = "in-progress", review: str | None = None, metadata: dict[str, Any] | None = None) -> Task:
+def task(state: str = "in-progress", review: str | None = None, required: bool | None = None) -> Task:
     fields = dict.fromkeys(Task.__slots__)
-    fields.update(state=state, review=review, metadata=metadata or {})
+    fields.update(state=state, review=review, review_required=required)
     return Task(**fields)  # type: ignore[arg-type]
 
 
 @pytest.mark.req("AOF-59.10")
 def test_done_goes_to_review_where_review_is_required() -> None:
-    assert resolve_completion_transitions(task(metadata={"reviewRequired": True}), "done") == ["review"]
+    assert resolve_completion_transitions(task(required=True), "done") == ["review"]
     assert resolve_completion_transitions(task(), "done") == ["review"]
 
 
 @pytest.mark.req("AOF-59.11")
 def test_done_goes_through_review_where_it_is_not() -> None:
-    assert resolve_completion_transitions(task(metadata={"reviewRequired": False}), "done") == ["review", "done"]
+    assert resolve_completion_transitions(task(required=False), "done") == ["review", "done"]
 
 
 @pytest.mark.req("AOF-59.12")
@@ -61,21 +59,19 @@ def test_done_without_review_goes_the_rest_of_the_way() -> None:
 
 
 @pytest.mark.parametrize(
-    ("review", "metadata", "required"),
+    ("review", "word", "required"),
     [
-        (None, {}, True),
-        (None, {"reviewRequired": False}, False),
-        (None, {"reviewRequired": True}, True),
-        ("none", {}, False),
-        ("none", {"reviewRequired": True}, False),
-        ("human", {"reviewRequired": False}, True),
-        ("ada", {}, True),
+        (None, None, True),
+        (None, False, False),
+        (None, True, True),
+        ("none", None, False),
+        ("none", True, False),
+        ("human", False, True),
+        ("ada", None, True),
     ],
 )
-def test_the_task_s_own_review_beats_the_word_of_aof(
-    review: str | None, metadata: dict[str, Any], required: bool
-) -> None:
-    assert review_required(task(review=review, metadata=metadata)) is required
+def test_the_task_s_own_review_beats_the_word_of_aof(review: str | None, word: bool | None, required: bool) -> None:
+    assert review_required(task(review=review, required=word)) is required
 
 
 def test_every_path_ends_where_the_outcome_says() -> None:

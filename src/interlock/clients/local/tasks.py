@@ -40,6 +40,10 @@ class LocalTasks(LocalBase):
         run: str | None = None,
         parent_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        env: Sequence[str] | None = None,
+        timeout: float | None = None,
+        retries: int | None = None,
+        limits: Mapping[str, float] | None = None,
         by: str | None = None,
     ) -> Task:
         from interlock.tasks import create
@@ -48,6 +52,7 @@ class LocalTasks(LocalBase):
             task = create.create(
                 act, subject, body=body, type=type, priority=priority, assignee=assignee, blocked_by=blocked_by,
                 review=review, verify=verify, command=run, parent_id=parent_id, metadata=plain(metadata),
+                env=env, timeout=timeout, retries=retries, limits=limits,
             )  # fmt: skip
             whole(act, task)
         return warned(act, task)

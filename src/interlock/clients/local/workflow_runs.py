@@ -55,7 +55,7 @@ class LocalWorkflowRuns(LocalBase):
         store = self._run_states
         with self._act(by) as act:
             task = starting.start(act, store, wanted, found, assignee=agent)
-            state = store.load(act.rows, str(task.metadata[starting.KEY]))
+            state = store.load(act.rows, str(task.workflow))
             shown = self._shown(act.rows, state)
         return {**shown, "warnings": [*act.warnings, *store.mirror(state)]}
 

@@ -15,7 +15,8 @@ _TASK = (
     "n, id, subject, body, state, owner, assignee, reserved, type, priority, review, verify, command, parent_id, "
     "group_id, project_id, plan_key, plan_digest, run, session, failures, rounds, open_blockers, soft, rank, "
     "not_before, output, context, findings, evidence, verifying, metadata, created_by, created_at, updated_at, "
-    "claimed_at, completed_at, merging, worktree"
+    "claimed_at, completed_at, merging, worktree, env, timeout, retries, limits, workflow, "
+    "review_required, delegation_depth"
 )
 _FIELDS = tuple(_TASK.split(", "))
 _EVIDENCE, _METADATA, _PRIORITY, _SOFT = (_FIELDS.index(f) for f in ("evidence", "metadata", "priority", "soft"))
@@ -29,7 +30,7 @@ class SqliteTasks(Table):
     name = "tasks"
     key = "n"
     columns = _FIELDS
-    json_columns = frozenset({"evidence", "verifying", "metadata", "merging", "worktree"})
+    json_columns = frozenset({"evidence", "verifying", "metadata", "merging", "worktree", "env", "limits"})
 
     def encoded(self, column: str, value: Any) -> Any:
         return PRIORITIES.index(value) if column == "priority" else super().encoded(column, value)
@@ -355,7 +356,8 @@ def _task(row: tuple[Any, ...]) -> Task:
     task.soft = bool(row[_SOFT])
     task.metadata = {} if row[_METADATA] == "{}" else from_json(row[_METADATA])
     task.evidence = [] if row[_EVIDENCE] in (None, "[]") else from_json(row[_EVIDENCE])
-    for column in ("verifying", "merging", "worktree"):
+    task.review_required = None if task.review_required is None else bool(task.review_required)
+    for column in ("verifying", "merging", "worktree", "env", "limits"):
         value = getattr(task, column)
         if value is not None:
             setattr(task, column, from_json(value))

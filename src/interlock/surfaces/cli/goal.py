@@ -98,12 +98,22 @@ def refuse_existing(path: str) -> None:
         raise Conflict(f"{path} is there already. Name another file; nothing was asked.", path=path)
 
 
-def shown(text: str, path: str) -> list[str]:
-    """A plan for people: each task with what it waits for, what is run, and how it is judged."""
+def shown(call: Call, text: str, path: str) -> list[str]:
+    """A plan for people: where and as whom its members work and what they may do, then each task with what it waits
+    for, what is run, and how it is judged."""
     plan = parse(text, path)
-    members = ", ".join(f"{words.strong(name)} ({member.agent})" for name, member in plan.members.items())
+    default = {one["name"]: one["value"] for one in call.home.settings()}
+    lines = [f"team {words.strong(plan.team)} in {words.clean(plan.workdir)}"]
+    lines += [
+        f"  {words.strong(name)} ({member.agent})  permissions: {member.permissions or default['permissions']}"
+        for name, member in plan.members.items()
+    ]
+    named = [plan.env, *(one.env for one in plan.members.values()), *(one.env for one in plan.tasks.values())]
+    env = dict.fromkeys(name for names in named for name in names)
+    lines += [f"  isolation: {plan.isolation or default['isolation']}", f"  env: {', '.join(env) or 'none'}"]
+    lines += [f"  setup: {words.clean(plan.setup)}"] if plan.setup else []
     order = in_order({key: task.blocked_by for key, task in plan.tasks.items()})
-    return [f"team {words.strong(plan.team)}: {members}", *(line for key in order for line in _task(plan.tasks[key]))]
+    return [*lines, *(line for key in order for line in _task(plan.tasks[key]))]
 
 
 def _task(task: PlanTask) -> list[str]:

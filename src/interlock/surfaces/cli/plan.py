@@ -52,7 +52,7 @@ def plan(call: Call, goal: str | None, output: str | None, agent: str | None, sc
         name = os.path.relpath(path)
         call.say(
             [
-                *goals.shown(text, path),
+                *goals.shown(call, text, path),
                 "",
                 f"wrote {words.strong(name)}; nothing was started. Next: interlock run {name}",
             ]

@@ -73,7 +73,7 @@ def run(
     """
     attended = not unattended and not call.json and sys.stdin.isatty() and sys.stdout.isatty()
     if not os.path.exists(plan):
-        found = _from_goal(call, plan, agent, ask=not (yes or dry_run))
+        found = _from_goal(call, plan, agent, ask=not (dry_run or (yes and not unattended)))
         if found is None:
             return 1
         plan = found
@@ -120,15 +120,14 @@ def _from_goal(call: Call, goal: str, agent: str | None, *, ask: bool) -> str | 
     if ask and (call.json or not (sys.stdin.isatty() and sys.stdout.isatty())):
         raise InvalidRequest(
             "A plan that an agent proposes is started when a person has seen it, and there is no terminal here. "
-            f"`interlock plan {goal!r} -o PLAN.yaml` writes it to look at, --yes starts it unseen."
+            f"`interlock plan {goal!r} -o PLAN.yaml` writes it to look at; --yes starts it unseen, but not unattended."
         )
     path = file_name(goal, os.getcwd(), call.home.teams())
     text = goals.propose(call, goal, agent, path)
     goals.write(path, text)
     name = os.path.relpath(path)
-    lines = [*goals.shown(text, path), "", f"wrote {click.style(name, bold=True)}"]
-    if not call.json:
-        call.say(lines)
+    lines = [*goals.shown(call, text, path), "", f"wrote {click.style(name, bold=True)}"]
+    click.echo("\n".join(lines), err=call.json)
     if ask and not click.confirm("Start it?", default=False):
         call.say(f"Nothing was started. `interlock run {name}` does.")
         return None

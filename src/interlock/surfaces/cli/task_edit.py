@@ -25,6 +25,9 @@ from interlock.surfaces.cli.text import TEXT
 @click.option("--review", metavar="none|human|M", help="Who must approve before it is done.")
 @click.option("--verify", metavar="CMD", help='The command that must succeed before it is done; "" for none.')
 @click.option("--run", "command", metavar="CMD", help='The command that a shell member runs to do it; "" for none.')
+@click.option("--env", metavar="NAME,…", help='Variables that its programs may see; "" for none.')
+@click.option("--timeout", type=float, metavar="SECONDS", help="How long one run may take.")
+@click.option("--retries", type=int, metavar="N", help="How often it may fail.")
 @click.option("--metadata", metavar="JSON", help="A JSON object that replaces its metadata.")
 def update(call: Call, task: str, **given: Any) -> int:
     """Edit a task, log a line, or take it forward.
@@ -36,6 +39,8 @@ def update(call: Call, task: str, **given: Any) -> int:
     for name in ("verify", "command", "type"):
         if fields.get(name) == "":
             fields[name] = None
+    if "env" in fields:
+        fields["env"] = [name for name in fields["env"].split(",") if name]
     if "metadata" in fields:
         fields["metadata"] = _object(fields["metadata"])
     found = call.team().update(task, **fields)

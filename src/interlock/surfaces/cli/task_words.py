@@ -111,6 +111,8 @@ def _fields(task: Task) -> list[str]:
             ("review by", task.review if task.review not in (None, "none") else None),
             ("run", words.clean(task.command or "")),
             ("verify", words.clean(task.verify or "")),
+            ("env", ", ".join(task.env or ())),
+            ("limits", _allowed(task)),
             ("worktree", words.clean(_worktree(task.worktree)) if task.worktree else None),
             ("created", f"{words.ago(task.created_at)} by {words.clean(task.created_by)}"),
             ("claimed", words.ago(task.claimed_at)),
@@ -118,6 +120,11 @@ def _fields(task: Task) -> list[str]:
             ("metadata", words.clean(json.dumps(task.metadata, ensure_ascii=False)) if task.metadata else None),
         ]
     )
+
+
+def _allowed(task: Task) -> str:
+    found = {"timeout": task.timeout, "retries": task.retries, **(task.limits or {})}
+    return ", ".join(f"{name} {value:g}" for name, value in found.items() if value is not None)
 
 
 def _worktree(known: dict[str, Any]) -> str:

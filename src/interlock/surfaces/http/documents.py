@@ -69,6 +69,10 @@ class TaskDocument(Document):
     project_id: str | None
     run_id: str | None
     attempt: int
+    env: list[str] | None
+    timeout: float | None
+    retries: int | None
+    limits: dict[str, float] | None
     metadata: dict[str, Any]
     question: QuestionDocument | None
     output: str | None

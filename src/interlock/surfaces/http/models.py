@@ -123,6 +123,10 @@ class NewTask(Acting):
     run: Full | None = None
     parent_id: TaskRef | None = None
     metadata: dict[str, Any] | None = None
+    env: list[Label] | None = None
+    timeout: float | None = None
+    retries: int | None = None
+    limits: dict[str, float] | None = None
 
 
 class Claim(Acting):
@@ -143,6 +147,10 @@ class Edit(Acting):
     verify: Full | None = None
     command: Full | None = None
     metadata: dict[str, Any] | None = None
+    env: list[Label] | None = None
+    timeout: float | None = None
+    retries: int | None = None
+    limits: dict[str, float] | None = None
     log: Saying | None = None
     status: MemberStatus | None = None
 

@@ -140,7 +140,7 @@ TOOLS = (
             "assignee": text("The only member that may claim it"),
             "blocked_by": texts("Ids of tasks to wait for"),
             "review": text("Who must approve: none, human or a member"),
-            "verify": text("Command that must succeed before it is completed"),
+            "verify": text("Lead only: command that must succeed before it is completed"),
         },
         required=("subject",),
     ),

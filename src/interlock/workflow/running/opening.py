@@ -131,9 +131,8 @@ def prepare(workspace: Workspace, caller: Caller, task_id: str, workdir: str) ->
     store = store_of(workspace)
     with workspace.act(caller, acknowledge=False) as act:
         task = find(act.rows, task_id)
-        known = task.metadata.get(starting.KEY)
-        if isinstance(known, str):
-            state = store.load(act.rows, known)
+        if task.workflow is not None:
+            state = store.load(act.rows, task.workflow)
         else:
             state = starting.for_task(act, store, task, workdir)
         if state.outcome == FAILED:

@@ -26,8 +26,6 @@ from interlock.workflow.state.store import Store
 
 BRIEF_LIMIT = 200_000
 VALUES = 100
-KEY = "workflow"
-"""Where a task's metadata keeps the id of its run."""
 
 
 @dataclass(frozen=True)
@@ -173,19 +171,20 @@ def start(act: Act, store: Store, wanted: Wanted, found: Located, *, assignee: s
     state = state_for(act, wanted, found)
     fields = {
         "subject": found.skill.invocation, "body": _body(state), "review": "none", **task,
-        "type": WORKFLOW, "metadata": {**task.get("metadata", {}), KEY: state.workflow_id, "retries": 0},
+        "type": WORKFLOW,
     }  # fmt: skip
     made = create.create(act, fields.pop("subject"), assignee=assignee, **fields)
     attach(act, store, made, state)
+    queue.add(act, made, skill=state.skill, data={"workflow_id": state.workflow_id})
     return made
 
 
 def attach(act: Act, store: Store, task: Task, state: WorkflowState) -> None:
-    """Make `task` the one that carries out the run: its state is kept with it, and it takes its place in the queue."""
+    """Make `task` the one that carries out the run: its state is kept with it. The engine itself retries."""
     state.task_id = task.id
     store.save(act, state)
+    act.rows.tasks.update(task, workflow=state.workflow_id, retries=0, updated_at=act.at)
     act.event("workflow.started", task.id, workflow_id=state.workflow_id, skill=state.skill, by=act.name)
-    queue.add(act, task, skill=state.skill, data={"workflow_id": state.workflow_id})
 
 
 def for_task(act: Act, store: Store, task: Task, directory: str) -> WorkflowState:
@@ -200,10 +199,7 @@ def for_task(act: Act, store: Store, task: Task, directory: str) -> WorkflowStat
     given = invoked.arguments if isinstance(invoked, Invocation) else ""
     wanted = Wanted(found.skill.invocation, directory, arguments=given, session=task.group_id or "")
     state = state_for(act, wanted, found)
-    state.task_id = task.id
-    store.save(act, state)
-    act.rows.tasks.update(task, metadata={**task.metadata, KEY: state.workflow_id, "retries": 0}, updated_at=act.at)
-    act.event("workflow.started", task.id, workflow_id=state.workflow_id, skill=state.skill, by=act.name)
+    attach(act, store, task, state)
     return state
 
 

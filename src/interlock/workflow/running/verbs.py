@@ -18,7 +18,6 @@ from interlock.workflow.control.loop_back_handler import Loop
 from interlock.workflow.definition.package import Package
 from interlock.workflow.personal import progress_display
 from interlock.workflow.running import saying
-from interlock.workflow.running.starting import KEY
 from interlock.workflow.state import queue, step_tracking
 from interlock.workflow.state import resume as resuming
 from interlock.workflow.state.document import CANCELLED, FAILED, TERMINAL, WorkflowState
@@ -131,11 +130,11 @@ def take_up(act: Act, store: Store, state: WorkflowState) -> str:
         # Its task is over, as after a rollback of a finished run: another one carries it on.
         member = task.assignee or task.owner if task is not None else None
         group, project = (task.group_id, task.project_id) if task is not None else (None, None)
-        metadata = {KEY: state.workflow_id, "retries": 0}
         made = create(
             act, state.skill, body=f"Go on with {state.workflow_id}.", type=WORKFLOW, review="none", assignee=member,
-            metadata=metadata, group_id=group, project_id=project,
+            group_id=group, project_id=project,
         )  # fmt: skip
+        act.rows.tasks.update(made, workflow=state.workflow_id, retries=0)
         state.task_id = made.id
         store.save(act, state)
         queue.add(act, made, skill=state.skill, data={"workflow_id": state.workflow_id})

@@ -50,7 +50,8 @@ def _again(act: Act, task: Task, state: WorkflowState) -> Task:
     """A task like the one that has ended, to go on with the run."""
     made = create(
         act, task.subject, body=task.body, type=task.type, priority=task.priority, assignee=task.assignee,
-        review=task.review, group_id=task.group_id, project_id=task.project_id, metadata=dict(task.metadata),
+        review=task.review, group_id=task.group_id, project_id=task.project_id, metadata=task.metadata,
     )  # fmt: skip
+    act.rows.tasks.update(made, workflow=task.workflow, retries=task.retries)
     queue.add(act, made, skill=state.skill, data={"workflow_id": state.workflow_id})
     return made

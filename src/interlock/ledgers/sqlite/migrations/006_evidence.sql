@@ -13,3 +13,29 @@ CREATE TABLE baselines (
     at TEXT NOT NULL,
     PRIMARY KEY (tree, setup, command)
 ) WITHOUT ROWID;
+
+-- What steers a task stands in columns that only plans, people and a lead outside of every run write (`workflow`: the
+-- engine); its `metadata` is data. What members of a team put there is dropped.
+ALTER TABLE tasks ADD COLUMN env TEXT CHECK (env IS NULL OR json_valid(env));
+ALTER TABLE tasks ADD COLUMN timeout REAL;
+ALTER TABLE tasks ADD COLUMN retries INTEGER;
+ALTER TABLE tasks ADD COLUMN limits TEXT CHECK (limits IS NULL OR json_valid(limits));
+ALTER TABLE tasks ADD COLUMN workflow TEXT;
+ALTER TABLE tasks ADD COLUMN review_required INTEGER;
+ALTER TABLE tasks ADD COLUMN delegation_depth INTEGER;
+UPDATE tasks SET
+    env = CASE json_type(metadata, '$.env') WHEN 'array' THEN json_extract(metadata, '$.env') END,
+    timeout = CASE WHEN json_type(metadata, '$.timeout') IN ('integer', 'real') THEN json_extract(metadata, '$.timeout') END,
+    retries = CASE json_type(metadata, '$.retries') WHEN 'integer' THEN json_extract(metadata, '$.retries') END,
+    limits = CASE json_type(metadata, '$.limits') WHEN 'object' THEN json_extract(metadata, '$.limits') END,
+    review_required = CASE json_type(metadata, '$.reviewRequired') WHEN 'true' THEN 1 WHEN 'false' THEN 0 END
+WHERE metadata <> '{}' AND json_valid(metadata) AND created_by NOT IN (SELECT name FROM members WHERE role = 'member');
+UPDATE tasks SET
+    workflow = json_extract(metadata, '$.workflow'), retries = 0
+WHERE metadata <> '{}' AND json_valid(metadata) AND json_extract(metadata, '$.workflow') IN (SELECT id FROM workflows);
+UPDATE tasks SET
+    delegation_depth = CASE json_type(metadata, '$.delegationDepth')
+        WHEN 'integer' THEN json_extract(metadata, '$.delegationDepth') END,
+    metadata = json_remove(metadata, '$.env', '$.timeout', '$.retries', '$.limits', '$.run', '$.verify', '$.workflow',
+        '$.reviewRequired', '$.delegationDepth')
+WHERE metadata <> '{}' AND json_valid(metadata);
