@@ -27,6 +27,7 @@ from interlock.runner.stop import Stop
 
 if TYPE_CHECKING:
     from interlock.notifier import Waiter
+    from interlock.runner.scheduler import Scheduler
 
 __all__ = ["Home", "Mail", "Mailing", "People", "Speech", "Tasks", "Team"]
 
@@ -221,6 +222,7 @@ class Home(Windows, Protocol):
         limits: Mapping[str, float] | None = None,
         hold: float | None = None,
         shared: bool = False,
+        idle: bool = False,
     ) -> str:
         """Run the team's agents until nothing can proceed without a person; answers why it ended.
 
@@ -236,10 +238,19 @@ class Home(Windows, Protocol):
             hold: seconds that sessions wait for people when nothing else is left to do; until `hold_time` is over by
                 default.
             shared: with `endless`: this process does more than that, and is not to be ended to stop the team.
+            idle: also while no member has an agent that can be had here, to take up what nobody works on.
 
         Raises:
             RunnerAlive: another living process drives this team.
-            AgentError: no member has an agent that can be had here.
+            AgentError: no member has an agent that can be had here, and it is not `idle`.
+        """
+
+    def scheduler(self, team: str, *, interval: float) -> Scheduler:
+        """What takes up what nobody works on in the team; the caller polls it every `interval` seconds while anything
+        is open. It reminds of questions as well.
+
+        Raises:
+            InvalidTeamName, TeamNotFound.
         """
 
     def notices(self, team: str | None = None, *, link: Callable[[], str | None] = ...) -> Notices:

@@ -54,7 +54,8 @@ class Crew:
     `executor_for` makes the executor of a member, or raises `AgentError` when its agent cannot be used here. `until` is
     in seconds since the epoch. `take_over`: also from a runner of another machine. `endless`: wait
     for new work where there is none; several such crews may be in one team, beside one that drives its plan. `shared`:
-    its process is a server, which stopping one team must not end. `limits`: what this run may use
+    its process is a server, which stopping one team must not end. `idle`: also while nobody has an agent that can be
+    had, to take up what nobody works on. `limits`: what this run may use
     (`spending.MEASURES` but for time) before nothing new starts. `hold`: see above, in seconds; by default sessions
     wait until `hold_time` is over.
     """
@@ -74,6 +75,7 @@ class Crew:
         limits: Mapping[str, float] | None = None,
         hold: float | None = None,
         shared: bool = False,
+        idle: bool = False,
     ) -> None:
         self._workspace = workspace
         self._home = home
@@ -88,6 +90,8 @@ class Crew:
         self._began = iso(workspace.clock.now())
         self._quiet_since: float | None = None
         self._shared = shared
+        self._idle = idle
+        self._without: str | None = None  # why nobody could work, at the last look
         self._dismissed: set[str] = set()
         self._busy: dict[str, Task] = {}
         self._roster = Roster(workspace, executor_for, self.stop, self._hear, self._roused, self._busy)
@@ -104,13 +108,13 @@ class Crew:
         """Work until nothing can proceed, the time is up, or somebody stops us; answers why it ended.
 
         Raises:
-            AgentError: no member has an agent that can be run here; nothing was begun.
+            AgentError: no member has an agent that can be run here, and it is not `idle`; nothing was begun.
             WorktreeRefused, GitFailed: it works in worktrees, and they cannot be had.
             RunnerAlive: another runner drives this team.
             Exception: what `on_update` raised first; the work went on without it.
         """
         terms = await anyio.to_thread.run_sync(self._terms)
-        await self._enlist(terms)
+        await self._enlist(terms, needed=not self._idle)
         await anyio.to_thread.run_sync(placing.begin, self._workspace)
         sign_off = await anyio.to_thread.run_sync(self._sign_on)
         reason = "failed"
@@ -215,7 +219,8 @@ class Crew:
             await self._merges.take_up(group)
         if ending is None:
             await self._after.look(group)
-            await self._renew(terms)
+            # Where all are gone, or changed to what we cannot run, who is still at work finishes.
+            await self._enlist(terms, needed=False)
             await self._dispatch(group)
             await self._roster.rest(group)
             if not self._occupied and not self._endless and await anyio.to_thread.run_sync(self._nothing_left):
@@ -274,16 +279,17 @@ class Crew:
             del self._busy[worker.member.name]
             self._rouse.set()
 
-    async def _enlist(self, terms: Terms) -> None:
-        for sentence in await anyio.to_thread.run_sync(self._roster.enlist, terms):
-            self._hear("", "", Update("notice", sentence))
-
-    async def _renew(self, terms: Terms) -> None:
+    async def _enlist(self, terms: Terms, *, needed: bool) -> None:
         try:
-            await self._enlist(terms)
+            news = await anyio.to_thread.run_sync(self._roster.enlist, terms)
+            self._without = None
         except AgentError as error:
-            # All are gone, or changed to what we cannot run. Who is still at work finishes.
-            self._hear("", "", Update("notice", error.message))
+            if needed:
+                raise
+            news = [] if error.message == self._without else [error.message]
+            self._without = error.message
+        for sentence in news:
+            self._hear("", "", Update("notice", sentence))
 
     async def _end_superseded(self) -> None:
         """End the programs of runs that were taken away: cancelled, reassigned, deleted."""

@@ -102,6 +102,18 @@ class Scheduler:
         with self._workspace.ledger.snapshot() as rows:
             return Look(*self._seen(rows)).verifies()
 
+    def rests(self) -> bool:
+        """Whether nothing can become this one's to take up before something changes in the ledger."""
+        with self._workspace.ledger.snapshot() as rows:
+            return not (
+                rows.runs.open()
+                or rows.questions.open()
+                or rows.requests.open()
+                or rows.tasks.verifying()
+                or rows.tasks.merging()
+                or rows.team.kept_sessions()
+            )
+
     def next_merge(self) -> Finding | None:
         """The merge that is to be taken up now."""
         with self._workspace.ledger.snapshot() as rows:

@@ -1,4 +1,6 @@
-"""Every team with agents at work: one thread each, as `interlock work` does, begun when a team gets its first agent."""
+"""Every team of a home is served: one with agents by a thread of its own, as `interlock work` does, begun when it gets
+its first agent; of all others one loop takes up what nobody works on. A team where nothing is open costs that loop one
+look at its head."""
 
 from __future__ import annotations
 
@@ -9,12 +11,13 @@ from dataclasses import dataclass, field
 
 from interlock.client import Home
 from interlock.errors import InterlockError
+from interlock.runner.scheduler import Scheduler
 from interlock.runner.stop import Stop
 
 LOOK_AGAIN = 1.0
-"""Seconds between two looks for teams with agents."""
+"""Seconds between two looks for what has changed."""
 REST = 5.0
-"""Seconds before a crew that could not work is begun again, at the earliest."""
+"""Seconds between two looks at one team, at least: at what is open in it, or whether a crew can work now."""
 REFUSED = 30.0
 """Seconds after which one is tried again in whose team nothing happened: an agent may have been installed."""
 
@@ -29,14 +32,26 @@ class Crew:
     stop: Stop = field(default_factory=Stop)
 
 
+@dataclass(slots=True)
+class Watch:
+    """What is known of a team that has no thread."""
+
+    head: int = -1
+    due: float = 0.0
+    """When to look again, by the monotonic clock."""
+    scheduler: Scheduler | None = None
+    rests: bool = False
+    """Whether nothing can be taken up before the head moves."""
+
+
 class Crews:
     """All of them. `start` begins, `stop` asks them to end at once, `join` waits for that."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
         self._crews: dict[str, Crew] = {}
-        self._looked: dict[str, tuple[int, float]] = {}
-        self._refused: dict[str, str] = {}  # why a team was last not worked on
+        self._watches: dict[str, Watch] = {}
+        self._refused: dict[str, tuple[str, float]] = {}  # why a team was last not worked on, and when
         self._lock = threading.Lock()
         self._ending = threading.Event()
         self._supervisor = threading.Thread(target=self._supervise, name="crews", daemon=True)
@@ -71,8 +86,8 @@ class Crews:
                 for name in names:
                     if not self._ending.is_set():
                         self._look_at(name)
-                for gone in self._looked.keys() - set(names):
-                    del self._looked[gone]
+                for gone in self._watches.keys() - set(names):
+                    del self._watches[gone]
                     self._refused.pop(gone, None)
             except InterlockError as error:
                 log.warning("teams cannot be listed: %s", error.message)
@@ -81,33 +96,53 @@ class Crews:
     def _look_at(self, name: str) -> None:
         crew = self._crews.get(name)
         if crew is not None and crew.thread.is_alive():
+            self._watches.pop(name, None)  # It takes up everything itself.
+            return
+        watch = self._watches.setdefault(name, Watch())
+        if time.monotonic() < watch.due:
             return
         try:
             team = self._home.team(name)
-            seen, at = self._looked.get(name, (-1, 0.0))
-            # Only a team in which something happened may have got an agent.
             head = team.head()
-            again = name in self._refused and time.monotonic() > at + REFUSED
-            if (head == seen and not again) or time.monotonic() < at:
+            changed, refused = head != watch.head, self._refused.get(name)
+            if not changed and watch.rests and refused is None:
                 return
-            wanted = any(member.agent and member.role == "member" for member in team.members())
-        except InterlockError:
-            return  # Deleted this instant, or busy.
-        self._looked[name] = (head, time.monotonic() + REST)
-        if wanted:
-            with self._lock:
-                if not self._ending.is_set():
-                    made = Crew(threading.Thread(target=self._drive, args=(name,), name=f"crew:{name}", daemon=True))
-                    self._crews[name] = made
-                    made.thread.start()
+            watch.head, watch.due = head, time.monotonic() + REST
+            # Only a team in which something happened may have got an agent.
+            again = changed or (refused is not None and time.monotonic() > refused[1] + REFUSED)
+            manned = again and any(member.agent and member.role == "member" for member in team.members())
+            left = (refused is not None or not manned) and self._take_up(name, watch)
+            if manned or (left and (again or refused is None)):
+                self._begin(name, idle=not manned)
+        except InterlockError as error:
+            watch.scheduler = None  # Deleted this instant, perhaps made anew; or busy.
+            log.debug("%s is looked at later: %s", name, error.message)
+        except Exception:  # boundary: one team's fault must not end what is done for the others
+            watch.due = time.monotonic() + REFUSED
+            log.exception("what nobody works on in %s is not taken up", name)
 
-    def _drive(self, name: str) -> None:
+    def _take_up(self, name: str, watch: Watch) -> bool:
+        """Take up what nobody works on in a team without a crew; whether there are checks or merges to do, which take
+        as long as they take, and may have to be stopped: a crew does those."""
+        scheduler = watch.scheduler = watch.scheduler or self._home.scheduler(name, interval=REST)
+        scheduler.written_down(scheduler.carry_out(scheduler.look()))
+        watch.rests = scheduler.rests()
+        return not watch.rests and bool(scheduler.verifies() or scheduler.next_merge())
+
+    def _begin(self, name: str, *, idle: bool) -> None:
+        with self._lock:
+            if not self._ending.is_set():
+                thread = threading.Thread(target=self._drive, args=(name, idle), name=f"crew:{name}", daemon=True)
+                self._crews[name] = Crew(thread)
+                thread.start()
+
+    def _drive(self, name: str, idle: bool) -> None:
         try:
-            self._home.drive(name, stop=self._crews[name].stop, endless=True, shared=True)
+            self._home.drive(name, stop=self._crews[name].stop, endless=True, shared=True, idle=idle)
             self._refused.pop(name, None)
         except InterlockError as error:
-            if self._refused.get(name) != error.message:  # Once is enough: `interlock status` goes on saying so.
+            if self._refused.get(name, ("", 0.0))[0] != error.message:  # Once: `interlock status` goes on saying so.
                 log.warning("%s is not worked on: %s", name, error.message)
-            self._refused[name] = error.message
+            self._refused[name] = error.message, time.monotonic()
         except Exception:  # boundary: one team's fault must not end the others' work
             log.exception("%s is not worked on", name)

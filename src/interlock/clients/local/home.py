@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from interlock.model.team import Member
     from interlock.notifier import Notifier
     from interlock.runner.notices import Notices
+    from interlock.runner.scheduler import Scheduler
     from interlock.runner.staging import Staged
     from interlock.runner.stop import Stop
     from interlock.settings import Settings
@@ -201,6 +202,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         limits: Mapping[str, float] | None = None,
         hold: float | None = None,
         shared: bool = False,
+        idle: bool = False,
     ) -> str:
         import anyio
 
@@ -209,8 +211,18 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         crew = Crew(
             self.workspace(team), self._executor_for, home=self.path, parallel=parallel, until=until, stop=stop,
             on_update=on_update, take_over=take_over, endless=endless, limits=limits, hold=hold, shared=shared,
+            idle=idle,
         )  # fmt: skip
         return anyio.run(crew.work)
+
+    def scheduler(self, team: str, *, interval: float) -> Scheduler:
+        from interlock import processes
+        from interlock.runner.findings import Eyes
+        from interlock.runner.scheduler import Scheduler
+
+        eyes = Eyes()
+        eyes.own = processes.current().as_text()
+        return Scheduler(self.workspace(team), interval=interval, eyes=eyes)
 
     def notices(self, team: str | None = None, *, link: Callable[[], str | None] = lambda: None) -> Notices:
         from interlock.clients.local.telling import notices
