@@ -2,14 +2,17 @@
 
 Who answered what stands in the history (`permission.asked`, `permission.answered`). A question is held: the task awaits
 a response, its lease is kept, the turn goes on when the answer is there. Where the turn ends first (the agent died, was
-stopped, or the session is closed since nobody answers), the question is withdrawn, or parked: then the answer counts
-for the same request in the next run.
+stopped, or the session is closed since nobody answered within `hold_time`), the question is withdrawn, or parked: then
+the answer counts for the same request in the next run.
+
+What is refused is kept with the reason: most programs tell their model no more than that "the user" refused, and some
+end the turn, so the next prompt says why (`Conversation`).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -21,7 +24,7 @@ from interlock.errors import InterlockError
 from interlock.model.question import Question
 from interlock.model.task import WAITING, Task
 from interlock.notifier import woken
-from interlock.runner.permits import Judgement, command_of, judge, options, pick, same
+from interlock.runner.permits import Judgement, command_of, judge, options, pick, policy_of, same
 from interlock.runner.threads import in_thread
 from interlock.sessions import Act, Caller
 from interlock.tasks import answer
@@ -46,6 +49,7 @@ class Asking:
         *,
         say: Callable[[str], None],
         waits: Callable[[bool], None],
+        park: Callable[[str], Awaitable[None]],
     ) -> None:
         self.parking = False
         """The session is about to be closed: what is open stays open, for the next run."""
@@ -55,6 +59,9 @@ class Asking:
         self._workdir = workdir
         self._say = say
         self._waits = waits
+        self._park = park
+        self._refused: list[str] = []
+        self._hold = 0.0
         self._always: set[str] = set()
         self._waiting = 0
 
@@ -72,13 +79,26 @@ class Asking:
         question = await in_thread(partial(self._begin, permission, mark))
         if isinstance(question, Judgement):
             if question.verdict == "refuse":
-                self._say(f"was refused: {permission.title} ({question.why})")
+                self._refuse(permission, question.why)
             return pick(permission.choices, allow=question.verdict == "allow")
         self._say(f"asks for permission: {permission.title}")
         said = await self._answered(question)
+        if said is None:
+            return None
         if said == "always":
             self._always.add(mark)
+        if said not in YES:
+            self._refuse(permission, "the person who was asked said no")
         return pick(permission.choices, allow=said in YES)
+
+    def refused(self) -> list[str]:
+        """What was refused since the last call, each with the reason."""
+        refused, self._refused = self._refused, []
+        return refused
+
+    def _refuse(self, permission: Permission, why: str) -> None:
+        self._say(f"was refused: {permission.title} ({why})")
+        self._refused.append(f"{command_of(permission) or permission.title} ({why})")
 
     def _begin(self, permission: Permission, mark: str) -> Question | Judgement:
         """What the policy says, or the question that is asked."""
@@ -86,8 +106,9 @@ class Asking:
         digest = hashlib.sha256(mark.encode("utf-8", "replace")).hexdigest()[:24]
         with workspace.act(self._caller, acknowledge=False) as act:
             member = act.rows.team.member(self._caller.name)
-            policy = (member.permissions if member is not None else None) or str(act.settings.get("permissions"))
+            policy = policy_of(member, act.settings)
             commands = str(act.settings.get("allowed_commands")).splitlines()
+            self._hold = float(act.settings.get("hold_time"))
             found = judge(policy, permission, self._workdir, commands)
             if found.verdict == "ask" and act.settings.get("unattended"):
                 found = Judgement("refuse", "nobody is awake to be asked")
@@ -141,9 +162,9 @@ class Asking:
             title=permission.title, paths=list(permission.paths), **more,
         )  # fmt: skip
 
-    async def _answered(self, question: Question) -> str:
-        """Wait for the answer as long as it takes."""
-        workspace = self._workspace
+    async def _answered(self, question: Question) -> str | None:
+        """The answer; null where nobody gave one within `hold_time`, and the session is closed."""
+        workspace, until = self._workspace, anyio.current_time() + self._hold
         self._waiting += 1
         self._waits(True)
         done = False
@@ -154,7 +175,12 @@ class Asking:
                     if said is not None:
                         done = True
                         return str(said)
-                    await woken(waiter, LOOK_AGAIN)
+                    left = until - anyio.current_time()
+                    if left <= 0:
+                        self._say(f"its session is closed: nobody answered within {self._hold:.0f} s")
+                        await self._park(f"nobody answered within {self._hold:.0f} s")
+                        return None
+                    await woken(waiter, min(left, LOOK_AGAIN))
         finally:
             self._waiting -= 1
             if not self._waiting:

@@ -17,6 +17,7 @@ from interlock.processes import RUN_TOKEN
 from interlock.runner.checking import variables
 from interlock.runner.environment import allowed_environment
 from interlock.runner.lifesigns import lives, session_token
+from interlock.runner.permits import refuses, rules_of
 from interlock.runner.prompt import NOT_PROMPTED, RESUMED, prompt_for, review_prompt
 from interlock.sessions import Caller
 from interlock.workspace import Workspace
@@ -85,6 +86,7 @@ def prepare(
         asked = [one for one in rows.questions.of_task(task.id) if one.state == "answered" and one.kind in TOLD]
         resume = _to_resume(rows, task, member) if talks else None
         before = _before(rows, task)
+        rules = rules_of(member, settings) if talks and refuses(member, settings) else None
     own = ours(workspace.name, member.name, session, token, terms.home)
     if not talks:
         own |= {"INTERLOCK_RUN": str(task.run), "INTERLOCK_TASK": task.id}
@@ -95,7 +97,7 @@ def prepare(
     prompt = (
         review_prompt(task, told)
         if task.state == "review"
-        else prompt_for(task, told, asked, talks=talks, before=before)
+        else prompt_for(task, told, asked, talks=talks, before=before, rules=rules)
     )
     job = Job(
         team=workspace.name,

@@ -164,11 +164,12 @@ class Attempt:
         self._hearing = Hearing(workspace, self._task, caller, mark, in_thread, note)
         waits = self._waits
         if self._member.agent != "shell":
-            self.asking = Asking(workspace, self._task, caller, terms.workdir, say=note, waits=waits)
+            self.asking = Asking(workspace, self._task, caller, terms.workdir, say=note, waits=waits, park=self.park)
         if talks:
             self._talk = Conversation(
-                workspace, self._task, caller, terms, self._meter, assignment.told, say=note, patience=self._patience
-            )
+                workspace, self._task, caller, terms, self._meter, assignment.told, say=note, patience=self._patience,
+                refused=lambda: self.asking.refused() if self.asking is not None else [],
+            )  # fmt: skip
             await in_thread(self._talk.progress.begin)
         assignment.job = replace(assignment.job, patience=self._patience)
         job, mail = assignment.job, assignment.mail

@@ -4,6 +4,7 @@
                 ──> over a limit ───────────────> a person is asked whether it goes on
                 ──> no progress for some turns ─> told so once; then the attempt is over
                 ──> mail waits ─────────────────> the mail, urgent first; so many times in a row at most
+                ──> something was refused ──────> why, and what is allowed; so many times at most
                 ──> no report ──────────────────> one reminder
                 ──> otherwise the task is settled
 
@@ -26,12 +27,12 @@ from interlock.model.names import HUMAN
 from interlock.model.task import WAITING, Run, Task
 from interlock.output import plain
 from interlock.protocol.dropped import adopt
-from interlock.runner import outcome, reviewing, spending
+from interlock.runner import outcome, permits, reviewing, spending
 from interlock.runner.assignment import TOLD, Terms
 from interlock.runner.hearing import without_messages
 from interlock.runner.lifesigns import lives
 from interlock.runner.progress import Progress
-from interlock.runner.prompt import NOT_PROMPTED, STUCK, answer_prompt, mail_prompt, reminder
+from interlock.runner.prompt import NOT_PROMPTED, STUCK, answer_prompt, mail_prompt, refused_prompt, reminder
 from interlock.runner.spending import Meter
 from interlock.runner.threads import in_thread
 from interlock.sessions import Act, Caller
@@ -51,6 +52,9 @@ class Following:
     mail: list[int] = field(default_factory=list)
 
 
+REFUSALS_TOLD = 5
+"""How often one run is told why something was refused; whoever tries on and on is reminded and settled like others."""
+
 Step = Following | Literal["wait"] | None
 
 
@@ -68,6 +72,7 @@ class Conversation:
         *,
         say: Callable[[str], None],
         patience: Patience,
+        refused: Callable[[], list[str]] = list,
     ) -> None:
         self.progress = Progress(terms.workdir)
         self.failure: str | None = None
@@ -80,6 +85,8 @@ class Conversation:
         self._told = told
         self._say = say
         self._patience = patience
+        self._take_refused = refused
+        self._refusals = 0
         self._mails = 0
         self._reminded = False
         self._warned = False
@@ -127,7 +134,12 @@ class Conversation:
         mail = self._mail(act)
         if mail:
             return Following(mail_prompt(mail, task), [message.n for message in mail])
-        if reported or self._reminded:
+        if reported:
+            return None
+        refused = self._refused(act)
+        if refused:
+            return Following(refused_prompt(task, refused))
+        if self._reminded:
             return None
         self._reminded = True
         act.event("run.reminded", task.id, run=run.id, member=run.member)
@@ -140,7 +152,12 @@ class Conversation:
 
     def _verdict(self, act: Act, task: Task, result: Result) -> Step:
         under = reviewers.under_review(act.rows, task)
-        if under is None or under.number != self._task.run or self._reminded or reviewing.read(result.output):
+        if under is None or under.number != self._task.run or reviewing.read(result.output):
+            return None
+        refused = self._refused(act)
+        if refused:
+            return Following(refused_prompt(task, refused))
+        if self._reminded:
             return None
         self._reminded = True
         act.event("run.reminded", task.id, run=under.id, member=under.member)
@@ -148,6 +165,16 @@ class Conversation:
             f"You have ended your turn without a verdict on {task.id}. Give one: `approve`, or `changes: ` and what "
             "has to change, as your last line.\n"
         )
+
+    def _refused(self, act: Act) -> str | None:
+        """What the agent is told of the refusals of this turn: it need not have heard why, and its program may have
+        ended the turn. No reminder is used up."""
+        refused = self._take_refused()
+        if not refused or self._refusals == REFUSALS_TOLD:
+            return None
+        self._refusals += 1
+        rules = permits.rules_of(act.rows.team.member(act.name), act.settings)
+        return "\n".join(["Refused:", *(f"- {one}" for one in dict.fromkeys(refused)), "", rules])
 
     def _is_stuck(self, act: Act, task: Task) -> bool:
         turns = int(act.settings.get("stuck_turns"))

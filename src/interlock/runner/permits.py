@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from interlock.agent import Choice, Permission
-from interlock.settings import PERMISSIONS
+from interlock.model.team import Member
+from interlock.settings import PERMISSIONS, Settings
 
 ASK, WORKSPACE, READ_ONLY, UNATTENDED = POLICIES = PERMISSIONS
 READING = frozenset({"read", "search", "think"})
@@ -55,6 +56,35 @@ def judge(policy: str, permission: Permission, workdir: str, commands: Sequence[
         return Judgement("allow", "the setting allowed_commands names it")
     beyond = "it goes beyond its working directory" if permission.paths and not inside else "it is more than editing"
     return Judgement("refuse" if policy == UNATTENDED else "ask", beyond)
+
+
+def rules_of(member: Member | None, settings: Settings) -> str:
+    """What a member may do unasked and what becomes of the rest, for its agent to read."""
+    policy = policy_of(member, settings)
+    commands = [line.strip() for line in str(settings.get("allowed_commands")).splitlines() if line.strip()]
+    allowed = ["the tools of the MCP server interlock"]
+    if policy in (WORKSPACE, READ_ONLY, UNATTENDED):
+        allowed.append("reading files" if policy == READ_ONLY else "reading and changing files")
+        allowed[-1] += " in your working directory"
+    if commands and policy in (WORKSPACE, UNATTENDED):
+        named = ", ".join(f"`{line}`" for line in commands)
+        allowed.append(f"commands that begin with {named}, each alone (no `;`, `|`, `&&`, `>`)")
+    rest = "The rest is asked of a person."
+    if settings.get("unattended") or policy == UNATTENDED:
+        rest = "Everything else is refused: nobody is awake to be asked."
+    elif policy == READ_ONLY:
+        rest = "Changing files and running commands is refused; the rest is asked of a person."
+    return f"Allowed without asking: {'; '.join(allowed)}. {rest}"
+
+
+def refuses(member: Member | None, settings: Settings) -> bool:
+    """Whether something is refused that nobody was asked about."""
+    return bool(settings.get("unattended")) or policy_of(member, settings) in (READ_ONLY, UNATTENDED)
+
+
+def policy_of(member: Member | None, settings: Settings) -> str:
+    """The member's own policy, else the team's."""
+    return (member.permissions if member is not None else None) or str(settings.get("permissions"))
 
 
 def is_inside(path: str, workdir: str) -> bool:

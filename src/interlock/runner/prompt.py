@@ -52,6 +52,15 @@ You have ended your turn, but {id} is still open and you have not reported. If i
 or say why you cannot go on (`task_update` with `block`). If you end this turn without a report, too, {otherwise}
 """
 
+_REFUSED = """\
+Your turn on {id} is over, and something in it was refused.
+
+{refused}
+
+Go on with {id} within what is allowed. If it cannot be done so, say what is missing (`task_update` with `block`, or
+`interlock task block {id} --reason TEXT`); do not try what was refused again.
+"""
+
 STUCK = """\
 You have made no progress on {id} for {turns} turns: nothing was changed, and you said the same. Try another way, ask a
 person (`ask_human`, or `interlock question ask {id} TEXT`), or say why you cannot go on (`task_update` with `block`).
@@ -109,6 +118,11 @@ def answer_prompt(task: Task, answered: list[Question]) -> str:
     return f"{head}\n\n" + "\n\n".join(map(exchange, answered)) + f"\n\nGo on with {task.id}.\n"
 
 
+def refused_prompt(task: Task, refused: str) -> str:
+    """To whoever was refused something and has not reported: what, why, and what is allowed."""
+    return _REFUSED.format(id=task.id, refused=refused)
+
+
 def reminder(task: Task) -> str:
     """To whoever ended its turn without a report."""
     otherwise = "its check is run as things are." if task.verify else "this attempt counts as failed."
@@ -154,10 +168,11 @@ def prompt_for(
     *,
     talks: bool = False,
     before: list[Task] | None = None,
+    rules: str | None = None,
 ) -> str:
     """Subject, body, how the result is judged, how to report, what was asked and answered before, the member's mail,
     and what an earlier check found. `talks`: to an agent that takes more prompts and has our tools; `before`: earlier
-    tasks of the same chat session."""
+    tasks of the same chat session; `rules`: what it may do unasked."""
     parts = [f"# {task.subject} ({task.id})"]
     if before:
         parts.insert(0, earlier(before))
@@ -171,6 +186,8 @@ def prompt_for(
     if task.worktree:
         team = str(task.worktree["branch"]).split("/")[1]
         parts.append(_WORKTREE.format(branch=task.worktree["branch"], integration=f"interlock/{team}"))
+    if rules:
+        parts.append(f"## What you may do\n\n{rules}")
     parts.append((_TALKING if talks else _REPORTING).format(id=task.id))
     if conversation:
         parts.append("## What was asked, and the answers\n\n" + "\n\n".join(map(exchange, conversation)))

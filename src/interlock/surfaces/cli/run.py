@@ -160,10 +160,11 @@ def drive(
     hear: Callable[[str, str, Update], None] | None = None,
     take_over: bool = False,
     limits: dict[str, float] | None = None,
+    hold: float | None = None,
     view: Callable[[str], AbstractContextManager[View]] | None = None,
 ) -> str:
     """Drive the team, or watch the runner that does already, behind a board; answers why it ended. `view` makes another
-    one than that of all tasks, with a hint at its foot."""
+    one than that of all tasks, with a hint at its foot; `hold` is as in `Home.drive`."""
     stop = Stop()
     behind = view or (lambda hint: shown(call, team, hint))
     with behind(HINT) as view_:
@@ -177,7 +178,7 @@ def drive(
             try:
                 return call.home.drive(
                     team.name, parallel=parallel, until=until, stop=stop, on_update=heard, take_over=take_over,
-                    limits=limits, hold=0.0,
+                    limits=limits, hold=hold,
                 )  # fmt: skip
             except RunnerAlive as error:
                 if error.details.get("elsewhere"):

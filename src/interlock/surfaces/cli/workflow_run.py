@@ -110,7 +110,10 @@ def carry_on(call: Call, team: Team, run_id: str, *, detach: bool = False) -> in
         call.say(f"  {turn}")
     attended = not call.json and sys.stdin.isatty() and sys.stdout.isatty()
     while not detach:
-        reason = drive(call, team, parallel=None, until=None, view=lambda hint: _view(call, team, run_id, hint))
+        # Whoever sits at this terminal is asked here, so no session has to wait for an answer from elsewhere.
+        reason = drive(
+            call, team, parallel=None, until=None, hold=0.0, view=lambda hint: _view(call, team, run_id, hint)
+        )
         state = team.workflow_run(run_id)
         if state["state"] == "TERMINAL" or reason != "finished" or not attended or not answer_questions(call, team):
             break
