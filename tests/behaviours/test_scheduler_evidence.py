@@ -15,6 +15,8 @@ import pytest
 from interlock import processes
 from interlock.client import Team
 from interlock.clock import ManualClock
+from interlock.errors import StaleRun
+from interlock.model.names import SYSTEM
 from interlock.runner import rechecking
 from interlock.runner.findings import CLAIM_GRACE, Eyes
 from interlock.runner.scheduler import Scheduler
@@ -275,6 +277,46 @@ def test_a_late_check_of_an_older_run_fails_nobody(timed: Team, dead: str) -> No
     before = head(timed)
     rechecking.decide(workspace(timed), taken, {"passed": False}, lambda: True)
     assert since(timed, before) == [] and timed.task(task).owner == "bob"
+
+
+def test_a_check_that_was_taken_over_is_decided_by_who_runs_it_now(timed: Team, dead: str) -> None:
+    task = driven(timed, dead, verify="true", review="none")
+    late = f"{dead}#{'0' * 32}"
+    with workspace(timed).act(Caller("ada", f"run:{dead[-16:]}")) as act:
+        taken = finish.complete(act, act.rows.tasks.get(task), verifier=late)
+    mark = f"{processes.current().as_text()}#{'1' * 32}"
+    assert rechecking.take_over(workspace(timed), taken, mark) is not None
+    before = head(timed)
+    for passed in (False, True):
+        with workspace(timed).act(Caller(SYSTEM)) as act:
+            finish.verified(act, act.rows.tasks.get(task), {"passed": passed}, run=taken.run, verifier=late)
+    assert since(timed, before) == [] and timed.task(task).state == "review"
+    with workspace(timed).act(Caller(SYSTEM)) as act:
+        finish.verified(act, act.rows.tasks.get(task), {"passed": True}, run=taken.run, verifier=mark)
+    assert timed.task(task).state == "done"
+
+
+def test_a_check_elsewhere_is_not_overdue_because_this_machine_slept(timed: Team, clock: ManualClock) -> None:
+    task = claimed(timed, verify="true", review="none")
+    with workspace(timed).act(Caller("ada")) as act:
+        finish.complete(act, act.rows.tasks.get(task), verifier=f"elsewhere|boot|17|1#{'0' * 32}")
+    scheduler = running(timed)
+    scheduler.poll()
+    clock.advance(8 * 3600)
+    assert scheduler.poll()["actions"] == [] and timed.task(task).state == "review"
+    assert types(timed.poll()) == ["verify"], "a single poll knows nothing of sleep"
+
+
+def test_what_interlock_does_for_an_older_run_is_refused(timed: Team) -> None:
+    task = claimed(timed)
+    timed.assign(task, to="bob")
+    run = timed.claim(task, by="bob").run
+    for verb in (finish.complete, claim.release):
+        with pytest.raises(StaleRun), workspace(timed).act(Caller(SYSTEM, run=run - 1)) as act:
+            verb(act, act.rows.tasks.get(task))
+    with workspace(timed).act(Caller(SYSTEM, run=run)) as act:
+        finish.complete(act, act.rows.tasks.get(task))
+    assert timed.task(task).state == "done"
 
 
 def test_a_verify_whose_process_is_gone_is_run_again(timed: Team, dead: str) -> None:

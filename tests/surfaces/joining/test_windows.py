@@ -61,6 +61,19 @@ def test_between_two_steps_only_urgent_mail_comes(team: Team, window: Open) -> N
     assert one.told("PostToolUse", tool_name="Bash") == ""
 
 
+def test_urgent_mail_in_the_middle_of_a_turn_does_not_show_that_older_mail_was_read(team: Team, window: Open) -> None:
+    one = window("s-1")
+    one.hook("SessionStart")
+    team.send(to="ada", content="read at the prompt")
+    assert "read at the prompt" in one.told("UserPromptSubmit", prompt="go on")
+    team.send(to="ada", content="stop that", urgent=True)
+    assert "stop that" in one.told("PostToolUse", tool_name="Bash")
+    assert stage(team, "read at the prompt") == stage(team, "stop that") == "delivered"
+    one.hook("SessionEnd")
+    again = window("s-2").told("SessionStart", source="startup")
+    assert "read at the prompt" in again and "stop that" in again and again.count('redelivered="true"') == 2
+
+
 @pytest.mark.req("TEAM-1.6", "TEAM-3.6", "TEAM-3.7", "CORE-P2.1", "CORE-P2.2")
 def test_a_shutdown_request_reaches_a_busy_window_which_agrees_over_mcp(team: Team, window: Open) -> None:
     one = window("s-1")
