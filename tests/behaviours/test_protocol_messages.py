@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,6 +67,10 @@ def test_a_handoff_request_with_all_its_fields_is_taken(team: Team) -> None:
 def test_a_handoff_request_needs_no_lists(team: Team) -> None:
     parent, child = claimed(team), team.create_task("Test it").id
     assert team.protocol(handoff(parent, child, "bob"), by="ada")["accepted"]
+    [path] = Path(team.directory).glob(f"tasks/*/{child}/inputs/handoff.json")
+    written = json.loads(path.read_text(encoding="utf-8"))
+    lists = ("acceptanceCriteria", "expectedOutputs", "contextRefs", "constraints")
+    assert {name: written[name] for name in lists} == {name: [] for name in lists}
 
 
 @pytest.mark.req("AOF-57.04", "AOF-58.10", "AOF-58.11")
@@ -127,6 +132,13 @@ def test_tests_are_counted_and_deliverables_are_empty_unless_named(team: Team) -
     assert team.protocol(completion(task, "done", tests=tests), by="ada")["accepted"]
     result = team.run_result(task)
     assert result is not None and result["tests"] == tests and result["deliverables"] == []
+    for wrong, fault in (
+        ({**tests, "failed": 3}, "passed and failed together must not exceed total"),
+        ({**tests, "total": -1}, "total must be non-negative"),
+    ):
+        answer = team.protocol(completion(task, "done", tests=wrong), by="ada")
+        assert not answer["accepted"] and fault in [one["message"] for one in answer["errors"]]
+    assert team.run_result(task) == result
 
 
 @pytest.mark.req("AOF-58.01", "AOF-58.02", "AOF-58.03")
@@ -205,6 +217,7 @@ def test_a_handoff_of_no_task_is_rejected(team: Team) -> None:
     for type in ("protocol.message.rejected", "delegation.rejected"):
         assert [event.payload["reason"] for event in since(team, before, type)] == ["task_not_found"]
     assert since(team, before, "delegation.requested") == []
+    assert not list(Path(team.directory).rglob("handoff.*"))
 
 
 @pytest.mark.req("AOF-X.03")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from interlock.model.task import MOVES
 from interlock.surfaces.cli.tree import TREE
 from tests.docs.pages import DOCS, ROOT, blocks, every_page, name_of, pages
@@ -28,16 +26,16 @@ def anchors(page: Path) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("page", every_page(), ids=name_of)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_lead_somewhere() -> None:
     dead = []
-    for target in LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8"))):
-        if target.startswith(("https://", "http://", "mailto:")):
-            continue
-        path, _, anchor = target.partition("#")
-        goal = (page.parent / path).resolve() if path else page
-        if not goal.exists() or (anchor and goal.suffix == ".md" and anchor not in anchors(goal)):
-            dead.append(target)
+    for page in every_page():
+        for target in LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8"))):
+            if target.startswith(("https://", "http://", "mailto:")):
+                continue
+            path, _, anchor = target.partition("#")
+            goal = (page.parent / path).resolve() if path else page
+            if not goal.exists() or (anchor and goal.suffix == ".md" and anchor not in anchors(goal)):
+                dead.append((name_of(page), target))
     assert not dead, dead
 
 
@@ -58,32 +56,33 @@ def test_every_page_can_be_reached_from_the_index() -> None:
 VERBS = [(path, where) for rows in TREE.values() for path, where, _ in rows]
 
 
-@pytest.mark.parametrize("path", [path for path, _ in VERBS])
-def test_every_verb_is_shown_somewhere_beside_the_reference(path: str) -> None:
+def test_every_verb_is_shown_somewhere_beside_the_reference() -> None:
     # `task approve` may be told of as `interlock task approve`, or in a table as `task approve`.
-    word = re.compile(rf"\b{re.escape(path)}\b")
-    assert any(word.search(page.read_text(encoding="utf-8")) for page in pages()), f"no page tells of {path}"
+    told = "\n".join(page.read_text(encoding="utf-8") for page in pages())
+    untold = [path for path, _ in VERBS if not re.search(rf"\b{re.escape(path)}\b", told)]
+    assert not untold, untold
 
 
-@pytest.mark.parametrize("page", pages(), ids=name_of)
-def test_every_verb_that_is_named_exists(page: Path) -> None:
+def test_every_verb_that_is_named_exists() -> None:
     known = {path for path, _ in VERBS}
     first = {path.split()[0] for path in known}
     wrong = []
-    for one, two in VERB.findall(page.read_text(encoding="utf-8")):
-        branch = any(path.startswith(f"{one} ") for path in known)
-        if one not in first or (branch and two and f"{one} {two}" not in known):
-            wrong.append(f"{one} {two}".strip())
+    for page in pages():
+        for one, two in VERB.findall(page.read_text(encoding="utf-8")):
+            branch = any(path.startswith(f"{one} ") for path in known)
+            if one not in first or (branch and two and f"{one} {two}" not in known):
+                wrong.append((name_of(page), f"{one} {two}".strip()))
     assert not wrong, wrong
 
 
-@pytest.mark.parametrize("page", pages(), ids=name_of)
-def test_every_target_of_make_that_is_named_exists(page: Path) -> None:
+def test_every_target_of_make_that_is_named_exists() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    text = page.read_text(encoding="utf-8")
-    code = "\n".join([*re.findall(r"`([^`\n]+)`", text), *re.findall(r"^ {4}(.+)$", text, re.MULTILINE),
-                     *(block.text for block in blocks(page) if block.kind in ("console", "sh", ""))])  # fmt: skip
-    unknown = sorted(set(TARGET.findall(code)) - targets)
+    unknown = []
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        code = "\n".join([*re.findall(r"`([^`\n]+)`", text), *re.findall(r"^ {4}(.+)$", text, re.MULTILINE),
+                         *(block.text for block in blocks(page) if block.kind in ("console", "sh", ""))])  # fmt: skip
+        unknown += [(name_of(page), one) for one in sorted(set(TARGET.findall(code)) - targets)]
     assert not unknown, unknown
 
 
