@@ -150,18 +150,24 @@ class Mailing(Protocol):
         """Send to all members but the sender: `{"delivered": […], "not_delivered": [{member, error, message}]}`."""
 
     def mail(
-        self, *, wait: float | None = None, urgent_only: bool = False, inject: bool = False, by: str | None = None
-    ) -> AbstractContextManager[Mail]:
+        self, *, wait: float | None = None, urgent_only: bool = False, inject: bool = False, again: bool = False,
+        by: str | None = None,
+    ) -> AbstractContextManager[Mail]:  # fmt: skip
         """Hand over the caller's mail; with `wait`, sleep up to so many seconds for some to come.
 
-        `inject` bounds the amount to what fits before a prompt, and adds the team's state for the lead.
+        `inject` bounds the amount to what fits before a prompt, and adds the team's state for the lead. `again`: only
+        `acknowledge` acknowledges; what was handed over before and never acknowledged is handed over once more.
         """
+
+    def inbox(self, member: str | None = None, *, limit: int = 100, after: int = 0) -> list[Message]:
+        """What the caller, or that member, has not acknowledged, in order, the first `limit` behind the number
+        `after`; marks nothing."""
 
     def read(self, by: str | None = None) -> list[Message]:
         """Hand over the caller's mail as this call's return value."""
 
     def acknowledge(self, ids: Sequence[str], *, by: str | None = None) -> list[str]:
-        """Say that these messages were seen."""
+        """Say that these messages were seen; answers those that now are, or were before."""
 
     def history(self, *, member: str | None = None, limit: int = 100, before: int | None = None) -> list[Message]:
         """The newest `limit` messages to or from a member, or of the whole team, in order; marks nothing."""

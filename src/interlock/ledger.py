@@ -144,7 +144,13 @@ class MessageRows(Protocol):
         """Mark what was delivered to that session as seen; the ids that were."""
 
     def acknowledge_ids(self, recipient: str, ids: Sequence[str], at: str) -> list[str]:
-        """Mark these delivered messages as seen; the ids that were."""
+        """Mark those of these messages as seen that were handed over at least once; the ids that were not seen yet."""
+
+    def seen(self, recipient: str, ids: Sequence[str]) -> list[str]:
+        """Those of these messages that were acknowledged."""
+
+    def unacknowledged(self, recipient: str, limit: int, after: int = 0) -> list[Message]:
+        """What has not been seen yet, in order; marks nothing."""
 
     def requeue(
         self, recipient: str, *, except_session: str | None, numbers: Sequence[int] | None, session: str | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from interlock.errors import InboxFull, InvalidRequest, MessageTooLarge, RecipientNotFound
 from interlock.model.message import TYPES, UNLIMITED, Message
 from interlock.model.names import HUMAN, check_metadata, check_storable, check_text
-from interlock.sessions import acknowledged, add_person
+from interlock.sessions import acknowledged, add_person, requeue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,14 +143,18 @@ def offer(
     count: int,
     size: int,
     urgent_only: bool = False,
-    boundary: bool = True,
+    earlier: str = "seen",
 ) -> list[Message]:
-    """First half of handing mail to the act's session: mark it as offered by `process`. At a `boundary` of a turn, what
-    this session was given before has been seen; in the middle of one nobody knows yet.
+    """First half of handing mail to the act's session: mark it as offered by `process`.
+
+    `earlier` is what became of the mail that this session was given before: at a boundary of a turn it was `seen`; in
+    the middle of one that is `unknown`; a reader that says itself what it has seen is given the rest `again`.
 
     What another living process is handing over just now is left to it; what a dead one began is taken over.
     """
-    if boundary:
+    if earlier == "again":
+        requeue(act, "not_acknowledged")
+    elif earlier == "seen":
         acknowledged(act)
     chosen: list[Message] = []
     room = size
@@ -188,14 +192,12 @@ def give_back(act: Act, numbers: Sequence[int], reason: str) -> None:
         for message in act.rows.messages.numbered(numbers)
         if message.recipient == act.name and message.stage in IN_HAND and message.session == act.session
     ]
-    ids = act.rows.messages.requeue(act.name, except_session=None, numbers=held)
-    if ids:
-        act.event("message.requeued", to=act.name, ids=ids, reason=reason)
-        act.topics.add(f"inbox:{act.name}")
+    requeue(act, reason, numbers=held)
 
 
 def acknowledge(act: Act, ids: Sequence[str]) -> list[str]:
-    """Mark these messages of the actor as seen; answers those that were delivered and not yet seen.
+    """Mark these messages of the actor as seen; answers those that are, also where this was said before. What was never
+    handed over, or is nobody's of that id, is not among them.
 
     Raises:
         InvalidRequest: `ids` is no list of texts.
@@ -207,7 +209,8 @@ def acknowledge(act: Act, ids: Sequence[str]) -> list[str]:
     seen = act.rows.messages.acknowledge_ids(act.name, ids, act.at)
     if seen:
         act.event("message.acknowledged", to=act.name, session=act.session, ids=seen)
-    return seen
+        act.topics.add(f"inbox:{act.name}")
+    return act.rows.messages.seen(act.name, ids)
 
 
 def recipient(act: Act, to: str) -> tuple[str, int]:

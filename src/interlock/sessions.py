@@ -13,6 +13,7 @@ from interlock.model.names import HUMAN, LEAD, PERSON_KEY, SESSION_KEY_LIMIT, SY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from interlock.clock import Clock
@@ -152,7 +153,7 @@ def begin(rows: Rows, caller: Caller, settings: Settings, clock: Clock, *, ackno
     else:
         if not act.lasting and not act.session.startswith(RUN_SESSION):
             rows.team.session_lives(act.name, act.session, act.process)
-        if acknowledge and act.lasting:
+        if acknowledge and act.lasting and act.face not in ("http", "page"):
             acknowledged(act)
     rows.team.touch(act.name, act.session, act.at)
     return act
@@ -168,9 +169,19 @@ def open_session(act: Act) -> None:
     act.rows.team.begin_session(act.name, act.session, act.at, act.process, act.program)
     again = act.rows.messages.requeue(act.name, except_session=act.session, numbers=None)
     act.event("session.began", member=act.name, session=act.session, redelivered=len(again))
-    if again:
-        act.event("message.requeued", to=act.name, ids=again, reason="new_session")
-        act.topics.add(f"inbox:{act.name}")
+    _requeued(act, act.name, again, "new_session")
+
+
+def requeue(act: Act, reason: str, *, numbers: Sequence[int] | None = None) -> None:
+    """Put what the actor was given and never acknowledged, or these messages of it, back into its inbox."""
+    again = act.rows.messages.requeue(act.name, except_session=None, numbers=numbers)
+    _requeued(act, act.name, again, reason)
+
+
+def _requeued(act: Act, member: str, ids: list[str], reason: str) -> None:
+    if ids:
+        act.event("message.requeued", to=member, ids=ids, reason=reason)
+        act.topics.add(f"inbox:{member}")
 
 
 def close_session(act: Act, member: str, session: str) -> None:
@@ -178,9 +189,7 @@ def close_session(act: Act, member: str, session: str) -> None:
     act.rows.team.end_session(member, session, act.at)
     act.event("session.ended", member=member, session=session)
     again = act.rows.messages.requeue(member, except_session=None, numbers=None, session=session)
-    if again:
-        act.event("message.requeued", to=member, ids=again, reason="session_ended")
-        act.topics.add(f"inbox:{member}")
+    _requeued(act, member, again, "session_ended")
 
 
 def acknowledged(act: Act) -> None:

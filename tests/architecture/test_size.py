@@ -10,7 +10,7 @@ MODULE_LINES = 400
 CATALOGUE_LINES = 700
 FUNCTION_LINES = 80
 
-CATALOGUES = {"src/interlock/errors.py"}
+CATALOGUES = {"src/interlock/errors.py", "src/interlock/settings.py"}
 """Tables that are looked things up in, never read through: splitting one would only hide what is in it."""
 
 # Modules above the limit, by path, with the length they may not exceed. It only ever shrinks.

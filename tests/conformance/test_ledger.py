@@ -646,7 +646,26 @@ class TestMessages:
             rows.messages.deliver("bob", [one.n], "s1", AT)
             assert rows.messages.acknowledge_ids("lead", [one.id], AT) == []
             assert rows.messages.acknowledge_ids("bob", [one.id, "unknown"], AT) == [one.id]
+            assert rows.messages.acknowledge_ids("bob", [one.id], AT) == [], "it was, before"
             assert rows.messages.acknowledge_ids("bob", [], AT) == []
+            assert rows.messages.seen("bob", [one.id, "unknown"]) == [one.id]
+            assert rows.messages.seen("lead", [one.id]) == []
+
+    def test_what_was_offered_once_may_be_acknowledged_whatever_became_of_it(self, ledger: Ledger) -> None:
+        with ledger.transaction() as rows:
+            one, two, three = message("1"), message("2"), message("3")
+            for sent in (one, two, three):
+                rows.messages.insert(sent, None)
+            rows.messages.offer("bob", [one.n, two.n], "s1", "p1", AT)
+            rows.messages.requeue("bob", except_session=None, numbers=[two.n])
+            assert [m.content for m in rows.messages.unacknowledged("bob", 9)] == ["1", "2", "3"]
+            assert [m.content for m in rows.messages.unacknowledged("bob", 1, one.n)] == ["2"]
+            ids = rows.messages.acknowledge_ids("bob", [one.id, two.id, three.id], AT)
+            assert set(ids) == {one.id, two.id}
+            assert rows.messages.unread_of("bob") == 1
+            assert rows.messages.deliver("bob", [one.n], "s1", AT) == [], "its reader was quicker"
+            assert rows.messages.unread_of("bob") == 1
+            assert [m.content for m in rows.messages.unacknowledged("bob", 9)] == ["3"]
 
     def test_urgent_ones_are_found_apart_and_limits_hold(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:

@@ -83,7 +83,7 @@ EVENT_TYPES: dict[str, str] = {
     "message.sent": "A message was stored for a recipient; payload: id, n, to, type.",
     "message.offered": "Messages are being handed to a session; payload: to, session, ids, again.",
     "message.delivered": "Messages were handed over; payload: to, session, ids.",
-    "message.acknowledged": "A turn boundary showed that messages were seen; payload: to, session, ids.",
+    "message.acknowledged": "A turn boundary or their reader told that messages were seen; payload: to, session, ids.",
     "message.requeued": "Messages will be offered again; payload: to, ids, reason.",
     "question.asked": "A human was asked; payload: id, kind, text, held.",
     "question.answered": "A question was answered; payload: id, kind, answer, face.",

@@ -119,7 +119,7 @@ def test_a_person_acts_under_their_own_name_from_the_first_act(server: Server, t
     eva.post(f"/api/teams/{team}/messages", {"to": "bob", "content": "hello"})
     actors = {e["actor"] for e in admin.get(f"/api/teams/{team}/events")["events"] if e["type"] == "message.sent"}
     assert actors == {"eva"}
-    assert eva.get(f"/api/teams/{team}/inbox/eva?wait_ms=0")["messages"] == []
+    assert eva.post(f"/api/teams/{team}/inbox/eva/receive", {"session": "s"})["messages"] == []
     assert eva.refused("POST", "/api/teams", {"name": "another"}) == (403, "forbidden")
 
 
@@ -135,7 +135,10 @@ def test_a_viewer_looks_and_changes_nothing(server: Server, team: str, admin: Cl
     assert vic.get(f"/api/teams/{team}")["name"] == team
     for path in ("tasks", "messages", "broadcast", "protocol", "members", "pause"):
         assert vic.refused("POST", f"/api/teams/{team}/{path}", {}) == (403, "forbidden"), path
-    assert vic.refused("GET", f"/api/teams/{team}/inbox/vic") == (403, "forbidden")
+    assert vic.get(f"/api/teams/{team}/inbox/vic") == {"messages": [], "next": None}
+    for verb in ("receive", "ack"):
+        body = {"session": "s", **({"ids": []} if verb == "ack" else {})}
+        assert vic.refused("POST", f"/api/teams/{team}/inbox/vic/{verb}", body) == (403, "forbidden")
     assert admin.get(f"/api/teams/{team}/events")["next"] == before
 
 

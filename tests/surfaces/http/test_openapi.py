@@ -20,6 +20,7 @@ GET /api/projects/{project}/task-groups|GET /api/projects/{project}/task-groups/
 POST /api/teams/{team}/protocol|GET /api/teams/{team}/members|GET /api/teams/{team}/tasks
 POST /api/teams/{team}/tasks/{id}/claim|POST /api/teams/{team}/tasks/{id}/complete|GET /api/teams/{team}/messages
 POST /api/teams/{team}/messages|GET /api/teams/{team}/inbox/{member}|GET /api/teams/{team}/questions
+POST /api/teams/{team}/inbox/{member}/receive|POST /api/teams/{team}/inbox/{member}/ack
 GET /api/teams/{team}/events|GET /api/workflows|GET /healthz|GET /readyz|GET /metrics
 """
 

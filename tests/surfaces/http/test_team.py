@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 
 import pytest
 
@@ -61,31 +60,6 @@ def test_a_reviewer_rejects_and_approves(server: Server, team: str, admin: Clien
     assert [q["kind"] for q in admin.get(f"/api/teams/{team}/questions")["questions"]] == ["review"]
     assert bob.refused("POST", f"{tasks}/{task}/approve", {}) == (403, "forbidden")
     assert admin.post(f"{tasks}/{task}/reject", {"reason": "no tests"})["state"] in ("in-progress", "ready")
-
-
-def test_waiting_for_mail_ends_with_the_message(server: Server, team: str, admin: Client) -> None:
-    bob = server.member("bob", team)
-    found: list[object] = []
-    waiting = threading.Thread(target=lambda: found.append(bob.get(f"/api/teams/{team}/inbox/bob?wait_ms=60000")))
-    waiting.start()
-    admin.post(f"/api/teams/{team}/messages", {"to": "bob", "content": "wake up"})
-    waiting.join(60)
-    assert [m["content"] for m in found[0]["messages"]] == ["wake up"]  # type: ignore[index]
-    seen = found[0]["messages"][0]["id"]  # type: ignore[index]
-    assert bob.post(f"/api/teams/{team}/inbox/bob/acknowledge", {"ids": [seen]}) == {"acknowledged": [seen]}
-    assert bob.get(f"/api/teams/{team}/inbox/bob?wait_ms=0") == {"messages": [], "timed_out": True}
-
-
-def test_mail_whose_reader_is_gone_is_not_lost(server: Server, team: str, admin: Client) -> None:
-    import socket
-
-    bob = server.member("bob", team)
-    with socket.create_connection((server.host, server.port), timeout=60) as wire:
-        head = f"GET /api/teams/{team}/inbox/bob?wait_ms=60000 HTTP/1.1\r\nhost: {server.host}:{server.port}\r\n"
-        wire.sendall((head + f"authorization: {bob.headers['authorization']}\r\n\r\n").encode())
-    admin.post(f"/api/teams/{team}/messages", {"to": "bob", "content": "still there"})
-    got = bob.get(f"/api/teams/{team}/inbox/bob?wait_ms=60000")["messages"]
-    assert [message["content"] for message in got] == ["still there"]
 
 
 def test_a_broadcast_and_the_history(team: str, admin: Client, server: Server) -> None:

@@ -12,6 +12,7 @@ from interlock.clock import iso
 from interlock.errors import InterlockError, InvalidRequest
 from interlock.model.message import as_xml
 from interlock.model.names import HUMAN
+from interlock.sessions import unknown_member
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,16 +95,18 @@ class LocalMailing(LocalBase):
 
     @contextmanager
     def mail(
-        self, *, wait: float | None = None, urgent_only: bool = False, inject: bool = False, by: str | None = None
-    ) -> Iterator[LocalMail]:
+        self, *, wait: float | None = None, urgent_only: bool = False, inject: bool = False, again: bool = False,
+        by: str | None = None,
+    ) -> Iterator[LocalMail]:  # fmt: skip
         hurried = inject and wait is None  # A hook does without what takes time.
         offer = partial(self._offer, by, urgent_only, inject, hurried)
-        messages, state = ([], "") if wait is not None and self._has_begun(by) else offer()
+        later = wait is not None and not again and self._has_begun(by)
+        messages, state = ([], "") if later else offer("again" if again else "seen")
         timed_out, began = False, time.monotonic()
         # Another waiter of that member may be quicker; then we wait on.
         while wait is not None and not messages and not timed_out:
             timed_out = not self._wait(by, wait - (time.monotonic() - began), urgent_only)
-            messages, state = offer()
+            messages, state = offer("unknown" if again else "seen")
         with self._handing_over(messages, by):
             yield LocalMail(messages, timed_out and not messages, state, lambda: self._give_back(by, messages))
 
@@ -123,6 +126,16 @@ class LocalMailing(LocalBase):
                 if message.id in delivered:
                     message.stage = "delivered"
 
+    def inbox(self, member: str | None = None, *, limit: int = 100, after: int = 0) -> list[Message]:
+        with self._workspace.look() as rows:
+            name = member or self._as(None).name
+            found = rows.team.address(name)
+            if found is None and name != self._as(None).name:
+                raise unknown_member(rows, name)
+            if found is None:
+                return []  # A person who was here to look only.
+            return rows.messages.unacknowledged(found[0], max(0, limit), after)
+
     def read(self, by: str | None = None) -> list[Message]:
         with self.mail(by=by) as mail:
             return mail.messages
@@ -137,8 +150,6 @@ class LocalMailing(LocalBase):
             if member not in (None, HUMAN):
                 found = rows.team.address(str(member))
                 if found is None:
-                    from interlock.sessions import unknown_member
-
                     raise unknown_member(rows, str(member))
                 name = found[0]
             return rows.messages.history(member=name, limit=max(0, limit), before=before)
@@ -176,14 +187,16 @@ class LocalMailing(LocalBase):
 
         return heard(self, by, content, store, repeated)
 
-    def _offer(self, by: str | None, urgent_only: bool, inject: bool, hurried: bool) -> tuple[list[Message], str]:
+    def _offer(
+        self, by: str | None, urgent_only: bool, inject: bool, hurried: bool, earlier: str
+    ) -> tuple[list[Message], str]:
         state = ""
         with self._act(by) as act:
             if not hurried:
                 # Who asked for a shutdown reads here that nobody answered.
                 shutdown_expiry.expire(act)
             messages = mailbox.offer(
-                act, processes.current().as_text(), _lives, urgent_only=urgent_only,
+                act, processes.current().as_text(), _lives, urgent_only=urgent_only, earlier=earlier,
                 count=mailbox.INJECT_COUNT if inject else mailbox.READ_COUNT,
                 size=mailbox.INJECT_BYTES if inject else mailbox.READ_BYTES,
             )  # fmt: skip

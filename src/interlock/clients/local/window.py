@@ -94,7 +94,7 @@ class LocalWindow(LocalMailing):
         urgent = event == "tool"
         if not urgent:
             act.rows.team.note_sent_back(act.name, act.session, False)
-        messages = self._offered(act, urgent_only=urgent, boundary=not urgent)
+        messages = self._offered(act, urgent_only=urgent, earlier="unknown" if urgent else "seen")
         state = ""
         if act.role == "lead" and not urgent:
             from interlock.teams import state_block
@@ -109,15 +109,15 @@ class LocalWindow(LocalMailing):
         if again or act.rows.team.sent_back(act.name, act.session):
             seats.idle(act, [id for id, _ in open_tasks])
             return LocalHeard(act.name, self.name)
-        messages = self._offered(act, urgent_only=False, boundary=True)
+        messages = self._offered(act, urgent_only=False, earlier="seen")
         if messages or open_tasks:
             act.rows.team.note_sent_back(act.name, act.session, True)
         return LocalHeard(act.name, self.name, messages, open_tasks)
 
-    def _offered(self, act: Act, *, urgent_only: bool, boundary: bool) -> list[Message]:
+    def _offered(self, act: Act, *, urgent_only: bool, earlier: str) -> list[Message]:
         return mailbox.offer(
             act, processes.current().as_text(), _lives, count=HOOK_COUNT, size=HOOK_BYTES, urgent_only=urgent_only,
-            boundary=boundary,
+            earlier=earlier,
         )  # fmt: skip
 
     def _urgent_waits(self) -> bool:

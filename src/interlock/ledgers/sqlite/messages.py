@@ -89,12 +89,26 @@ class SqliteMessages:
         return [row[0] for row in done]
 
     def acknowledge_ids(self, recipient: str, ids: Sequence[str], at: str) -> list[str]:
+        # Offered: its reader may be quicker than whoever notes that the answer was written. Stored: given back since.
+        which = f"id IN ({marks(len(ids))}) AND recipient=? AND attempt > 0"
+        unread = self.connection.execute(f"SELECT id FROM messages WHERE {which} AND {_WAITING}", (*ids, recipient))
+        self._count_unread(recipient, -len(unread.fetchall()))
         done = self.connection.execute(
             f"UPDATE messages SET stage='acknowledged', acknowledged_at=? "
-            f"WHERE id IN ({marks(len(ids))}) AND recipient=? AND stage='delivered' RETURNING id",
+            f"WHERE {which} AND stage<>'acknowledged' RETURNING id",
             (at, *ids, recipient),
         ).fetchall()
         return [row[0] for row in done]
+
+    def seen(self, recipient: str, ids: Sequence[str]) -> list[str]:
+        where = f"id IN ({marks(len(ids))}) AND recipient=? AND stage='acknowledged' ORDER BY n"
+        return [row[0] for row in self.connection.execute(f"SELECT id FROM messages WHERE {where}", (*ids, recipient))]
+
+    def unacknowledged(self, recipient: str, limit: int, after: int = 0) -> list[Message]:
+        # Each half by its own index.
+        delivered = f"recipient=? AND stage='delivered' AND n>? ORDER BY n LIMIT {limit:d}"
+        found = self._select(delivered, (recipient, after)) + self.undelivered(recipient, after)
+        return sorted(found, key=lambda message: message.n)[:limit]
 
     def requeue(
         self, recipient: str, *, except_session: str | None, numbers: Sequence[int] | None, session: str | None = None

@@ -209,8 +209,24 @@ class Messages(Document):
     messages: list[MessageDocument]
 
 
-class Inbox(Messages):
+class InboxMessage(MessageDocument):
+    """A message with how often it was handed over."""
+
+    redelivered: bool
+    attempt: int
+
+
+class Inbox(Document):
+    """Messages that were not acknowledged yet. `next`: what `after` has to be for those behind them."""
+
+    messages: list[InboxMessage]
+    next: int | None
+
+
+class Received(Document):
     """Messages handed over."""
+
+    messages: list[InboxMessage]
 
     timed_out: bool
 
@@ -223,9 +239,10 @@ class Broadcast(Document):
 
 
 class Acknowledged(Document):
-    """Messages that count as seen."""
+    """Messages that count as seen, and ids of none that was handed over to this member."""
 
     acknowledged: list[str]
+    unknown: list[str]
 
 
 class Questions(Document):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from interlock.surfaces.http.shapes import (
     FULL,
@@ -22,6 +23,7 @@ from interlock.surfaces.http.shapes import (
     Policy,
     Priority,
     Saying,
+    Session,
     SessionId,
     TaskRef,
     TaskRefs,
@@ -227,10 +229,21 @@ class NewBroadcast(Acting):
     client_id: Full | None = None
 
 
-class Acknowledge(Acting):
-    """POST /api/teams/{t}/inbox/{m}/acknowledge"""
+class Receive(Strict):
+    """POST /api/teams/{t}/inbox/{m}/receive. `session`: an id of the reader's choosing, one for each start of its
+    program. The field `wait_ms` (0 to 600000) waits until there is mail; it is not described here, so that tools which
+    try everything do not spend their time waiting."""
 
-    ids: Texts
+    session: Session
+    wait_ms: SkipJsonSchema[Annotated[int | None, Field(ge=0, le=600_000)]] = None
+    urgent_only: bool = False
+
+
+class Acknowledge(Strict):
+    """POST /api/teams/{t}/inbox/{m}/ack. `ids`: the messages that the reader has dealt with."""
+
+    session: Session
+    ids: Texts = Field(json_schema_extra={"maxItems": 1000})
 
 
 class ShutdownRequest(Acting):

@@ -53,17 +53,18 @@ class Visitor:
         self.check(asked)
         return asked
 
-    def team(self, name: str) -> Team:
-        """The team of that name, acting as the caller.
+    def team(self, name: str, session: str | None = None) -> Team:
+        """The team of that name, acting as the caller, in that session of it.
 
         Raises:
             TeamNotFound, InvalidTeamName: there is none, or the caller may not see it.
         """
         self.check(name)
         principal = self.principal
-        return self.home.team(name).acting(self.name, face=principal.face, person=principal.team is None)
+        person = principal.team is None
+        return self.home.team(name).acting(self.name, session=session, face=principal.face, person=person)
 
-    def acting(self, team: str, by: str | None = None) -> Team:
+    def acting(self, team: str, by: str | None = None, session: str | None = None) -> Team:
         """The team, for a verb that changes something. `by`: act as that member, which only an admin may.
 
         Raises:
@@ -73,8 +74,8 @@ class Visitor:
         if by not in (None, self.name) and self.principal.role != "admin":
             raise Forbidden(f"This token acts as {self.name} only, not as {by}.", member=by)
         if by in (None, self.name):
-            return self.team(team)
-        return self.team(team).acting(str(by), face=self.principal.face)
+            return self.team(team, session)
+        return self.team(team).acting(str(by), session=session, face=self.principal.face)
 
 
 def entering(*roles: str) -> Callable[[Request], Awaitable[Visitor]]:

@@ -96,7 +96,10 @@ def write(visit: Visit, form: Form) -> str | None:
 
 def read(visit: Visit, form: Form) -> str | None:
     """The person has seen what was written to them."""
-    _team(visit).read()
+    team = _team(visit)
+    with team.mail(again=True) as mail:
+        ids = [message.id for message in mail.messages]
+    team.acknowledge(ids)
     return None
 
 
