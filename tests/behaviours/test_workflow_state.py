@@ -11,15 +11,20 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from interlock.errors import InvalidRequest, WorkflowNotFound
+from interlock.sessions import Caller
+from interlock.workflow.control.ports import Asking, Superseded
 from interlock.workflow.errors import StateConflict, StateUnreadable
+from interlock.workflow.running.desk import LedgerDesk
+from interlock.workflow.running.opening import store_of
 from interlock.workflow.state import resume, step_tracking
-from interlock.workflow.state.document import COMPLETED, TERMINAL, WorkflowState
+from interlock.workflow.state.document import COMPLETED, TERMINAL, Waiting, WorkflowState
 from interlock.workflow.state.workflow_state_manager import state_path
 from tests.behaviours.workflow_place import OUTPUT, SKILL, StatePlace
 
@@ -345,3 +350,20 @@ TestStoreMachine = StoreMachine.TestCase
 TestStoreMachine.settings = settings(
     max_examples=15, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
 )
+
+
+def test_a_question_whose_save_fails_is_not_asked_and_can_be_asked_again(place: StatePlace) -> None:
+    place.team.spawn("ada")
+    task = place.team.claim(place.team.create_task("Write the brief").id, by="ada")
+    caller = Caller("ada", str(task.session), run=task.run)
+    desk = LedgerDesk(place.workspace, caller, task.id, store_of(place.workspace), "s", "l")
+    state = place.save(place.state())
+    state.waiting = Waiting("step-1", "menu", "Which?")
+    asking = Asking("step-1", "menu", "Which?", ("A", "B"))
+    current, state.version = state.version, state.version - 1
+    with pytest.raises(Superseded):
+        anyio.run(desk.save, state, (), asking)
+    assert (state.version, state.waiting.question_id) == (current - 1, None) and place.team.questions() == []
+    state.version = current
+    asked = anyio.run(desk.save, state, (), asking)
+    assert asked == state.waiting.question_id and [one.id for one in place.team.questions()] == [asked]

@@ -87,12 +87,12 @@ class LedgerDesk:
                 if asking is not None:
                     question = self._ask(act, state, asking)
                 self._store.save(act, state)
-        except (Conflict, Forbidden) as error:
-            raise Superseded(error.message) from error
-        except BaseException:
+        except BaseException as error:
             state.version = version
             if state.waiting:
                 state.waiting.question_id = waiting
+            if isinstance(error, (Conflict, Forbidden)):
+                raise Superseded(error.message) from error
             raise
         return question
 
