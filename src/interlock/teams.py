@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from interlock.errors import (
@@ -12,9 +13,10 @@ from interlock.errors import (
     MemberLimit,
     MembersRunning,
 )
+from interlock.mailbox import notify
 from interlock.model.message import escaped
 from interlock.model.names import LEAD, check_member_name, check_session_key, check_text, sanitized
-from interlock.model.task import FINAL, HELD, STATUS
+from interlock.model.task import FINAL, HELD, STATUS, Task
 from interlock.model.team import Member
 from interlock.sessions import Act, unknown_member
 from interlock.settings import PERMISSIONS, known
@@ -126,16 +128,8 @@ def remove(act: Act, name: str, *, running: bool, reason: str = "removed") -> li
             f"`interlock stop --now --member {name}`.",
             members=[name],
         )
-    given_back = []
-    for task in act.rows.tasks.owned(name):
-        if task.state in HELD:
-            if task.state == "review":
-                continue  # Its work is done; verify and review go on without it.
-            number = task.run
-            end_run(act, task, "reclaimed", f"{name} was removed")
-            move(act, task, waiting_state(task), reason=f"{name} was removed")
-            act.event("task.reclaimed", task.id, run=number, reason=f"{name} was removed")
-            given_back.append(task.id)
+    # What is in review is done; verify and review go on without it.
+    given_back = _give_back(act, [t for t in act.rows.tasks.owned(name) if t.state in HELD - {"review"}], "was removed")
     waiting = [task for task in act.rows.tasks.select() if task.state not in FINAL]
     for task in waiting:
         if name in (task.assignee, task.reserved):
@@ -190,12 +184,36 @@ def resume(act: Act, name: str | None = None) -> None:
 
 
 def set_aside(act: Act, name: str, status: str, reason: str | None) -> None:
-    """Runners give that member nothing new: it is `paused`, or `stopped`, which also ends what it does."""
+    """Give that member nothing new: runners leave one that is `paused` alone; one that is `stopped` gets no work by
+    hand either, and what it does ends. A runner ends what it drives; what is held by hand goes back to the queue."""
     member = act.rows.team.member(name)
     if member is not None and member.role == "member" and member.status != status:
         act.rows.team.update_member(member, status=status)
         act.event("member.paused", name=name, status=status, reason=reason)
         act.topics.add("members")
+        if status == "stopped":
+            at_work = [task for task in act.rows.tasks.owned(name) if task.state == "in-progress"]
+            for id in _give_back(act, _by_hand(act, at_work), "has stopped"):
+                notify(act, LEAD, f"{id} went back to the queue: {name} has stopped.", summary="task given back")
+            kept = [task for task in act.rows.tasks.select(states=["ready", "backlog"]) if task.reserved == name]
+            for task in _by_hand(act, kept):
+                act.rows.tasks.update(task, reserved=None, updated_at=act.at)
+
+
+def _by_hand(act: Act, tasks: list[Task]) -> list[Task]:
+    """Those of the tasks whose run no runner drives."""
+    runs = [act.rows.runs.get(task.id, task.run) for task in tasks]
+    return [task for task, run in zip(tasks, runs, strict=True) if run is None or run.runner is None]
+
+
+def _give_back(act: Act, tasks: Sequence[Task], why: str) -> list[str]:
+    """Put tasks that their owner works on no more back into the queue; their ids."""
+    for task in tasks:
+        reason, number = f"{task.owner} {why}", task.run
+        end_run(act, task, "reclaimed", reason)
+        move(act, task, waiting_state(task), reason=reason)
+        act.event("task.reclaimed", task.id, run=number, reason=reason)
+    return [task.id for task in tasks]
 
 
 def _managed(act: Act, name: str) -> Member:

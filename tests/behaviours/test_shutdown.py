@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.client import Team
+from interlock.client import Home, Team
 from interlock.clock import ManualClock
 from interlock.errors import Forbidden, InvalidRequest, RecipientNotFound, RequestNotFound
 from interlock.model.message import Message
@@ -222,3 +222,46 @@ def test_an_answer_to_somebody_who_left_is_still_an_answer(team: Team) -> None:
     request = announced(team)
     team.remove("ada")
     assert team.answer_shutdown(request, approve=True, by="lead")["state"] == "granted"
+
+
+@pytest.mark.req("TEAM-1.6", "GUARD-closed")
+@pytest.mark.parametrize("way", ["approved", "announced", "ended"])
+def test_what_a_stopped_member_held_by_hand_goes_back_and_it_gets_nothing_more(
+    team: Team, home: Home, way: str
+) -> None:
+    held, next_one = team.create_task("held").id, team.create_task("next").id
+    asked, answered = team.create_task("asked").id, team.create_task("answered").id
+    for task in (held, asked, answered):
+        team.claim(task, by="bob")
+    for task in (asked, answered):
+        team.ask(task, "Blue or red?", by="bob")
+    team.reply(answered, "red")
+    assert team.task(answered).reserved == "bob"
+    if way == "approved":
+        team.request_shutdown("bob", by="lead")
+        team.answer_shutdown(approve=True, by="bob")
+    elif way == "announced":
+        team.request_shutdown(by="bob")
+        team.answer_shutdown(approve=True, by="lead")
+    else:
+        home.stop(team.name, member="bob", now=True)
+    assert (team.task(held).state, team.task(held).owner) == ("ready", None)
+    told = [event for event in team.events()[0] if event.type == "task.reclaimed" and event.task_id == held]
+    assert [event.payload["reason"] for event in told] == ["bob has stopped"]
+    # What the lead does itself, it is not told.
+    assert way == "announced" or any(held in message.content for message in team.read("lead"))
+    assert team.task(asked).state == "awaiting-response", "it waits for its answer, whoever goes on then"
+    for refused in (
+        lambda: team.claim(held, by="bob"),
+        lambda: team.claim(held, force=True, by="bob"),
+        lambda: team.next_task(by="bob"),
+        lambda: team.assign(next_one, to="bob", by="lead"),
+    ):
+        with pytest.raises(Forbidden, match=r"bob has stopped and gets no work\. `interlock resume --member bob`"):
+            refused()
+    team.reply(asked, "blue")
+    for task in (asked, answered):
+        assert (team.task(task).state, team.claim(task, by="ada").owner) == ("ready", "ada")
+    team.resume("bob")
+    assert team.claim(held, by="bob").owner == "bob"
+    assert team.assign(next_one, to="bob", by="lead").assignee == "bob"

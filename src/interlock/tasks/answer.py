@@ -167,7 +167,8 @@ def _go_on(act: Act, task: Task, question: Question) -> Task:
         changes = {"reserved": owner, "not_before": act.later(act.settings.get("held_grace"))}
     else:
         end_run(act, task, task.state)
-        if owner is not None and (run is None or run.runner is None) and act.rows.team.member(owner) is not None:
+        member = act.rows.team.member(owner) if owner is not None and (run is None or run.runner is None) else None
+        if member is not None and member.status != "stopped":
             changes = {"reserved": owner}
     move(act, task, waiting_state(task), reason=f"answered by {act.name}", **changes)
     if owner is not None and (run is None or run.runner is None):

@@ -12,7 +12,7 @@ from interlock.model.names import check_text
 from interlock.model.task import FINAL, HELD, STATES, WAITING, Task, states_named
 from interlock.sessions import Act
 from interlock.tasks import controls
-from interlock.tasks.claim import claim, must_hold, refuse_stale
+from interlock.tasks.claim import claim, must_hold, refuse_stale, refuse_stopped
 from interlock.tasks.create import check_fields, member_named
 from interlock.tasks.finish import ask_reviewer, check_reason, complete
 from interlock.tasks.transition import ask_anew, end_run, illegal, may_be_blocked, move, reopen_run, waiting_state
@@ -63,13 +63,15 @@ def assign(act: Act, task: Task, to: str | None) -> Task:
     in deadletter gets another chance with its new assignee (decision 8). Repeated it changes nothing.
 
     Raises:
-        Forbidden: the actor neither holds, made nor leads it; from deadletter only the lead and people may.
+        Forbidden: the actor neither holds, made nor leads it; from deadletter only the lead and people may. Or the
+            member has stopped.
         MemberNotFound: nobody of that name.
     """
     if task.state in FINAL:
         raise illegal(task, "cannot be assigned")
     _must_lead_or_hold(act, task, "assign")
     name = None if to is None else member_named(act, to)
+    refuse_stopped(act.rows, name)
     if task.state == "deadletter" and name is not None:
         retry(act, task)
     elif task.assignee == name and task.reserved is None and task.owner in (None, name):

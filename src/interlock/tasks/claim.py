@@ -31,7 +31,7 @@ def claim(act: Act, task: Task, *, force: bool = False, take_over: bool = False,
     Raises:
         TaskAlreadyClaimed: somebody else, or another session of the actor, holds it.
         UnmetDependencies: a blocker is open (strict policy); `blocked_by` lists them.
-        Forbidden: it is assigned to somebody else.
+        Forbidden: it is assigned to somebody else, or the actor has stopped.
         InvalidTransition: it is finished, in deadletter, or, for `take_over`, in review.
     """
     if task.state in HELD and task.owner is not None:
@@ -46,6 +46,7 @@ def claim(act: Act, task: Task, *, force: bool = False, take_over: bool = False,
         return _take_over(act, task, runner)
     if task.state not in ("ready", "backlog"):
         raise illegal(task, "cannot be claimed")
+    refuse_stopped(act.rows, act.name)
     if task.reserved_for not in (None, act.name):
         raise Forbidden(
             f"{task.id} is reserved for {task.reserved_for}. `interlock task assign {task.id} --to {act.name}` "
@@ -67,6 +68,19 @@ def claim(act: Act, task: Task, *, force: bool = False, take_over: bool = False,
     return task
 
 
+def refuse_stopped(rows: Rows, name: str | None) -> None:
+    """A member that was stopped gets no work, in whatever way, until it is resumed.
+
+    Raises:
+        Forbidden: it was.
+    """
+    member = rows.team.member(name) if name is not None else None
+    if member is not None and member.status == "stopped":
+        raise Forbidden(
+            f"{name} has stopped and gets no work. `interlock resume --member {name}` gives it work again.", member=name
+        )
+
+
 def may_be_given_work(rows: Rows, member: str, settings: Settings) -> bool:
     """Whether a runner may start that member: neither it nor the team is paused, and no runner that lives has it at
     work already, in whatever process."""
@@ -84,6 +98,7 @@ def claim_next(act: Act, *, shell: bool | None, runner: str | None = None, paral
 
     Raises:
         RunLimit: that many runs are open.
+        Forbidden: the actor has stopped.
     """
     if runner is not None and not may_be_given_work(act.rows, act.name, act.settings):
         return None
@@ -93,6 +108,8 @@ def claim_next(act: Act, *, shell: bool | None, runner: str | None = None, paral
             limit=parallel,
             setting="parallel",
         )
+    if runner is None:
+        refuse_stopped(act.rows, act.name)
     task = act.rows.tasks.next_ready(act.name, shell=shell, now=act.at)
     if task is not None:
         _begin(act, task, runner, reason="claimed", soft=False)
