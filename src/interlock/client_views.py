@@ -41,6 +41,16 @@ class Views(Protocol):
             TaskNotFound, AmbiguousId: as for every verb.
         """
 
+    def artifacts(self, task: str) -> list[dict[str, Any]]:
+        """What the runs of a task made that is in no commit: `[{run, path, kind, size, sha256, file}]`.
+
+        `path` is where it lay in the worktree; `kind` is file, link or patch, which are kept with the run in `file`, or
+        cache or special, which are only listed (`file`, `size` and `sha256` are null).
+
+        Raises:
+            TaskNotFound, AmbiguousId: as for every verb.
+        """
+
     def latest(self, *, before: int | None = None, limit: int = 100, types: Sequence[str] = ()) -> list[Event]:
         """What happened last, newest first; `before` is a `seq` to go back from."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from interlock.model.artifact import Artifact
 from interlock.model.task import Run, Task
 
 
@@ -159,3 +160,9 @@ class RunRows(Protocol):
 
     def by_hand(self) -> list[str]:
         """Ids of the tasks whose open run no runner drives."""
+
+    def keep(self, task_id: str, number: int, artifacts: Sequence[Artifact]) -> None:
+        """Note what that run made that is in no commit, in the place of what was noted before."""
+
+    def artifacts(self, task_id: str) -> list[Artifact]:
+        """What the runs of a task made that is in no commit, by run and path."""

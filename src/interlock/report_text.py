@@ -31,7 +31,7 @@ def sections(found: dict[str, Any]) -> list[tuple[str, list[Item]]]:
         ("Left", [_left(task) for task in found["left"]]),
         ("Cancelled", [("-", _named(task), [], "") for task in found["cancelled"]]),
         ("Merged", _merged(found)),
-        ("Kept worktrees", [("-", _named(task), [task["path"], task["branch"]], "") for task in found.get("kept", ())]),
+        ("Kept worktrees", [_kept(task) for task in found.get("kept", ())]),
     ]
     return [(title, items) for title, items in parts if items]
 
@@ -128,9 +128,17 @@ def _done(task: dict[str, Any]) -> Item:
     tries = f"{task['runs']} runs" if task["runs"] > 1 else ""
     told = (proof, by, tries, words.span(task["seconds"]), words.spent(task["spent"]))
     more = [", ".join(part for part in told if part)]
+    if task.get("files"):
+        what = "git ignores its whole result" if task["only_files"] else "not in git"
+        more.append(f"{what}, kept with its run: {words.named(task['files'])}")
     if task["output"]:
         more.append(str(task["output"]).strip().rpartition("\n")[2])  # what was said last
     return ("+", _named(task), [line for line in more if line], "")
+
+
+def _kept(task: dict[str, Any]) -> Item:
+    why = f"{task['why']}; {words.size(task['size'] or 0)}" if task.get("why") else ""
+    return ("-", _named(task), [line for line in (task["path"], task["branch"], why) if line], "")
 
 
 def _merged(found: dict[str, Any]) -> list[Item]:

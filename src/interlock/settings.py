@@ -128,6 +128,12 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("worktree_setup", "", "A command that prepares a fresh worktree; a plan's `setup`."),
     Setting("worktree_copy", "", "Files that a fresh worktree gets a copy of, one on a line; a plan's `copy`."),
+    Setting(
+        "artifact_bytes",
+        268_435_456,
+        "What a run made that git ignores is kept with it up to so many bytes; beyond, its worktree stays.",
+        minimum=0,
+    ),
     Setting("setup_timeout", 600, "Seconds the command that prepares a worktree may take.", minimum=1),
     Setting("git_timeout", 120, "Seconds one call of git may take.", minimum=1),
     Setting("task_timeout", 3600, "Seconds one run of a task may take before it is cancelled.", minimum=1),

@@ -8,7 +8,7 @@ from interlock.clock import seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
 JOINERS = "\u200c\u200d"
@@ -60,6 +60,20 @@ def count(number: int, noun: str) -> str:
 def after_failed_checks(rounds: int) -> str:
     """What to add to "verified" where the check failed before: " after 1 failed check"."""
     return f" after {count(rounds, 'failed check')}" if rounds else ""
+
+
+def named(files: Sequence[str], most: int = 20) -> str:
+    """Files for a sentence."""
+    more = f" and {len(files) - most} more" if len(files) > most else ""
+    return ", ".join(files[:most]) + more
+
+
+def size(number: int) -> str:
+    """A size in bytes, as people read it."""
+    for unit, power in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if number >= power:
+            return f"{number / power:.1f} {unit}"
+    return count(number, "byte")
 
 
 def ids(found: list[str]) -> str:

@@ -30,15 +30,15 @@ def examine_worktrees(workspace: Workspace, *, repair: bool) -> list[Finding]:
     for task in tasks:
         known = task.worktree or {}
         path = str(known.get("path"))
-        if task.state in KEPT and os.path.isdir(path):
-            what = f"The worktree of {task.id}, which is {task.state}, is kept (branch {known['branch']})."
+        if (task.state in KEPT or known.get("stays")) and os.path.isdir(path):
+            why = f": {known['stays']}" if known.get("stays") else ""
+            what = f"The worktree of {task.id}, which is {task.state}, is kept (branch {known['branch']}){why}."
             findings.append(Finding("info", what, path))
     return findings
 
 
 def _removed(workspace: Workspace, path: str) -> bool:
     try:
-        trees(workspace, look(workspace)).remove(path)
-    except InterlockError:
+        return placing.remove(workspace, trees(workspace, look(workspace)), path) is None
+    except (InterlockError, OSError):
         return False
-    return True

@@ -79,6 +79,8 @@ EVENT_TYPES: dict[str, str] = {
     "merge.queued": "A task's branch waits to be merged into the integration branch; payload: branch, run.",
     "merge.started": "Interlock began to merge it, and to verify the merged tree; payload: branch, process.",
     "merge.finished": "That ended; payload: outcome (merged, conflict, red, failed, postponed), commit, files, reason.",
+    "artifacts.kept": "What a run made that is in no commit is kept with it; payload: run, files (the first), count, "
+    "size (bytes), left (null, or why its worktree stays).",
     "work.merged": "A person merged work of the team into a branch of theirs; payload: into, commit, tasks.",
     "message.sent": "A message was stored for a recipient; payload: id, n, to, type.",
     "message.offered": "Messages are being handed to a session; payload: to, session, ids, again.",

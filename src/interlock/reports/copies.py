@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from interlock.model.artifact import KEPT as ARTIFACTS
 from interlock.model.task import Task
 
 TYPE_CHECKING = False
@@ -26,11 +27,12 @@ def integration(rows: Rows) -> dict[str, Any] | None:
 
 
 def kept(rows: Rows) -> list[dict[str, Any]]:
-    """The worktrees of tasks that came to nothing, for somebody to look at, or to go on in."""
+    """The worktrees of tasks that came to nothing, for somebody to look at, or to go on in, and of those that hold what
+    could not be kept with the run: `why`, and `size` in bytes."""
     found = []
     for task in rows.tasks.worktrees():
         known = task.worktree or {}
-        if task.state in KEPT and os.path.isdir(str(known.get("path"))):
+        if (task.state in KEPT or known.get("stays")) and os.path.isdir(str(known.get("path"))):
             found.append(
                 {
                     "task_id": task.id,
@@ -39,6 +41,8 @@ def kept(rows: Rows) -> list[dict[str, Any]]:
                     "state": task.state,
                     "path": known["path"],
                     "branch": known["branch"],
+                    "why": known.get("stays"),
+                    "size": known.get("size"),
                 }
             )
     return found
@@ -61,7 +65,14 @@ def incidents(rows: Rows, task: Task) -> list[dict[str, Any]]:
     ]
 
 
-def of(task: Task) -> dict[str, Any]:
-    """What a report says of the merge of a finished task."""
+def of(rows: Rows, task: Task) -> dict[str, Any]:
+    """What a report says of the merge of a finished task: the files that are kept beside it, and whether they are all
+    of its result."""
     known = task.worktree or {}
-    return {"merged": known.get("merged"), "delivered": known.get("delivered")}
+    files = [one.path for one in rows.runs.artifacts(task.id) if one.kind in ARTIFACTS] if known else []
+    return {
+        "merged": known.get("merged"),
+        "delivered": known.get("delivered"),
+        "files": files,
+        "only_files": bool(files) and known.get("merged") is None,
+    }

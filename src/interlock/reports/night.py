@@ -39,7 +39,7 @@ def report(rows: Rows, team: str, since: str | None, now: str) -> dict[str, Any]
         "team": team,
         "since": since,
         "needs_me": needs_me(rows),
-        "done": [_done(task, runs.get(task.id, []), now) for task in done],
+        "done": [_done(rows, task, runs.get(task.id, []), now) for task in done],
         "failed": [_failed(task, runs.get(task.id, []), now) for task in tasks if task.state == "deadletter"],
         "incidents": _incidents(rows, tasks, runs, since),
         "left": [
@@ -130,10 +130,10 @@ def _name(task: Task) -> str:
     return task.plan_key or task.id
 
 
-def _done(task: Task, runs: list[Run], now: str) -> dict[str, Any]:
+def _done(rows: Rows, task: Task, runs: list[Run], now: str) -> dict[str, Any]:
     return {
         **_brief(task),
-        **copies.of(task),
+        **copies.of(rows, task),
         "evidence": task.evidence,
         "verified": evidence.is_verified(task.evidence),
         "proof": evidence.in_words(task.evidence),

@@ -10,6 +10,7 @@ from interlock import mailbox
 from interlock.agent import McpServer, Permission, refuse
 from interlock.executor import Job
 from interlock.ledger import Rows
+from interlock.model.artifact import KEPT
 from interlock.model.message import Message
 from interlock.model.task import Task
 from interlock.model.team import Member
@@ -87,9 +88,12 @@ def prepare(
         resume = _to_resume(rows, task, member) if talks else None
         before = _before(rows, task)
         rules = rules_of(member, settings) if talks and refuses(member, settings) else None
+        files = _files(workspace, rows, task)
     own = ours(workspace.name, member.name, session, token, terms.home)
     if not talks:
         own |= {"INTERLOCK_RUN": str(task.run), "INTERLOCK_TASK": task.id}
+        if files:
+            own["INTERLOCK_FILES"] = os.pathsep.join(dict.fromkeys(place for _, place, _ in files))
     environment, hidden = allowed_environment(os.environ, names=names, extra=own)
     environment["PATH"] = os.pathsep.join([terms.bin, environment.get("PATH", os.defpath)])
     mail = [] if member.agent == "shell" else _mail(workspace, caller, terms)
@@ -97,7 +101,7 @@ def prepare(
     prompt = (
         review_prompt(task, told)
         if task.state == "review"
-        else prompt_for(task, told, asked, talks=talks, before=before, rules=rules)
+        else prompt_for(task, told, asked, talks=talks, before=before, rules=rules, files=files)
     )
     job = Job(
         team=workspace.name,
@@ -221,6 +225,16 @@ def our_server(team: str, member: str, bin: str, environment: Mapping[str, str])
 def with_prompt(job: Job, prompt: str) -> Job:
     """The same job with another prompt, for a further round."""
     return replace(job, prompt=prompt)
+
+
+def _files(workspace: Workspace, rows: Rows, task: Task) -> list[tuple[str, str, list[str]]]:
+    """What the tasks that this one waited for made outside git: (task, directory, paths in it)."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for id, _ in rows.graph.blockers(task.id):
+        for one in rows.runs.artifacts(id):
+            if one.kind in KEPT:
+                found.setdefault((id, workspace.artifact_path(id, one.run)), []).append(one.path)
+    return [(id, place, paths) for (id, place), paths in found.items()]
 
 
 def _before(rows: Rows, task: Task) -> list[Task]:

@@ -3,9 +3,9 @@
     the author's worktree ──committed──> a fresh checkout of the integration branch ──merge──> setup, verify ──> landed
 
 It happens in a checkout of its own, and the integration branch moves only at the end, from exactly the commit that was
-merged onto, in the transaction that makes the task done. So a death at any moment leaves a branch that is green, and a
-row that says how far we were; whoever takes the merge over goes on from there. What a conflict or a red merge leads to
-stands in `tasks.merge`.
+merged onto: git compares and sets it in one step, between a transaction that says so beforehand and the one that makes
+the task done. So a death at any moment leaves a branch that is green, and a row that says how far we were; whoever
+takes the merge over goes on from there. What a conflict or a red merge leads to stands in `tasks.merge`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from interlock.errors import AgentError, GitFailed, InterlockError, LedgerBusy, 
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
 from interlock.output import plain
-from interlock.runner import placing, recovery
+from interlock.runner import keeping, placing, recovery
 from interlock.runner.lifesigns import token_of, verifier
 from interlock.sessions import Caller
 from interlock.tasks import merge as ledger
 from interlock.tasks.find import find
+from interlock.words import named
 from interlock.workspace import Workspace
 from interlock.worktrees.team import Isolation, look, trees
 from interlock.worktrees.trees import MERGING, Trees
@@ -96,9 +97,10 @@ async def _carry_out(workspace: Workspace, task: Task, mark: str, hear: Hear) ->
         found = await anyio.to_thread.run_sync(partial(trees, workspace, how, token=token_of(mark)))
         proof = await anyio.to_thread.run_sync(_proved_before, found, task)
         for _ in range(TRIES):
+            kept = None
             if proof is None:
-                proof = await _prove(workspace, found, how, task, mark, hear)
-            if await anyio.to_thread.run_sync(_land, workspace, found, task, mark, proof):
+                proof, kept = await _prove(workspace, found, how, task, mark, hear)
+            if await anyio.to_thread.run_sync(_land, workspace, found, task, mark, proof, kept):
                 return
             proof = None
         raise Failure("failed", f"{found.integration} was moved by somebody else again and again.")
@@ -130,29 +132,28 @@ def _proved_before(found: Trees, task: Task) -> dict[str, Any] | None:
 
 async def _prove(
     workspace: Workspace, found: Trees, how: Isolation, task: Task, mark: str, hear: Hear
-) -> dict[str, Any]:
-    """Merge the branch and run its verify on what comes out: {commit, onto, head, evidence}; commit null where there is
-    nothing to merge.
+) -> tuple[dict[str, Any], keeping.Kept]:
+    """Merge the branch and run its verify on what comes out, also where there is nothing to merge (then `commit` is
+    null): {commit, onto, head, evidence}, and what was kept beside it.
 
     Raises:
         Failure: a conflict, or it is red.
     """
     head, onto = await anyio.to_thread.run_sync(_heads, workspace, found, task)
-    known = task.worktree or {}
-    if await anyio.to_thread.run_sync(found.repository.git.contains, head, onto):
-        by_hand = None if head == known.get("base") else onto
-        return {"commit": by_hand, "onto": onto, "head": head, "evidence": None}
 
-    def merge() -> tuple[str, str]:
+    def merge() -> tuple[str, str | None]:
         path = found.path(task.id, MERGING)
         directory = found.detached(path, onto)
+        if found.repository.git.contains(head, onto):
+            return directory, None if head == (task.worktree or {}).get("base") else onto
         commit, files = found.merge(path, head, f"Merge {task.id}: {placing.message_of(task)}")
         if commit is None:
             raise Failure("conflict", _conflict(found, files), files)
         return directory, commit
 
     directory, commit = await anyio.to_thread.run_sync(merge)
-    evidence = await _verify(workspace, found, how, task, mark, directory, hear)
+    kept = await anyio.to_thread.run_sync(keeping.keep, workspace, found, task, head)
+    evidence = await _verify(workspace, found, how, task, mark, directory, hear, kept, alone=commit is None)
     proof = {"commit": commit, "onto": onto, "head": head, "evidence": evidence}
 
     def write_down() -> None:
@@ -160,12 +161,15 @@ async def _prove(
             ledger.proved(act, find(act.rows, task.id), mark, **proof)
 
     await anyio.to_thread.run_sync(write_down)
-    return proof
+    return proof, kept
 
 
 async def _verify(
-    workspace: Workspace, found: Trees, how: Isolation, task: Task, mark: str, directory: str, hear: Hear
-) -> dict[str, Any] | None:
+    workspace: Workspace, found: Trees, how: Isolation, task: Task, mark: str, directory: str, hear: Hear,
+    kept: keeping.Kept, *, alone: bool,
+) -> dict[str, Any] | None:  # fmt: skip
+    """Run the task's check on the merged tree. `alone`: nothing was committed, so what is kept with the run is all of
+    its result, and lies in that tree as well; else it does not, since whoever gets the branch does not get it."""
     if task.verify is None:
         return None
 
@@ -177,17 +181,20 @@ async def _verify(
         await placing.prepare(workspace, found, how, task, directory, token, said)
     except AgentError as error:
         raise Failure("red", f"On the merged tree: {error.message}") from error
+    if alone:
+        await anyio.to_thread.run_sync(keeping.lay_out, workspace, task, kept, found.path(task.id, MERGING))
     hear(Update("notice", f"checking the merged tree: {task.verify}"))
     evidence = await placing.command(workspace, how, task, task.verify, directory, token, "merge", said)
     if not evidence.passed:
-        raise Failure("red", _red(found, evidence.as_dict()), [], evidence.as_dict())
-    return {**evidence.as_dict(), "merged": True}
+        lacking = () if alone else kept.files
+        raise Failure("red", _red(found, evidence.as_dict(), [one.path for one in lacking]), [], evidence.as_dict())
+    return {**evidence.as_dict(), "merged": True, "files": len(kept.files) if alone else 0}
 
 
 def _heads(workspace: Workspace, found: Trees, task: Task) -> tuple[str, str]:
     """The last commit of the task's branch, and of the integration branch."""
     known = task.worktree or {}
-    sealed = found.seal(known, placing.message_of(task)) if found.whole(known) else None
+    sealed = found.seal(known, placing.message_of(task)) if found.have(known) else None
     if sealed is not None and sealed.unmerged:
         files = list(sealed.unmerged)
         raise Failure("conflict", f"These files still hold conflict markers: {', '.join(files)}.", files)
@@ -198,22 +205,27 @@ def _heads(workspace: Workspace, found: Trees, task: Task) -> tuple[str, str]:
     return head, found.head()
 
 
-def _land(workspace: Workspace, found: Trees, task: Task, mark: str, proof: dict[str, Any]) -> bool:
+def _land(
+    workspace: Workspace, found: Trees, task: Task, mark: str, proof: dict[str, Any], kept: keeping.Kept | None
+) -> bool:
     """Move the integration branch and make the task done; false where the branch was moved meanwhile, and it is all to
     be done again."""
     commit, onto = proof["commit"], str(proof["onto"])
-
-    def land() -> bool:
-        if commit is None or found.repository.git.contains(str(commit), found.head()):
+    kept = kept or keeping.keep(workspace, found, task, str(proof["head"]))
+    with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+        if not ledger.landing(act, find(act.rows, task.id), mark):
             return True
-        return found.land(str(commit), onto)
-
-    tree = None if commit is None else found.repository.git("rev-parse", f"{commit}^{{tree}}").text
+    git = found.repository.git
+    tree = None if commit is None else git("rev-parse", f"{commit}^{{tree}}").text
+    if commit is not None and not git.contains(str(commit), found.head()) and not found.land(str(commit), onto):
+        return False
     with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
         current = find(act.rows, task.id)
-        return not ledger.mine(current, mark) or ledger.merged(
-            act, current, mark, {**proof, "tree": tree}, branch=found.integration, land=land
-        )
+        if ledger.mine(current, mark):
+            keeping.write_down(act, current, kept)
+            made = {**proof, "tree": tree, "files": [one.path for one in kept.files]}
+            ledger.merged(act, current, mark, made, branch=found.integration)
+    return True
 
 
 def _failed(workspace: Workspace, task: Task, mark: str, why: Failure) -> None:
@@ -236,10 +248,13 @@ def _clean_up(workspace: Workspace, task: Task, mark: str, hear: Hear) -> None:
         found = trees(workspace, look(workspace))
         found.remove(found.path(task.id, MERGING))
         if current is not None and current.state == "done" and current.worktree is not None:
-            found.remove(str(current.worktree["path"]))
+            left = keeping.dispose(workspace, found, current)
+            if left is not None:
+                hear(Update("notice", f"its worktree {current.worktree['path']} stays: {left}"))
+                return
             found.forget(str(current.worktree["branch"]), str(current.worktree["head"]))
-    except (GitFailed, WorktreeRefused) as error:
-        hear(Update("notice", f"its worktree was not removed: {error.message}"))
+    except (GitFailed, WorktreeRefused, OSError) as error:
+        hear(Update("notice", f"its worktree was not removed: {error}"))
 
 
 def _conflict(found: Trees, files: list[str]) -> str:
@@ -251,10 +266,16 @@ def _conflict(found: Trees, files: list[str]) -> str:
     )
 
 
-def _red(found: Trees, evidence: dict[str, Any]) -> str:
+def _red(found: Trees, evidence: dict[str, Any], lacking: list[str]) -> str:
     ended = "took too long" if evidence["timed_out"] else f"ended with exit code {evidence['exit_code']}"
+    ignored = (
+        f"These files of yours are in no commit, since git ignores them, so the merged tree does not have them: "
+        f"{named(lacking)}. What belongs to the work, add with `git add --force`.\n\n"
+        if lacking
+        else ""
+    )
     return (
-        f"Merged with what others have done meanwhile, `{evidence['command']}` {ended}.\n\n"
+        f"Merged with what others have done meanwhile, `{evidence['command']}` {ended}.\n\n{ignored}"
         f"{found.integration} is merged into your worktree now, so that it shows there. It printed:\n\n"
         f"{evidence['tail'] or '(no output)'}"
     )

@@ -17,6 +17,7 @@ from interlock import processes
 from interlock.errors import AgentError, StaleRun
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
+from interlock.runner import keeping
 from interlock.runner.checking import variables
 from interlock.runner.environment import allowed_environment
 from interlock.runner.verification import Evidence, verify
@@ -73,9 +74,10 @@ async def place(workspace: Workspace, task: Task, token: str | None, hear: Hear)
     if task.state == "review":
         return await _for_review(workspace, found, how, task, token, hear)
     known = task.worktree
-    if known is None or not await anyio.to_thread.run_sync(found.whole, known):
+    if known is None or not await anyio.to_thread.run_sync(found.have, known):
         made = await anyio.to_thread.run_sync(found.make, task.id, known)
         await prepare(workspace, found, how, task, str(made["directory"]), token, hear)
+        await anyio.to_thread.run_sync(keeping.remember, workspace, task.id, str(made["path"]))
         known = await anyio.to_thread.run_sync(_noted, workspace, task, {**(known or {}), **made}, True)
     return await anyio.to_thread.run_sync(_up_to_date, workspace, found, task, known)
 
@@ -134,7 +136,7 @@ def seal(workspace: Workspace, task: Task) -> Sealed | None:
     if task.worktree is None:
         return None
     found = trees(workspace, look(workspace))
-    if not found.whole(task.worktree):
+    if not found.have(task.worktree):
         return None
     return found.seal(task.worktree, message_of(task))
 
@@ -164,19 +166,30 @@ def message_of(task: Task) -> str:
 
 
 def sweep(workspace: Workspace, found: Trees) -> list[str]:
-    """Remove the worktrees and branches of tasks that are done, and the worktrees of merges and reviews that nobody
-    carries out any more; what was removed."""
-    removed = []
-    for path in leftovers(workspace):
-        found.remove(path)
-        removed.append(path)
+    """Remove the worktrees and branches of tasks that are done, once what they hold is somewhere else, and the
+    worktrees of merges and reviews that nobody carries out any more; what was removed."""
+    removed = [path for path in leftovers(workspace) if remove(workspace, found, path) is None]
     with workspace.ledger.snapshot() as rows:
-        over = [task.worktree or {} for task in rows.tasks.worktrees() if task.state == "done"]
+        over = [task.worktree or {} for task in rows.tasks.worktrees() if _is_over(task)]
     there = found.branches() if over else set()
     for known in over:
         if known["branch"] in there and known.get("head"):
             found.forget(str(known["branch"]), str(known["head"]))
     return removed
+
+
+def remove(workspace: Workspace, found: Trees, path: str) -> str | None:
+    """Remove one of `leftovers`; where it stays, the reason.
+
+    Raises:
+        GitFailed, OSError: that was not possible.
+    """
+    with workspace.ledger.snapshot() as rows:
+        task = rows.tasks.get(os.path.basename(path))
+    if task is not None and task.worktree is not None:
+        return keeping.dispose(workspace, found, task)
+    found.remove(path)
+    return None
 
 
 def leftovers(workspace: Workspace) -> list[str]:
@@ -198,7 +211,7 @@ def leftovers(workspace: Workspace) -> list[str]:
                 if task is None:
                     left.append(os.path.join(root, name))
                 continue
-            if name != task_id or task.state == "done" or task.worktree is None:
+            if name != task_id or _is_over(task) or task.worktree is None:
                 left.append(os.path.join(root, name))
     return left
 
@@ -239,6 +252,11 @@ def _noted(workspace: Workspace, task: Task, known: dict[str, Any], made: bool) 
         act.topics.add("tasks")
     task.worktree = known
     return known
+
+
+def _is_over(task: Task) -> bool:
+    """Whether it is done, and its worktree was not to stay."""
+    return task.state == "done" and not (task.worktree or {}).get("stays")
 
 
 def _runs(pid: str) -> bool:

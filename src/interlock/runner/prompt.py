@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from interlock.model.message import Message, as_xml
 from interlock.model.question import Question
 from interlock.model.task import Task
+from interlock.words import named
 
 CONTEXT_CHARS = 4000
 EARLIER_CHARS = 1000
@@ -161,6 +164,15 @@ def earlier(tasks: list[Task]) -> str:
     return "## Earlier in this conversation\n\n" + "\n\n".join(shown)
 
 
+def handed_over(files: list[tuple[str, str, list[str]]]) -> str:
+    """Where the files of earlier tasks are that are in no commit."""
+    lines = [f"- {id}: " + named([os.path.join(place, path) for path in paths]) for id, place, paths in files]
+    return (
+        "## Files of the tasks before this one\n\nThey are not in git; read them where they are kept.\n\n"
+        + "\n".join(lines)
+    )
+
+
 def prompt_for(
     task: Task,
     mail: list[Message],
@@ -169,15 +181,19 @@ def prompt_for(
     talks: bool = False,
     before: list[Task] | None = None,
     rules: str | None = None,
+    files: list[tuple[str, str, list[str]]] | None = None,
 ) -> str:
     """Subject, body, how the result is judged, how to report, what was asked and answered before, the member's mail,
     and what an earlier check found. `talks`: to an agent that takes more prompts and has our tools; `before`: earlier
-    tasks of the same chat session; `rules`: what it may do unasked."""
+    tasks of the same chat session; `rules`: what it may do unasked; `files`: what the tasks it waited for made outside
+    git (task, directory, paths)."""
     parts = [f"# {task.subject} ({task.id})"]
     if before:
         parts.insert(0, earlier(before))
     if task.body:
         parts.append(task.body.strip("\n"))
+    if files:
+        parts.append(handed_over(files))
     if task.verify:
         parts.append(
             f"When you are finished, Interlock itself runs `{task.verify}` in this directory; the task counts as done "

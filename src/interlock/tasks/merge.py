@@ -30,6 +30,7 @@ from interlock.tasks.review import author_lives
 RETRY, DROP = "retry", "drop"
 OPTIONS = [RETRY, "changes: …", DROP]
 FINDINGS_CHARS = 8000
+FILES_NAMED = 20
 
 Alive = Callable[[str], bool | None]
 
@@ -76,14 +77,23 @@ def proved(act: Act, task: Task, process: str, **proof: Any) -> bool:
     what it was; false where the merge is ours no more."""
     if not mine(task, process):
         return False
-    act.rows.tasks.update(task, merging={**(task.merging or {}), **proof})
+    act.rows.tasks.update(task, merging={**(task.merging or {}), "landing": False, **proof})
     return True
 
 
-def merged(act: Act, task: Task, process: str, proof: dict[str, Any], *, branch: str, land: Callable[[], bool]) -> bool:
-    """The end of a merge that went well: the integration branch is moved by `land`, inside this transaction, and the
-    task is done. False, and nothing has changed, where the merge is ours no more or `land` found the branch moved."""
-    if not mine(task, process) or not land():
+def landing(act: Act, task: Task, process: str) -> bool:
+    """Write down that the integration branch is about to be moved to what was proved: from now on the task can only be
+    merged, or fail to be, until `merged`, `failed` or a new proof. False where the merge is ours no more."""
+    if not mine(task, process):
+        return False
+    act.rows.tasks.update(task, merging={**(task.merging or {}), "landing": True})
+    return True
+
+
+def merged(act: Act, task: Task, process: str, proof: dict[str, Any], *, branch: str) -> bool:
+    """The end of a merge that went well: the integration branch has it, and the task is done. False, and nothing has
+    changed, where the merge is ours no more: whoever took it over finds the branch moved, and ends it."""
+    if not mine(task, process):
         return False
     commit = proof.get("commit")
     act.event("merge.finished", task.id, outcome="merged", commit=commit, files=[], reason=None)
@@ -94,7 +104,9 @@ def merged(act: Act, task: Task, process: str, proof: dict[str, Any], *, branch:
         changes["evidence"].append(check(proof["evidence"], act.at))
     if commit is not None:
         changes["evidence"].append(row("diff", act.at, task.owner, tree=proof.get("tree"), commit=commit))
-    done(act, task, f"merged into {branch}" if commit else "nothing to merge", changes)
+    if files := proof.get("files"):
+        changes["evidence"].append(row("artifact", act.at, task.owner, files=files[:FILES_NAMED], count=len(files)))
+    done(act, task, f"merged into {branch}" if commit else f"nothing to merge into {branch}", changes)
     return True
 
 

@@ -62,8 +62,14 @@ def move(
         changes.setdefault("owner", None)
         changes.setdefault("session", None)
         changes.setdefault("soft", False)
-    if task.merging is not None and start == "review" != end:
-        changes.setdefault("merging", None)  # Whoever merges it finds that it is no longer asked to.
+    if task.merging is not None and start == "review" != end and "merging" not in changes:
+        if task.merging.get("landing"):
+            raise InvalidTransition(
+                f"{task.id} is being put on the integration branch at this moment, so it cannot go to {end}. Try again "
+                "when that has ended; if nobody is at it, `interlock run` finishes it.",
+                task_id=task.id, state=task.state, status=task.status,
+            )  # fmt: skip
+        changes["merging"] = None  # Whoever merges it finds that it is no longer asked to.
     asking = None
     if end in WAITING and not (start in WAITING and question is None):  # there, what was asked stands
         asking = _guarded(task, changes, cause, question)

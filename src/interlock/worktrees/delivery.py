@@ -16,9 +16,8 @@ from typing import Any
 
 from interlock.errors import GitFailed, WorktreeRefused
 from interlock.worktrees.repository import HEADS
+from interlock.worktrees.staging import stage
 from interlock.worktrees.trees import DELIVERING, Trees
-
-FILES_NAMED = 20
 
 
 @dataclass(slots=True)
@@ -43,7 +42,7 @@ def changes(found: Trees, known: Mapping[str, Any], *, stat: bool = False, color
     merged, head = known.get("merged"), known.get("head")
     if merged and git.commit_of(f"{merged}^2") == head:
         return git(*words, f"{merged}^1", str(merged)).out
-    if merged or not found.whole(dict(known)):
+    if merged or not found.have(known):
         tip = str(head) if head else git.commit_of(HEADS + str(known["branch"]))
         if not tip or git.commit_of(tip) is None:
             raise WorktreeRefused(f"The worktree and the branch {known['branch']} are gone.", branch=known["branch"])
@@ -53,7 +52,7 @@ def changes(found: Trees, known: Mapping[str, Any], *, stat: bool = False, color
     with tempfile.TemporaryDirectory(prefix="interlock-") as place:
         index = os.path.join(place, "index")  # not the worktree's own, which its agent may be using
         shutil.copyfile(os.path.join(str(known["path"]), tree("rev-parse", "--git-path", "index").text), index)
-        tree("add", "--all", "--", ":/", variables={"GIT_INDEX_FILE": index})
+        stage(tree, found.rules(), {"GIT_INDEX_FILE": index})
         return tree(*words, "--cached", start, variables={"GIT_INDEX_FILE": index}).out
 
 
@@ -140,9 +139,3 @@ def _land(found: Trees, plan: Delivery, where: str | None) -> None:
             f"git did not move {plan.into} in {where}, and nothing was changed: {error.details.get('git', error)}",
             git=error.details.get("git"),
         ) from error
-
-
-def named(files: Sequence[str]) -> str:
-    """Files for a sentence."""
-    more = f" and {len(files) - FILES_NAMED} more" if len(files) > FILES_NAMED else ""
-    return ", ".join(files[:FILES_NAMED]) + more

@@ -123,8 +123,6 @@ class Git:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
-                text=True,
-                errors="surrogateescape",
             )
         except FileNotFoundError as error:
             if not os.path.isdir(self.directory):
@@ -133,7 +131,8 @@ class Git:
         except OSError as error:
             raise GitFailed(f"git could not be started: {error.strerror}. Check its permissions.") from error
         try:
-            out, err = process.communicate(stdin, timeout=self.timeout)
+            # Bytes, since a carriage return in the name of a file is part of it.
+            out, err = process.communicate(None if stdin is None else os.fsencode(stdin), timeout=self.timeout)
         except BaseException as error:
             _end(process)
             if isinstance(error, subprocess.TimeoutExpired):
@@ -143,7 +142,7 @@ class Git:
                     setting="git_timeout",
                 ) from error
             raise
-        return Answer(process.returncode, out, err)
+        return Answer(process.returncode, os.fsdecode(out), os.fsdecode(err))
 
     def commit_of(self, name: str) -> str | None:
         """The commit that `name` stands for; null where there is none."""
@@ -172,7 +171,7 @@ def _environment() -> dict[str, str]:
     return {**kept, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_EDITOR": "true"}
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
     """It was started in a session of its own and nobody has waited for it: the number still names that group."""
     try:
         os.killpg(process.pid, signal.SIGKILL)

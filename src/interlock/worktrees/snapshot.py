@@ -11,8 +11,8 @@ import tempfile
 
 from interlock.errors import GitFailed, WorktreeRefused
 from interlock.worktrees.repository import open_repository
+from interlock.worktrees.staging import stage, write_rules
 from interlock.worktrees.surroundings import checkout_of
-from interlock.worktrees.trees import LEAVINGS
 
 PATIENCE = 20.0
 """Seconds for each call of git: what takes longer is not known."""
@@ -30,8 +30,7 @@ def tree_of(directory: str) -> str | None:
                           for name in ("index", "objects"))  # fmt: skip
         with tempfile.TemporaryDirectory(prefix="interlock-tree-") as scratch:
             ignored = os.path.join(scratch, "ignored")
-            with open(ignored, "wb") as file:
-                file.write(os.fsencode(repository.ignored_everywhere() + "\n" + "\n".join(LEAVINGS) + "\n"))
+            write_rules(repository, ignored)
             own = {
                 "GIT_INDEX_FILE": os.path.join(scratch, "index"),
                 "GIT_OBJECT_DIRECTORY": os.path.join(scratch, "objects"),
@@ -40,7 +39,7 @@ def tree_of(directory: str) -> str | None:
             os.mkdir(own["GIT_OBJECT_DIRECTORY"])
             if os.path.exists(index):
                 shutil.copy2(index, own["GIT_INDEX_FILE"])  # Whatever it knows need not be read again.
-            git("-c", f"core.excludesFile={ignored}", "add", "--all", "--", ":/", variables=own)
+            stage(git, ignored, own)
             return git("write-tree", variables=own).text
     except (GitFailed, WorktreeRefused, OSError):
         return None

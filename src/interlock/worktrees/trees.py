@@ -9,35 +9,24 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Sequence
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from interlock.errors import GitFailed, WorktreeRefused
 from interlock.locks import alone_in
 from interlock.worktrees.git import Git
 from interlock.worktrees.repository import HEADS, NONE, Repository, source_of
+from interlock.worktrees.staging import LOCKS, linked, restore, stage, untracked, write_rules
 
 DIRECTORY = "worktrees"
 MERGING, REVIEWING, DELIVERING = "merge-", "review-", "deliver-"
 """How the names of worktrees begin that belong to a merge, to a review, or to a process that merges for a person."""
 _MARKER = re.compile(rb"^(<{7} |>{7} )", re.MULTILINE)
-LOCKS = ("index.lock", "HEAD.lock")
 IGNORED = ".ignored"
 """The file beside the directory of the worktrees that says what is never committed."""
-LEAVINGS = (
-    *(
-        "__pycache__/",
-        "*.py[co]",
-        ".pytest_cache/",
-        ".mypy_cache/",
-        ".ruff_cache/",
-        ".hypothesis/",
-        ".coverage",
-        ".tox/",
-    ),
-    *(".tox/", ".venv/", "*.egg-info/", "node_modules/", ".npm/", ".gradle/", ".DS_Store", "*.swp"),
-)
-"""What programs leave behind that nobody means to commit; a file of these that git knows already is committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +112,7 @@ class Trees:
     def make(self, task_id: str, known: dict[str, object] | None) -> dict[str, object]:
         """A fresh worktree for a task: {path, directory, branch, base}. `known`: the one it had, which is gone."""
         path = self.path(task_id)
+        self.rules()
         self.remove(path)
         branch = str(known["branch"]) if known else self._free_branch(task_id)
         if known and self._git.commit_of(HEADS + branch) is not None:
@@ -133,14 +123,28 @@ class Trees:
             self._add("-B", branch, path, base)
         return {"path": path, "directory": self.repository.within(path), "branch": branch, "base": base}
 
-    def whole(self, known: dict[str, object]) -> bool:
-        """Whether that worktree is still there, and is one of this repository."""
-        path = str(known["path"])
-        try:
-            top = self._git.at(path)("rev-parse", "--show-toplevel", ok=(0, 128)).text
-        except GitFailed:
+    def have(self, known: Mapping[str, Any]) -> bool:
+        """Whether that worktree is still there. Where its link to the repository or git's state of it were damaged,
+        they are restored; what lies in it stays as it is.
+
+        Raises:
+            GitFailed: they cannot be.
+        """
+        git = self._git.at(str(known["path"]))
+        if not os.path.isdir(git.directory):
             return False
-        return os.path.realpath(top) == os.path.realpath(path) and self._git.at(path).commit_of("HEAD") is not None
+        if not linked(git, self.repository):
+            with alone_in(git.directory):
+                restore(git, self.repository, str(known["branch"]), str(known["base"]))
+        return True
+
+    def rules(self, *, anew: bool = False) -> str:
+        """The file that says what is never committed; `anew`: written again, as things are now. What an agent excludes
+        later hides nothing."""
+        path = self.root + IGNORED
+        if anew or not os.path.exists(path):
+            write_rules(self.repository, path)
+        return path
 
     def detached(self, path: str, commit: str) -> str:
         """A worktree on no branch, at `commit`; the place of the team's working directory in it."""
@@ -186,7 +190,7 @@ class Trees:
         head = git.commit_of("HEAD") or ""
         if unmerged:
             return Sealed(head, unmerged)
-        git(*self._leavings(), "add", "--all", "--", ":/")
+        stage(git, self.rules())
         merging = git.commit_of("MERGE_HEAD") is not None
         if merging or git("diff", "--cached", "--quiet", "--no-ext-diff", ok=(0, 1)).code == 1:
             git("commit", "--quiet", "--no-verify", "--message", message, variables=git.identity())
@@ -195,23 +199,12 @@ class Trees:
             self._move([(HEADS + branch, head, None)])
         return Sealed(head)
 
-    def _leavings(self) -> tuple[str, str]:
-        """The option by which git takes no notice of what running programs leaves behind, and of what the user ignores
-        everywhere: in a repository that does not ignore such files, everybody's would be in everybody's way."""
-        path = self.root + IGNORED
-        if not os.path.exists(path):
-            written = f"{path}.{os.getpid()}.tmp"
-            text = self.repository.ignored_everywhere() + "\n" + "\n".join(LEAVINGS) + "\n"
-            with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(os.fsencode(text))
-            os.replace(written, path)
-        return "-c", f"core.excludesFile={path}"
-
     def untouched(self, known: dict[str, object]) -> bool:
         """Whether the task has changed nothing since it began."""
         git = self._git.at(str(known["path"]))
-        clean = git(*self._leavings(), "status", "--porcelain", "-z", "--untracked-files=normal").out == ""
-        return clean and git.commit_of("HEAD") == known["base"]
+        if git.commit_of("HEAD") != known["base"] or untracked(git, self.rules()):
+            return False
+        return git("status", "--porcelain", "-z", "--untracked-files=no").out == ""
 
     def follow(self, known: dict[str, object]) -> str:
         """Put an untouched worktree on the integration branch as it is now; the commit it then starts from."""
@@ -264,7 +257,7 @@ class Trees:
         if listed:
             self._git("worktree", "remove", "--force", "--force", path, ok=(0, 128, 255))
         if os.path.lexists(path):
-            shutil.rmtree(path, ignore_errors=True)
+            shutil.rmtree(path, onerror=_made_writable)
             if os.path.lexists(path):
                 raise GitFailed(f"{path} could not be removed: look at its permissions, then remove it.", path=path)
             if listed:
@@ -328,6 +321,13 @@ class Trees:
                 "Set INTERLOCK_HOME to a place outside, or add it to .gitignore.",
                 path=root,
             )
+
+
+def _made_writable(remove: Callable[[str], object], path: str, _: object) -> None:
+    """Once more, where an agent has left a directory that nobody may change."""
+    with suppress(OSError):
+        os.chmod(os.path.dirname(path), stat.S_IRWXU)
+        remove(path)
 
 
 def _marked(path: str) -> bool:

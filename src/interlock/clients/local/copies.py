@@ -21,6 +21,7 @@ from interlock.sessions import Caller
 from interlock.tasks.claim import must_hold
 from interlock.tasks.find import find
 from interlock.tasks.transition import illegal
+from interlock.words import named
 from interlock.workspace import Workspace
 from interlock.worktrees import delivery
 from interlock.worktrees.team import look, trees
@@ -110,13 +111,13 @@ def merge(
     done = not dry_run and plan.after not in (None, plan.before) and not plan.dirty
     if plan.conflicts and not dry_run:
         raise WorktreeRefused(
-            f"{plan.into} and the team's work conflict in {delivery.named(plan.conflicts)}; nothing was changed. "
+            f"{plan.into} and the team's work conflict in {named(plan.conflicts)}; nothing was changed. "
             f"Merge by hand: `git merge {found.integration if everything else wanted[-1][1][:12]}`.",
             conflicts=plan.conflicts,
         )
     if plan.dirty and not dry_run:
         raise WorktreeRefused(
-            f"Changes of yours that are not committed would be touched: {delivery.named(plan.dirty)}. Commit or stash "
+            f"Changes of yours that are not committed would be touched: {named(plan.dirty)}. Commit or stash "
             "them first; nothing was changed.",
             dirty=plan.dirty,
         )

@@ -39,6 +39,13 @@ class LocalViews(LocalBase):
         with self._workspace.look() as rows:
             return story.story(rows, find(rows, task), _bounded(events))
 
+    def artifacts(self, task: str) -> list[dict[str, Any]]:
+        from interlock.tasks.find import find
+
+        with self._workspace.look() as rows:
+            found = rows.runs.artifacts(find(rows, task).id)
+        return [one.as_dict(self._workspace.artifact_path(one.task_id, one.run, one.path)) for one in found]
+
     def latest(self, *, before: int | None = None, limit: int = 100, types: Sequence[str] = ()) -> list[Event]:
         with self._workspace.look() as rows:
             return rows.events.latest(before, _bounded(limit), types)

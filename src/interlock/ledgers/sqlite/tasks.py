@@ -9,6 +9,7 @@ from typing import Any
 
 from interlock.jsontext import from_json
 from interlock.ledgers.sqlite.table import Table, as_json, assign, marks
+from interlock.model.artifact import Artifact
 from interlock.model.task import FINAL, PRIORITIES, Run, Task
 
 _TASK = (
@@ -315,6 +316,16 @@ class SqliteRuns:
         found = self.connection.execute("SELECT task_id FROM runs WHERE ended_at IS NULL AND runner IS NULL")
         return [row[0] for row in found]
 
+    def keep(self, task_id: str, number: int, artifacts: Sequence[Artifact]) -> None:
+        self.connection.execute("DELETE FROM artifacts WHERE task_id=? AND run=?", (task_id, number))
+        self.connection.executemany(
+            f"INSERT OR REPLACE INTO artifacts ({_ARTIFACT}) VALUES ({marks(6)})", map(_artifact_values, artifacts)
+        )
+
+    def artifacts(self, task_id: str) -> list[Artifact]:
+        found = f"SELECT {_ARTIFACT} FROM artifacts WHERE task_id=? ORDER BY run, path"
+        return [Artifact(*row) for row in self.connection.execute(found, (task_id,))]
+
     def _select(self, where: str, values: tuple[Any, ...]) -> list[Run]:
         return [_run(row) for row in self.connection.execute(f"SELECT {_RUN} FROM runs WHERE {where}", values)]
 
@@ -332,6 +343,8 @@ _RESULT, _SEEN = len(_NEW_RUN.split(", ")), len(_NEW_RUN.split(", ")) + 2
 _RUN_FIELDS = tuple(_NEW_RUN.split(", "))
 _BEGIN_RUN = f"INSERT INTO runs ({_NEW_RUN}) VALUES ({marks(len(_RUN_FIELDS))})"
 _run_values = attrgetter(*_RUN_FIELDS)
+_ARTIFACT = "task_id, run, path, kind, size, sha256"
+_artifact_values = attrgetter(*_ARTIFACT.split(", "))
 
 
 def _encoded(field: str, value: Any) -> Any:

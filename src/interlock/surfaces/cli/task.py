@@ -31,9 +31,9 @@ def show(call: Call, task: str) -> None:
     team = call.team()
     found = team.task(task)
     if call.json:
-        call.document(found.as_dict())
+        call.document({**found.as_dict(), "files": team.artifacts(found.id)})
     else:
-        call.say(whole(found, team.runs(found.id), team.work_log(found.id), team.name))
+        call.say(whole(found, team.runs(found.id), team.work_log(found.id), team.artifacts(found.id), team.name))
         call.warn(found.warnings)
 
 

@@ -13,6 +13,7 @@ from interlock.surfaces.cli import words
 from interlock.surfaces.cli.table import fields, table
 
 TAIL_LINES = 20
+FILES_SHOWN = 50
 
 
 def line(task: Task, happened: str) -> str:
@@ -37,7 +38,9 @@ def listed(tasks: Sequence[Task]) -> list[str]:
     return table(["TASK", "STATE", "PRIORITY", "OWNER", "WAITS FOR", "UPDATED", "SUBJECT"], rows)
 
 
-def whole(task: Task, runs: Sequence[Run], log: Sequence[tuple[str, str, str]], team: str) -> list[str]:
+def whole(
+    task: Task, runs: Sequence[Run], log: Sequence[tuple[str, str, str]], files: Sequence[dict[str, Any]], team: str
+) -> list[str]:
     """Everything about one task of that team."""
     lines = [f"{words.strong(task.id)}  {words.strong(words.clean(task.subject))}", "", *_fields(task)]
     for title, text in (("Body", task.body), ("Output", task.output), ("Findings", task.findings)):
@@ -49,6 +52,8 @@ def whole(task: Task, runs: Sequence[Run], log: Sequence[tuple[str, str, str]], 
         lines += ["", words.strong("Question"), *question(task.question, team)]
     if runs:
         lines += ["", words.strong("Runs"), *_runs(runs)]
+    if files:
+        lines += ["", words.strong("Files outside git"), *_files(files)]
     if log:
         lines += ["", words.strong("Work Log")]
         for at, author, text in log:
@@ -56,6 +61,16 @@ def whole(task: Task, runs: Sequence[Run], log: Sequence[tuple[str, str, str]], 
             lines.append(f"  {words.faint(words.ago(at))}  {words.clean(author)}: {first}")
             lines += [f"    {more}" for more in rest]
     return lines
+
+
+def _files(found: Sequence[dict[str, Any]]) -> list[str]:
+    lines = []
+    for one in found[:FILES_SHOWN]:
+        what = (
+            f"{words.size(one['size'] or 0)}  {words.clean(one['file'])}" if one["file"] else f"{one['kind']}, not kept"
+        )
+        lines.append(f"  {words.clean(one['path'])}  {words.faint(what)}")
+    return lines + ([f"  and {len(found) - FILES_SHOWN} more (--json)"] if len(found) > FILES_SHOWN else [])
 
 
 def evidence(found: dict[str, Any]) -> list[str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from interlock.words import ago, block, clean, count, ids, span, spent
+from interlock.words import ago, block, clean, count, ids, size, span, spent
 
 __all__ = [
-    "ago", "block", "clean", "count", "faint", "ids", "priority", "span", "spent", "state", "strong",
+    "ago", "block", "clean", "count", "faint", "ids", "priority", "size", "span", "spent", "state", "strong",
 ]  # fmt: skip
 
 STATE_STYLE: dict[str, dict[str, object]] = {

@@ -353,6 +353,23 @@ class Replied(Document):
     new_status: str
 
 
+class ArtifactDocument(Document):
+    """A file of a run that is in no commit."""
+
+    run: int
+    path: str
+    kind: str
+    size: int | None
+    sha256: str | None
+    file: str | None
+
+
+class Artifacts(Document):
+    """The files of a task that are in no commit."""
+
+    artifacts: list[ArtifactDocument]
+
+
 class Diff(Document):
     """What a task changed in its worktree, as a patch, or as a list of files."""
 

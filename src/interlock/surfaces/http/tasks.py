@@ -18,6 +18,7 @@ from interlock.surfaces.http.visitor import Operator, Reader, Visitor
 router = APIRouter(prefix="/api", tags=["front door"])
 
 ONE: dict[int | str, dict[str, Any]] = {200: {"model": documents.ShownTask}}
+KEPT: dict[int | str, dict[str, Any]] = {200: {"model": documents.Artifacts}}
 REPLIED: dict[int | str, dict[str, Any]] = {200: {"model": documents.Replied}}
 
 
@@ -31,6 +32,18 @@ def task(visitor: Reader, id: str) -> Response:
 def task_of(visitor: Reader, project: TeamName, id: str) -> Response:
     """One task of that project."""
     return answer(shown(_team(visitor, project, id).task(id)))
+
+
+@router.get("/tasks/{id}/artifacts", responses=KEPT)
+def artifacts(visitor: Reader, id: str) -> Response:
+    """What the runs of a task made that is in no commit, and where it is kept."""
+    return answer({"artifacts": _team(visitor, None, id).artifacts(id)})
+
+
+@router.get("/projects/{project}/tasks/{id}/artifacts", responses=KEPT)
+def artifacts_of(visitor: Reader, project: TeamName, id: str) -> Response:
+    """The same of a task of that project."""
+    return answer({"artifacts": _team(visitor, project, id).artifacts(id)})
 
 
 @router.post("/tasks/{id}/reply", responses=REPLIED)

@@ -73,6 +73,12 @@ def diff(visitor: Reader, team: TeamName, id: str, stat: bool = False) -> Respon
     return answer(visitor.team(team).diff(id, stat=stat))
 
 
+@router.get("/{id}/artifacts", responses={200: {"model": documents.Artifacts}})
+def artifacts(visitor: Reader, team: TeamName, id: str) -> Response:
+    """What the runs of a task made that is in no commit, and where it is kept."""
+    return answer({"artifacts": visitor.team(team).artifacts(id)})
+
+
 @router.post("/{id}/claim", responses=ONE)
 def claim(visitor: Worker, team: TeamName, id: str, how: models.Claim) -> Response:
     """Take a task."""

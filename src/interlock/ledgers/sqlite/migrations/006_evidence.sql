@@ -39,3 +39,14 @@ UPDATE tasks SET
     metadata = json_remove(metadata, '$.env', '$.timeout', '$.retries', '$.limits', '$.run', '$.verify', '$.workflow',
         '$.reviewRequired', '$.delegationDepth')
 WHERE metadata <> '{}' AND json_valid(metadata);
+
+-- What a run made that is in no commit: kept with the run, or only listed. See `model.artifact`.
+CREATE TABLE artifacts (
+    task_id TEXT NOT NULL,
+    run INTEGER NOT NULL,
+    path TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    size INTEGER,
+    sha256 TEXT,
+    PRIMARY KEY (task_id, run, path)
+) WITHOUT ROWID;

@@ -91,7 +91,8 @@ def work(visit: Visit) -> dict[str, Any]:
     found = story(visit)
     runs = list(reversed(found["runs"]))
     spent = any(run.cost_usd is not None or run.input_tokens or run.output_tokens for run in runs)
-    return {"task": found["task"], "runs": runs, "spent": spent}
+    files = visit.team.artifacts(found["task"].id)
+    return {"task": found["task"], "runs": runs, "spent": spent, "files": files}
 
 
 def facts(visit: Visit) -> dict[str, Any]:
