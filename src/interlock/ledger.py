@@ -361,6 +361,9 @@ class Ledgers(Protocol):
     def create(self, directory: str, team: Team, lead: Member, at: str) -> None:
         """Make the ledger of a new team in `directory`."""
 
+    def has(self, directory: str) -> bool:
+        """Whether `directory` has a ledger, be it damaged; that of another program is none."""
+
     def open(self, directory: str) -> Ledger:
         """The ledger in `directory`, migrated to this version.
 

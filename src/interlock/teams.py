@@ -17,7 +17,7 @@ from interlock.mailbox import notify
 from interlock.model.message import escaped
 from interlock.model.names import LEAD, check_member_name, check_session_key, check_text, sanitized
 from interlock.model.task import FINAL, HELD, STATUS, Task
-from interlock.model.team import Member
+from interlock.model.team import Member, Team
 from interlock.sessions import Act, unknown_member
 from interlock.settings import PERMISSIONS, known
 from interlock.tasks.finish import ask_reviewer
@@ -26,6 +26,21 @@ from interlock.tasks.transition import end_run, move, waiting_state
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from interlock.ledger import Rows
+
+
+def founded(
+    id: str, name: str, lead: str, workdir: str | None, settings: dict[str, Any], at: str
+) -> tuple[Team, Member]:
+    """A new team and its lead."""
+    team = Team(
+        id=id, name=name, lead_session_key=lead, status="active", workdir=workdir, settings=settings, created_at=at,
+        updated_at=at, day="", day_count=0, open_tasks=0, runner=None,
+    )  # fmt: skip
+    member = Member(
+        name=LEAD, session_key=lead, inbox=sanitized(lead), role=LEAD, agent=None, command=None, type=None, model=None,
+        permissions=None, status="active", unread=0, session=None, joined_at=at, last_active_at=None,
+    )  # fmt: skip
+    return team, member
 
 
 def spawn(

@@ -38,6 +38,8 @@ class Workspace:
         self.home_settings = settings
         self.clock = clock
         self.mirror = Mirror(directory, ledger, clock)
+        self.named = False
+        """Whether the ledger has been seen to be that of the team `name`."""
 
     def log_path(self, task_id: str, run: int, kind: str = "output") -> str:
         """Where what a run (`output`), or its verify (`verify`), printed is kept."""

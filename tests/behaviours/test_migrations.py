@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -188,6 +189,60 @@ def test_processes_that_migrate_at_the_same_time_apply_it_once(directory: Path, 
     assert version(directory / "ledger.db") == NEXT
     assert query(directory / "ledger.db", "SELECT count(*) FROM events WHERE type='ledger.migrated'") == [(1,)]
     assert [version(path) for path in backups(directory)] == [NOW]
+
+
+FROZEN = {
+    "001_core.sql": "d15613cd7dd1dae9f4d8d4a253ac86eff3a3207e2044a656b055255bae081271",
+    "002_protocol.sql": "3f3fe38d7ac69daa727a132d15099fac5c29d95eb99a8049409a3f5e1ec35cd6",
+    "003_scheduler.sql": "974bb18c1e84329e52aad304ce1137f6ee97bc227729b04eee3be8a6ae60c9d2",
+    "004_people.sql": "96e9830b911ca3e45f2d80967925d2c156145cbcdfe8ce5db28f6cd4a49bf748",
+    "005_workflow_sessions.sql": "b448fc11fedbc6beee8424c97ed629f4b7e7e98bf206241907968d991bc630f5",
+}
+
+
+def test_a_migration_that_was_published_is_never_edited() -> None:
+    digests = {path.name: sha256(path.read_bytes()).hexdigest() for path in Path(schema.DIRECTORY).glob("*.sql")}
+    assert {name: digests.get(name) for name in FROZEN} == FROZEN
+
+
+@pytest.mark.req("CORE-FR-003")
+def test_a_ledger_from_before_the_first_migration_was_completed_is_brought_up(tmp_path: Path) -> None:
+    directory = tmp_path / "home" / "teams" / "alpha"
+    directory.mkdir(parents=True, mode=0o700)
+    script = (Path(schema.DIRECTORY) / "001_core.sql").read_text()
+    column = script[script.index(",\n    -- Names of variables") : script.index("\n);\n\nCREATE TABLE sessions")]
+    connection = sqlite3.connect(directory / "ledger.db")
+    connection.executescript(script.replace(column, ""))
+    at = "'2026-11-21T04:00:00.000Z'"
+    connection.executescript(f"""
+        PRAGMA journal_mode=WAL; PRAGMA user_version=1;
+        INSERT INTO team (id, name, lead_session_key, status, created_at, updated_at)
+        VALUES ('t1', 'alpha', 'agent:main:main', 'active', {at}, {at});
+        INSERT INTO members (name, session_key, inbox, role, joined_at)
+        VALUES ('lead', 'agent:main:main', 'agent_main_main', 'lead', {at});
+    """)
+    connection.close()
+    home = interlock.connect(str(tmp_path / "home"))
+    team = home.team("alpha")
+    team.spawn("ada")
+    assert team.claim(team.create_task("Write it").id, by="ada").owner == "ada"
+    assert home.doctor(repair=True)["healthy"]
+    home.close()
+
+
+@pytest.mark.req("CORE-FR-003")
+def test_a_process_of_an_older_version_writes_no_more_once_the_ledger_is_newer(
+    directory: Path, migrations: Path
+) -> None:
+    older = interlock.connect(str(directory.parent.parent)).team("alpha")
+    older.create_task("While it was its own")
+    (migrations / f"{NEXT:03d}_notes.sql").write_text(SECOND)
+    open_with(migrations, directory).close()
+    head = query(directory / "ledger.db", "SELECT max(seq) FROM events")
+    for verb in (lambda: older.create_task("Too late"), lambda: older.send(to="lead", content="Too late")):
+        with pytest.raises(LedgerUnusable, match=f"schema {NEXT}; this process knows {NOW}. Nothing was changed"):
+            verb()
+    assert query(directory / "ledger.db", "SELECT max(seq) FROM events") == head
 
 
 @pytest.mark.req("CORE-FR-003")

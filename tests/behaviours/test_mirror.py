@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 import interlock
 from interlock.client import Home, Team
+from interlock.clock import ManualClock
 from interlock.errors import StorageError
 from interlock.mirror.render import body_of, task_file, with_work_log, without_work_log
 from tests.behaviours.mirrored import assert_files_agree, finish, python
@@ -390,6 +391,34 @@ os.kill(os.getpid(), signal.SIGSTOP)
     assert team.create_task("Write it").warnings == ["mirror_pending"]
     assert team.task("001").subject == "Write it"
     assert time.monotonic() - started < 15
+    holder.send_signal(signal.SIGKILL)
+    holder.communicate()
+    assert_files_agree(team)
+
+
+def test_a_process_that_stopped_with_the_lock_stalls_no_reader(team: Team, home: Home) -> None:
+    task = team.create_task("Write it")
+    lock = Path(team.directory, ".mirror.lock")
+    holder = python(
+        home.path,
+        f"""
+import fcntl, signal
+lock = os.open({str(lock)!r}, os.O_WRONLY)
+fcntl.flock(lock, fcntl.LOCK_EX)
+print("held", flush=True)
+os.kill(os.getpid(), signal.SIGSTOP)
+""",
+    )
+    assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+    os.utime(lock, (time.time() - 60, time.time() - 60))
+    clock = ManualClock()
+    elsewhere = interlock.connect(home.path, clock=clock)
+    other = elsewhere.team("alpha")
+    assert other.create_task("Test it").warnings == ["mirror_pending"]
+    assert [one.subject for one in other.tasks()] == ["Write it", "Test it"]
+    assert other.task(task.id).subject == "Write it"
+    assert clock.monotonic() < 1, "of the 6 s that three verbs would have waited"
+    elsewhere.close()
     holder.send_signal(signal.SIGKILL)
     holder.communicate()
     assert_files_agree(team)

@@ -29,6 +29,7 @@ from interlock.doctor.files import (
     examine_unknown_tasks,
 )
 from interlock.doctor.findings import Finding, report
+from interlock.doctor.identity import examine_name
 from interlock.doctor.invariants import faults
 from interlock.doctor.worktrees import examine_worktrees
 from interlock.errors import InterlockError, LedgerBusy, LedgerUnusable, StorageError, TeamNotFound
@@ -85,7 +86,8 @@ def examine_all(
     Raises:
         TeamNotFound: one of the teams does not exist.
     """
-    findings = home_level.examine(home, repair=repair) if whole_home else []
+    teams = list(teams)
+    findings = home_level.examine(home, teams, repair=repair) if whole_home else []
     for name in teams:
         directory = os.path.join(home, "teams", name)
         try:
@@ -117,6 +119,7 @@ def _examined(
         if broken := workspace.ledger.check():
             said = "; ".join(broken[:5]) + ("; …" if len(broken) > 5 else "")
             raise LedgerUnusable("The ledger is damaged.", damaged=said)
+        findings += examine_name(workspace, repair=repair)
         findings += examine_room(directory) or _written(workspace)
         repair = repair and all(finding.repaired for finding in findings)
         findings += _ledger(workspace, repair)

@@ -5,21 +5,29 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+from collections.abc import Collection
 
-from interlock.doctor.files import closed
+from interlock.doctor.files import BACKUPS, closed
 from interlock.doctor.findings import Finding
 from interlock.errors import ConfigParseError
+from interlock.mirror import LOCK, POSITION
 from interlock.settings import read_file
 
 UNFINISHED = (".creating-", ".deleting-")
 """Directories of teams that are being made or removed; who does it holds a lock on the directory."""
 
+TRACES = (POSITION, LOCK, BACKUPS)
+"""What only Interlock leaves in the directory of a team."""
 
-def examine(path: str, *, repair: bool) -> list[Finding]:
-    """Examine a home; one that does not exist yet is sound."""
+
+def examine(path: str, known: Collection[str], *, repair: bool) -> list[Finding]:
+    """Examine a home, whose teams are `known`; one that does not exist yet is sound."""
     teams = os.path.join(path, "teams")
-    findings = _leftovers(teams, repair) + _lost(teams)
-    for private in (path, teams, os.path.join(path, "token"), os.path.join(path, "settings.json")):
+    lost, foreign = _others(teams, known)
+    findings = _leftovers(teams, repair) + lost + foreign
+    # Where another program keeps its own, who else may look there is that program's business.
+    shared = [] if foreign else [path, teams]
+    for private in (*shared, os.path.join(path, "token"), os.path.join(path, "settings.json")):
         found = closed(private, repair=repair)
         if found is not None:
             findings.append(found)
@@ -46,18 +54,19 @@ def _leftovers(teams: str, repair: bool) -> list[Finding]:
     return findings
 
 
-def _lost(teams: str) -> list[Finding]:
-    """Directories of teams without a ledger: they are listed nowhere else."""
-    findings = []
+def _others(teams: str, known: Collection[str]) -> tuple[list[Finding], list[Finding]]:
+    """Directories of teams that lost their ledger, which are listed nowhere else; and those of other programs."""
+    lost, foreign = [], []
     for name in _names(teams):
         path = os.path.join(teams, name)
-        if name.startswith(".") or not os.path.isdir(path) or os.path.exists(os.path.join(path, "ledger.db")):
+        if name in known or name.startswith(".") or not os.path.isdir(path):
             continue
-        what = (
-            f"{name} has no ledger and is no team. Put a backup into its place as ledger.db, or remove the directory."
-        )
-        findings.append(Finding("error", what, path))
-    return findings
+        if any(os.path.exists(os.path.join(path, trace)) for trace in TRACES):
+            what = "has no ledger and is no team. Put a backup into its place as ledger.db, or remove the directory."
+            lost.append(Finding("error", f"{name} {what}", path))
+        else:
+            foreign.append(Finding("info", f"{name} is not a team of Interlock and is left alone.", path))
+    return lost, foreign
 
 
 def _in_use(path: str) -> bool:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from binascii import crc32
 
 from interlock.errors import InterlockError
@@ -31,6 +32,8 @@ LOCK = ".mirror.lock"
 POSITION = ".mirror.position"
 PATIENCE = 2.0
 """Seconds a verb waits for another process's pass."""
+SHORT_PATIENCE = 0.1
+"""Seconds it waits for one that has gone on for longer than that: its process is most likely stopped."""
 LONGEST_PAUSE = 0.002
 REBUILD_PATIENCE = 10.0
 
@@ -134,15 +137,18 @@ class Mirror:
 
     def _lock(self, tree: Tree, patience: float, head: int | None) -> int | None:
         """The lock; null when somebody else has covered `head` meanwhile, or kept the lock for too long."""
-        pause, deadline = 0.000_3, self._clock.monotonic() + patience
+        pause, started = 0.000_3, self._clock.monotonic()
         while True:
             lock = tree.lock(LOCK)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if tree.is_same(LOCK, lock):
+                    os.utime(lock)  # Tells the others since when it is held.
                     return lock
             except BlockingIOError:
-                if (head is not None and _covered(tree, head)) or self._clock.monotonic() > deadline:
+                waited = self._clock.monotonic() - started
+                stuck = waited > SHORT_PATIENCE and time.time() - os.fstat(lock).st_mtime > patience
+                if (head is not None and _covered(tree, head)) or waited > patience or stuck:
                     os.close(lock)
                     return None
                 self._clock.sleep(pause)

@@ -10,9 +10,9 @@ from interlock.clients.local.base import calling
 from interlock.clients.local.memories import LocalMemories
 from interlock.clients.local.project_verbs import LocalProjects
 from interlock.clients.local.windows import LocalWindows
-from interlock.errors import MembersRunning, StorageError, TeamExists, TeamLimit, TeamNotFound
+from interlock.errors import LedgerUnusable, MembersRunning, StorageError, TeamExists, TeamLimit, TeamNotFound
 from interlock.locks import alone_in, alone_with
-from interlock.model.names import HUMAN, LEAD, check_session_key, check_team_name, check_text, sanitized
+from interlock.model.names import HUMAN, check_session_key, check_team_name, check_text
 from interlock.sessions import Caller
 from interlock.workspace import Workspace
 
@@ -69,6 +69,9 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         claim_policy: str | None = None,
         workdir: str | None = None,
     ) -> LocalTeam:
+        from interlock.clock import iso
+        from interlock.teams import founded
+
         check_team_name(name)
         check_session_key(lead)
         if workdir is not None:
@@ -94,7 +97,10 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
             os.mkdir(unfinished, 0o700)
             # A doctor that looks for leftovers sees by the lock that a living process is at it.
             with alone_in(unfinished):
-                self._fill(unfinished, name, lead, os.path.abspath(workdir) if workdir is not None else None, values)
+                at = iso(self._clock.now())
+                workdir = os.path.abspath(workdir) if workdir is not None else None
+                made = founded(self._clock.new_id(), name, lead, workdir, values, at)
+                self._ledgers.create(unfinished, *made, at)
                 # A team appears whole or not at all: a rename onto another's directory is refused by the system.
                 os.rename(unfinished, directory)
         except OSError as error:
@@ -294,7 +300,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         from interlock.doctor import examine_all
 
         return examine_all(
-            self.path, self.teams() if team is None else [team], self.workspace, self._ledgers.inspect,
+            self.path, self.teams() if team is None else [team], self._in_directory, self._ledgers.inspect,
             lambda name, remove: self._notifier.leftovers(name, remove=remove),
             whole_home=team is None, repair=repair, adopt=adopt, why_idle=self.why_idle,
         )  # fmt: skip
@@ -319,10 +325,31 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         return os.path.join(self.path, "teams")
 
     def _is_team(self, name: str) -> bool:
-        return os.path.exists(os.path.join(self._teams, name, "ledger.db"))
+        return self._ledgers.has(os.path.join(self._teams, name))
 
     def workspace(self, name: str) -> Workspace:
-        """The team of that name, open for work. Raises InvalidTeamName, TeamNotFound."""
+        """The team of that name, open for work.
+
+        Raises:
+            InvalidTeamName, TeamNotFound: there is none of that name.
+            LedgerUnusable: it cannot be opened, or its directory holds the ledger of another team.
+        """
+        known = self._in_directory(name)
+        if not known.named:
+            with known.ledger.snapshot() as rows:
+                own = rows.team.get().name
+            if own != name:
+                raise LedgerUnusable(
+                    f"{known.directory} holds the ledger of team {own!r}: it was copied or renamed. Nothing was "
+                    f"changed. Move it back, or make it a team of its own: `interlock doctor --repair --team {name}`.",
+                    team=name,
+                    ledger_of=own,
+                )
+            known.named = True
+        return known
+
+    def _in_directory(self, name: str) -> Workspace:
+        """The team in the directory of that name, whatever it calls itself."""
         check_team_name(name)
         directory = os.path.join(self._teams, name)
         known = self._workspaces.get(name)
@@ -348,43 +375,6 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         else:
             hint = f"`interlock run PLAN` makes the team of a plan, `interlock team create {name}` an empty one."
         return TeamNotFound(f"Team {name!r} not found. {hint}", team=name)
-
-    def _fill(self, directory: str, name: str, lead: str, workdir: str | None, values: dict[str, Any]) -> None:
-        from interlock.clock import iso
-        from interlock.model.team import Member, Team
-
-        at = iso(self._clock.now())
-        team = Team(
-            id=self._clock.new_id(),
-            name=name,
-            lead_session_key=lead,
-            status="active",
-            workdir=workdir,
-            settings=values,
-            created_at=at,
-            updated_at=at,
-            day="",
-            day_count=0,
-            open_tasks=0,
-            runner=None,
-        )
-        member = Member(
-            name=LEAD,
-            session_key=lead,
-            inbox=sanitized(lead),
-            role=LEAD,
-            agent=None,
-            command=None,
-            type=None,
-            model=None,
-            permissions=None,
-            status="active",
-            unread=0,
-            session=None,
-            joined_at=at,
-            last_active_at=None,
-        )
-        self._ledgers.create(directory, team, member, at)
 
 
 def _remove_tree(path: str) -> None:

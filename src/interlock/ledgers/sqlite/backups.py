@@ -6,7 +6,7 @@ import os
 import sqlite3
 
 from interlock.errors import StorageError
-from interlock.ledgers.sqlite.connection import connect
+from interlock.ledgers.sqlite.connection import connect, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +35,21 @@ def backup(source: str, target: str, clock: Clock, patience: float) -> None:
         raise StorageError(f"The ledger could not be copied to {target}: {error}.", path=target) from error
     finally:
         connection.close()
+
+
+def inspect(path: str) -> list[str]:
+    """Faults of a ledger file that nobody uses; empty when it is sound."""
+    try:
+        # Immutable: no log and no lock are looked for, and none are left beside it.
+        connection = sqlite3.connect(f"file:{quoted(path)}?mode=ro&immutable=1", uri=True)
+        try:
+            version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+            found = [line for (line,) in connection.execute("PRAGMA integrity_check") if line != "ok"]
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        return [str(error)]
+    return found if version else [*found, "it is no ledger"]
 
 
 def _remove(path: str) -> None:

@@ -6,7 +6,7 @@ import os
 import sqlite3
 from contextlib import contextmanager
 
-from interlock.errors import StorageError
+from interlock.errors import CommitUnknown, StorageError
 from interlock.ledgers.sqlite.connection import TRANSLATED, busy, execute_patiently, is_busy, quoted, translated
 
 TYPE_CHECKING = False
@@ -27,6 +27,16 @@ def is_undone(error: sqlite3.Error) -> bool:
     """
     code = getattr(error, "sqlite_errorcode", None) or 0
     return is_busy(error) or code & 0xFF != sqlite3.SQLITE_IOERR or code == sqlite3.SQLITE_IOERR_WRITE
+
+
+def unknown(path: str, error: sqlite3.Error) -> CommitUnknown:
+    """The error for a commit that failed and whose outcome recovery has not shown yet."""
+    return CommitUnknown(
+        f"The disk failed while the ledger {path} was written ({error}): whether this change was made is not known "
+        "yet. Nothing more is written until recovery has shown it. Check the disk, then look whether the change is "
+        "there before you try again.",
+        path=path,
+    )
 
 
 def recover(
@@ -77,6 +87,21 @@ def reading(path: str, refused: StorageError) -> Iterator[sqlite3.Connection]:
         connection.close()
     if _state(path) != before:
         raise refused
+
+
+def is_foreign(path: str) -> bool:
+    """Whether a file is a sound database that Interlock did not make. What is damaged or empty may be a ledger."""
+    from interlock.ledgers.sqlite.schema import is_ours
+
+    try:
+        connection = sqlite3.connect(f"file:{quoted(path)}?mode=ro&immutable=1", uri=True)
+        try:
+            tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+            return bool(tables) and not is_ours(connection)
+        finally:
+            connection.close()
+    except sqlite3.Error:
+        return False
 
 
 def _state(path: str) -> tuple[int, int] | None:

@@ -46,18 +46,18 @@ def migrate(
     Raises:
         LedgerUnusable: the ledger is newer than this version of Interlock, or not one of its ledgers.
     """
+    if version == 0 or not is_ours(connection):
+        raise LedgerUnusable(
+            f"{path} is not a ledger of Interlock, or was never finished. `interlock doctor` says more.",
+            path=path,
+            damaged=None if os.path.getsize(path) else "it is empty",
+        )
     if version > newest(directory):
         raise LedgerUnusable(
             f"{path} was written by a newer version of Interlock (schema {version}, this one knows "
             f"{newest(directory)}). Upgrade Interlock; the ledger was not touched.",
             path=path,
             schema=version,
-        )
-    if version == 0:
-        raise LedgerUnusable(
-            f"{path} is not a ledger of Interlock, or was never finished. `interlock doctor` says more.",
-            path=path,
-            damaged=None if os.path.getsize(path) else "it is empty",
         )
     for number, file in migrations(directory):
         if number <= version:
@@ -68,6 +68,7 @@ def migrate(
             # this migration is about to change.
             if connection.execute("PRAGMA user_version").fetchone()[0] < number:
                 _back_up(path, number, clock, patience)
+                _complete(connection)
                 _apply(connection, number, file)
                 connection.execute(
                     "INSERT INTO events (type, at, actor, payload) VALUES ('ledger.migrated', ?, 'interlock', ?)",
@@ -80,6 +81,18 @@ def migrate(
             if isinstance(error, sqlite3.Error):
                 raise translated(error, path) from error
             raise
+
+
+def is_ours(connection: sqlite3.Connection) -> bool:
+    """Whether a database is a ledger of Interlock, of whatever version."""
+    return connection.execute("SELECT 1 FROM sqlite_schema WHERE type='table' AND name='team'").fetchone() is not None
+
+
+def _complete(connection: sqlite3.Connection) -> None:
+    """Migration 001 was changed in place on its first day: ledgers from before lack a column. Since then migrations
+    are frozen."""
+    if not any(column[1] == "env" for column in connection.execute("PRAGMA table_info(members)")):
+        connection.execute("ALTER TABLE members ADD COLUMN env TEXT CHECK (env IS NULL OR json_valid(env))")
 
 
 def _back_up(path: str, number: int, clock: Clock, patience: float) -> None:

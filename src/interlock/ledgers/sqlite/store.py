@@ -12,7 +12,7 @@ import sqlite3
 import threading
 from contextlib import contextmanager
 
-from interlock.errors import CommitUnknown, InterlockError, LedgerUnusable, StorageError, TeamNotFound
+from interlock.errors import InterlockError, LedgerUnusable, StorageError, TeamNotFound
 from interlock.ledgers.sqlite.connection import TRANSLATED, busy, connect, execute_patiently, translated
 from interlock.ledgers.sqlite.file_system import refuse_network_file_system
 from interlock.ledgers.sqlite.rows import SqliteRows
@@ -37,8 +37,9 @@ at each of so many."""
 class SqliteLedger:
     """One team's ledger file. Safe to share among threads."""
 
-    def __init__(self, path: str, settings: Settings, clock: Clock) -> None:
+    def __init__(self, path: str, schema: int, settings: Settings, clock: Clock) -> None:
         self.path = path
+        self._schema = schema
         self._clock = clock
         self._patience = float(settings.get("busy_timeout"))
         self._wal_bytes = int(settings.get("wal_bytes"))
@@ -72,6 +73,7 @@ class SqliteLedger:
                 raise
             rows.begin()
             try:
+                self._check_schema(rows.connection)
                 if rows.team_is_deleted():
                     raise self._gone()
                 yield rows
@@ -100,7 +102,7 @@ class SqliteLedger:
 
     def _settle(self, event: Stamp | None, error: sqlite3.Error) -> None:
         """Find out what became of a commit that failed; return only if it stands."""
-        from interlock.ledgers.sqlite.recovery import is_undone
+        from interlock.ledgers.sqlite.recovery import is_undone, unknown
 
         if is_undone(error):
             raise translated(error, self.path) from error
@@ -110,12 +112,7 @@ class SqliteLedger:
         except (InterlockError, sqlite3.Error):
             recovered = None
         if recovered is None:
-            raise CommitUnknown(
-                f"The disk failed while the ledger {self.path} was written ({error}): whether this change was made is "
-                "not known yet. Nothing more is written until recovery has shown it. Check the disk, then look "
-                "whether the change is there before you try again.",
-                path=self.path,
-            ) from error
+            raise unknown(self.path, error) from error
         if not recovered:
             raise translated(error, self.path) from error
 
@@ -261,6 +258,17 @@ class SqliteLedger:
         if self._file_id() != self._inode:
             raise self._gone()
 
+    def _check_schema(self, connection: sqlite3.Connection) -> None:
+        # Another process may have migrated it since it was opened here.
+        found = connection.execute("PRAGMA user_version").fetchone()[0]
+        if found != self._schema:
+            raise LedgerUnusable(
+                f"Another version of Interlock has changed {self.path} to schema {found}; this process knows "
+                f"{self._schema}. Nothing was changed. End this process, and start it again with that version.",
+                path=self.path,
+                schema=found,
+            )
+
     def _gone(self) -> TeamNotFound:
         name = os.path.basename(os.path.dirname(self.path))
         return TeamNotFound(
@@ -277,6 +285,7 @@ class SqliteLedgers:
         self._migrations = migrations
         self._mutex = threading.Lock()
         self._open: dict[str, SqliteLedger] = {}
+        self._ours: dict[str, int] = {}  # Files that were seen to be ledgers, each with its inode.
 
     def create(self, directory: str, team: Team, lead: Member, at: str) -> None:
         """See `ledger.Ledgers.create`."""
@@ -310,8 +319,26 @@ class SqliteLedgers:
         finally:
             connection.close()
 
+    def has(self, directory: str) -> bool:
+        """See `ledger.Ledgers.has`."""
+        path = os.path.join(directory, FILE)
+        try:
+            found = os.stat(path)
+        except OSError as error:
+            return not isinstance(error, (FileNotFoundError, NotADirectoryError))
+        if self._ours.get(path) != found.st_ino:
+            from interlock.ledgers.sqlite.recovery import is_foreign
+
+            if is_foreign(path):
+                return False
+            self._ours[path] = found.st_ino
+        return True
+
     def open(self, directory: str) -> SqliteLedger:
         """See `ledger.Ledgers.open`."""
+        from interlock.ledgers.sqlite.schema import newest
+
+        schema = newest(self._migrations)
         with self._mutex:
             ledger = self._open.get(directory)
             if ledger is not None and ledger.is_current():
@@ -320,27 +347,17 @@ class SqliteLedgers:
                 # The team was deleted and made anew, perhaps by another process: what we have open is the old one.
                 self._open.pop(directory).close()
             path = os.path.join(directory, FILE)
-            ledger = SqliteLedger(path, self._settings, self._clock)
+            ledger = SqliteLedger(path, schema, self._settings, self._clock)
             refuse_network_file_system(path)
-            ledger.use(self._migrated(path))
+            ledger.use(self._migrated(path, schema))
             self._open[directory] = ledger
             return ledger
 
     def inspect(self, path: str) -> list[str]:
         """See `ledger.Ledgers.inspect`."""
-        from interlock.ledgers.sqlite.connection import quoted
+        from interlock.ledgers.sqlite.backups import inspect
 
-        try:
-            # Immutable: no log and no lock are looked for, and none are left beside it.
-            connection = sqlite3.connect(f"file:{quoted(path)}?mode=ro&immutable=1", uri=True)
-            try:
-                version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-                found = [line for (line,) in connection.execute("PRAGMA integrity_check") if line != "ok"]
-            finally:
-                connection.close()
-        except sqlite3.Error as error:
-            return [str(error)]
-        return found if version else [*found, "it is no ledger"]
+        return inspect(path)
 
     def forget(self, directory: str) -> None:
         """Close the ledger in `directory`, if it is open here."""
@@ -356,7 +373,7 @@ class SqliteLedgers:
         for ledger in ledgers:
             ledger.close()
 
-    def _migrated(self, path: str) -> sqlite3.Connection | None:
+    def _migrated(self, path: str, schema: int) -> sqlite3.Connection | None:
         """A connection to write with; None where the disk takes nothing, but lets the ledger be read."""
         patience = float(self._settings.get("busy_timeout"))
         try:
@@ -365,12 +382,12 @@ class SqliteLedgers:
             from interlock.ledgers.sqlite.recovery import reading
 
             with reading(path, error) as still:
-                if still.execute("PRAGMA user_version").fetchone()[0] != _newest(self._migrations):
+                if still.execute("PRAGMA user_version").fetchone()[0] != schema:
                     raise
             return None
         try:
             version = int(execute_patiently(connection, "PRAGMA user_version", self._clock, patience).fetchone()[0])
-            if version != _newest(self._migrations):
+            if version != schema:
                 from interlock.ledgers.sqlite.schema import migrate
 
                 migrate(connection, path, version, self._clock, patience, self._migrations)
@@ -380,9 +397,3 @@ class SqliteLedgers:
                 raise translated(error, path) from error
             raise
         return connection
-
-
-def _newest(migrations: str | None) -> int:
-    from interlock.ledgers.sqlite.schema import newest
-
-    return newest(migrations)
