@@ -81,6 +81,12 @@ EVENT_TYPES: dict[str, str] = {
     "merge.finished": "That ended; payload: outcome (merged, conflict, red, failed, postponed), commit, files, reason.",
     "artifacts.kept": "What a run made that is in no commit is kept with it; payload: run, files (the first), count, "
     "size (bytes), left (null, or why its worktree stays).",
+    "changes.set_aside": "A member that may only read had changed files, which are taken back and kept with its run as "
+    "a patch; payload: run, member, path.",
+    "checkout.changed": "The user's checkout is not as it was, and this task's run was at work meanwhile; who changed "
+    "it is not known; payload: path, changed (the first names), count, runs.",
+    "worktree.changed": "A task's worktree is not as it was, though no run of it was at work; payload as "
+    "checkout.changed.",
     "work.merged": "A person merged work of the team into a branch of theirs; payload: into, commit, tasks.",
     "message.sent": "A message was stored for a recipient; payload: id, n, to, type.",
     "message.offered": "Messages are being handed to a session; payload: to, session, ids, again.",

@@ -7,10 +7,12 @@ from typing import Any
 
 from interlock.model.artifact import KEPT as ARTIFACTS
 from interlock.model.task import Task
+from interlock.words import named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from interlock.ledger import Rows
+    from interlock.model.event import Event
 
 KEPT = ("deadletter", "cancelled")
 """States in which a task's worktree stays, since what was done there is nowhere else."""
@@ -49,7 +51,7 @@ def kept(rows: Rows) -> list[dict[str, Any]]:
 
 
 def incidents(rows: Rows, task: Task) -> list[dict[str, Any]]:
-    """The merges of a task that came to nothing."""
+    """The merges of a task that came to nothing, and what changed where nobody was to change anything."""
     return [
         {
             "task_id": task.id,
@@ -57,12 +59,24 @@ def incidents(rows: Rows, task: Task) -> list[dict[str, Any]]:
             "run": task.run,
             "member": task.owner,
             "at": event.at,
-            "outcome": f"merge: {event.payload['outcome']}",
-            "reason": event.payload["reason"],
+            "outcome": outcome,
+            "reason": reason,
         }
         for event in rows.events.of_task(task.id)
-        if event.type == "merge.finished" and event.payload["outcome"] in ("conflict", "red", "failed")
+        for outcome, reason in _told(event)
     ]
+
+
+def _told(event: Event) -> list[tuple[str, str]]:
+    said = event.payload
+    if event.type == "merge.finished" and said["outcome"] in ("conflict", "red", "failed"):
+        return [(f"merge: {said['outcome']}", said["reason"])]
+    if event.type == "changes.set_aside":
+        return [("may only read, and what it changed was taken back", f"kept in {said['path']}")]
+    if event.type in ("checkout.changed", "worktree.changed"):
+        what = f"{said['path']} changed ({named(said['changed'], 5)}) while {', '.join(said['runs'])} was at work"
+        return [("something changed elsewhere", f"{what}; who changed it is not known")]
+    return []
 
 
 def of(rows: Rows, task: Task) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from interlock.runner.outlook import LOST, nothing_left
 from interlock.runner.roster import Roster
 from interlock.runner.scheduler import Scheduler
 from interlock.runner.stop import Stop, heed
+from interlock.runner.watching import Watch
 from interlock.runner.worker import Worker
 from interlock.sessions import Caller
 from interlock.workspace import Workspace
@@ -149,8 +150,11 @@ class Crew:
     async def _until_quiet(self, terms: Terms) -> str:
         reason: str | None = None
         failure: Exception | None = None
+        watch = Watch(self._workspace)
+        await anyio.to_thread.run_sync(watch.look)
         async with anyio.create_task_group() as group:
             await group.start(self._watch)
+            group.start_soon(watch.go_on)
             group.start_soon(heed, self.stop, self._end_now, self._roused)
             try:
                 reason = await self._turns(group, terms)
@@ -162,6 +166,8 @@ class Crew:
                 with anyio.CancelScope(shield=True):
                     await self._roster.all_home()
             group.cancel_scope.cancel()
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(watch.look)
         if failure is not None or reason is None:
             raise failure or RuntimeError("the crew ended without a reason")
         return reason

@@ -2,7 +2,7 @@
 
     runs/<task id>/worktree.json               what lay in the worktree when it was ready (`worktrees.inventory`)
     runs/<task id>/artifacts/<run>/<path>      what the run made or changed since, and no commit holds
-    runs/<task id>/artifacts/<run>/changes.patch    what a member that may change nothing has changed
+    runs/<task id>/artifacts/<run>/changes-….patch  what a member that may only read has changed
 
 Caches are listed, not kept. What is more than the setting `artifact_bytes` stays where it is, and its worktree with it.
 """
@@ -23,6 +23,7 @@ from interlock.sessions import Act, Caller
 from interlock.tasks.find import find
 from interlock.workspace import Workspace
 from interlock.worktrees.inventory import Inventory, load, take, unsaved
+from interlock.worktrees.staging import difference, take_back
 from interlock.worktrees.trees import Trees
 
 CHUNK = 1 << 20
@@ -76,6 +77,9 @@ def keep(workspace: Workspace, found: Trees, task: Task, commit: str) -> Kept:
             kind, digest = _copy(os.path.join(top, name), os.path.join(written, name), now.files[name])
             length = now.files[name][1] if digest is not None else None
             listed.append(Artifact(task.id, task.run, shown(name), kind, length, digest))
+        for one in listed:
+            if one.kind == "patch" and os.path.isdir(written):
+                shutil.copy2(os.path.join(target, one.path), os.path.join(written, one.path))
         if os.path.isdir(written):
             shutil.rmtree(target, ignore_errors=True)
             os.rename(written, target)
@@ -122,6 +126,37 @@ def dispose(workspace: Workspace, found: Trees, task: Task) -> str | None:
             return kept.left
     found.remove(top)
     return None
+
+
+def set_aside(workspace: Workspace, found: Trees, task: Task) -> str:
+    """Take back what a member that may only read has changed in its worktree, once the patch of it is kept with the
+    run; the commit that the worktree stands on then.
+
+    Raises:
+        GitFailed, OSError: that was not possible; nothing is lost.
+    """
+    known = task.worktree or {}
+    run, base = int(known["reads"]["run"]), str(known["reads"]["commit"])
+    git = found.repository.git.at(str(known["path"]))
+    patch = difference(git, found.rules(), base, "--binary", "--full-index")
+    if patch:
+        data = os.fsencode(patch)
+        digest = hashlib.sha256(data).hexdigest()
+        path = workspace.artifact_path(task.id, run, f"changes-{digest[:8]}.patch")
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        made = Artifact(task.id, run, os.path.basename(path), "patch", len(data), digest)
+        with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+            others = [one for one in act.rows.runs.artifacts(task.id) if one.run == run and one.path != made.path]
+            act.rows.runs.keep(task.id, run, [*others, made])
+            act.event("changes.set_aside", task.id, run=f"{task.id}.{run}", member=task.owner, path=path)
+            said = f"May only read: what it changed was taken back and is kept in {path}"
+            act.rows.tasks.add_log(task.id, act.at, act.name, said)
+    take_back(git, found.rules(), str(known["branch"]), base)
+    return base
 
 
 def lay_out(workspace: Workspace, task: Task, kept: Kept, top: str) -> None:

@@ -194,7 +194,7 @@ async def _verify(
 def _heads(workspace: Workspace, found: Trees, task: Task) -> tuple[str, str]:
     """The last commit of the task's branch, and of the integration branch."""
     known = task.worktree or {}
-    sealed = found.seal(known, placing.message_of(task)) if found.have(known) else None
+    sealed = placing.seal(workspace, task, found)
     if sealed is not None and sealed.unmerged:
         files = list(sealed.unmerged)
         raise Failure("conflict", f"These files still hold conflict markers: {', '.join(files)}.", files)

@@ -20,6 +20,7 @@ from interlock.model.task import Task
 from interlock.runner import keeping
 from interlock.runner.checking import variables
 from interlock.runner.environment import allowed_environment
+from interlock.runner.permits import ASK, READ_ONLY
 from interlock.runner.verification import Evidence, verify
 from interlock.sessions import Caller
 from interlock.tasks.find import find
@@ -79,7 +80,7 @@ async def place(workspace: Workspace, task: Task, token: str | None, hear: Hear)
         await prepare(workspace, found, how, task, str(made["directory"]), token, hear)
         await anyio.to_thread.run_sync(keeping.remember, workspace, task.id, str(made["path"]))
         known = await anyio.to_thread.run_sync(_noted, workspace, task, {**(known or {}), **made}, True)
-    return await anyio.to_thread.run_sync(_up_to_date, workspace, found, task, known)
+    return await anyio.to_thread.run_sync(_ready, workspace, found, task, known)
 
 
 async def prepare(
@@ -131,13 +132,16 @@ async def command(
     )
 
 
-def seal(workspace: Workspace, task: Task) -> Sealed | None:
-    """Commit what the author of a task that is reported as done has left uncommitted; null without a worktree."""
+def seal(workspace: Workspace, task: Task, found: Trees | None = None) -> Sealed | None:
+    """Commit what the author of a task that is reported as done has left uncommitted, or take it back where the author
+    may only read; null without a worktree."""
     if task.worktree is None:
         return None
-    found = trees(workspace, look(workspace))
+    found = found or trees(workspace, look(workspace))
     if not found.have(task.worktree):
         return None
+    if task.worktree.get("reads"):
+        return Sealed(keeping.set_aside(workspace, found, task))
     return found.seal(task.worktree, message_of(task))
 
 
@@ -154,7 +158,7 @@ def put_away(workspace: Workspace, task: Task) -> None:
     if task.state == "review":
         found = trees(workspace, look(workspace))
         found.remove(found.path(task.id, REVIEWING))
-    elif current.state == "review":
+    elif current.state == "review" or current.worktree.get("reads"):
         seal(workspace, current)
 
 
@@ -224,6 +228,22 @@ async def _for_review(
     commit = sealed.head if sealed is not None else str(known.get("head") or known["branch"])
     directory = await anyio.to_thread.run_sync(found.detached, found.path(task.id, REVIEWING), commit)
     await prepare(workspace, found, how, task, directory, token, hear)
+    return directory
+
+
+def _ready(workspace: Workspace, found: Trees, task: Task, known: dict[str, Any]) -> str:
+    """Bring a worktree up to date, and note from where on its changes are nobody's, where this member may only read."""
+    if known.get("reads"):  # Its last run was one of these, and whoever drove it is gone.
+        keeping.set_aside(workspace, found, task)
+    directory = _up_to_date(workspace, found, task, known)
+    with workspace.ledger.snapshot() as rows:
+        member = rows.team.member(str(task.owner))
+        own = member.permissions if member is not None and member.role == "member" else ASK
+        reads_only = (own or workspace.settings(rows).get("permissions")) == READ_ONLY
+    known = task.worktree or known
+    reads = {"commit": found.seal(known, message_of(task)).head, "run": task.run} if reads_only else None
+    if known.get("reads") != reads:
+        _noted(workspace, task, {**known, "reads": reads}, False)
     return directory
 
 

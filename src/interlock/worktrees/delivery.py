@@ -8,15 +8,13 @@ is not committed.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.errors import GitFailed, WorktreeRefused
 from interlock.worktrees.repository import HEADS
-from interlock.worktrees.staging import stage
+from interlock.worktrees.staging import difference
 from interlock.worktrees.trees import DELIVERING, Trees
 
 
@@ -38,22 +36,18 @@ def changes(found: Trees, known: Mapping[str, Any], *, stat: bool = False, color
     """What a task changed, as a patch or (`stat`) as a list of files. For an open task: all that lies in its worktree,
     committed or not, against what it has of the integration branch; for a merged one: what the merge brought."""
     git = found.repository.git
-    words = ["diff", "--no-ext-diff", "--color=always" if color else "--no-color", *(["--stat=100"] if stat else [])]
+    words = ["--color=always" if color else "--no-color", *(["--stat=100"] if stat else [])]
     merged, head = known.get("merged"), known.get("head")
     if merged and git.commit_of(f"{merged}^2") == head:
-        return git(*words, f"{merged}^1", str(merged)).out
+        return git("diff", "--no-ext-diff", *words, f"{merged}^1", str(merged)).out
     if merged or not found.have(known):
         tip = str(head) if head else git.commit_of(HEADS + str(known["branch"]))
         if not tip or git.commit_of(tip) is None:
             raise WorktreeRefused(f"The worktree and the branch {known['branch']} are gone.", branch=known["branch"])
-        return git(*words, _start(found, known, tip), tip).out
+        return git("diff", "--no-ext-diff", *words, _start(found, known, tip), tip).out
     tree = git.at(str(known["path"]))
     start = _start(found, known, tree.commit_of("HEAD") or "HEAD")
-    with tempfile.TemporaryDirectory(prefix="interlock-") as place:
-        index = os.path.join(place, "index")  # not the worktree's own, which its agent may be using
-        shutil.copyfile(os.path.join(str(known["path"]), tree("rev-parse", "--git-path", "index").text), index)
-        stage(tree, found.rules(), {"GIT_INDEX_FILE": index})
-        return tree(*words, "--cached", start, variables={"GIT_INDEX_FILE": index}).out
+    return difference(tree, found.rules(), start, *words)
 
 
 def _start(found: Trees, known: Mapping[str, Any], tip: str) -> str:

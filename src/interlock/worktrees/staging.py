@@ -8,6 +8,8 @@ in `info/exclude`, which every worktree of a repository shares, hides no work.
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Mapping
 
 from interlock.errors import GitFailed
@@ -56,6 +58,22 @@ def _look_again(git: Git, variables: Mapping[str, str] | None) -> None:
         if chosen:
             names = "\0".join(entry[2:] for entry in chosen)
             git("update-index", option, "-z", "--stdin", stdin=names, variables=variables)
+
+
+def difference(git: Git, rules: str, base: str, *words: str) -> str:
+    """What lies in `git`'s directory, committed or not, against the commit `base`, as `git diff` says it."""
+    with tempfile.TemporaryDirectory(prefix="interlock-") as place:
+        index = os.path.join(place, "index")  # not the worktree's own, which its agent may be using
+        shutil.copyfile(os.path.join(git.directory, git("rev-parse", "--git-path", "index").text), index)
+        stage(git, rules, {"GIT_INDEX_FILE": index})
+        return git("diff", "--no-ext-diff", *words, "--cached", base, variables={"GIT_INDEX_FILE": index}).out
+
+
+def take_back(git: Git, rules: str, branch: str, base: str) -> None:
+    """Put `git`'s directory back to the commit `base`, on `branch`; what git ignores stays."""
+    for name in untracked(git, rules):
+        os.unlink(os.path.join(git.directory, name))
+    git("checkout", "--quiet", "--force", "-B", branch, base)
 
 
 def untracked(git: Git, rules: str, variables: Mapping[str, str] | None = None) -> list[str]:

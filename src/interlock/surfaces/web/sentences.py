@@ -10,6 +10,7 @@ from typing import Any
 from interlock.model.event import Event
 from interlock.model.names import HUMAN, SYSTEM
 from interlock.surfaces.web.prose import gist
+from interlock.words import named
 from interlock.workflow.state.document import GATE, place_of, spoken
 
 QUIET = frozenset(
@@ -26,7 +27,8 @@ HOPS = frozenset({"task.transitioned"})
 LOUD = frozenset(
     "question.asked task.failed task.warning session.lost agent.idle_without_report run.refused review.failed "
     "protocol.message.rejected protocol.message.failed mirror.conflict workflow.escalated workflow.step_failed "
-    "workflow.status_cycling workflow.queue_overflow workflow.warning workflow.override_blocked notice.failed".split()
+    "workflow.status_cycling workflow.queue_overflow workflow.warning workflow.override_blocked notice.failed "
+    "changes.set_aside checkout.changed worktree.changed".split()
 )
 
 
@@ -192,6 +194,11 @@ _SAID: dict[str, Any] = {
     "team.updated": lambda payload: f"settings changed: {', '.join(map(str, payload))}",
     "question.reminded": _with("a question is still open"),
     "merge.finished": _reason_of("merging ended, {}", "outcome"),
+    "changes.set_aside": _with("{} may only read; what it changed is kept as a patch", "member"),
+    "checkout.changed": lambda payload: f"your checkout changed meanwhile: {named(payload.get('changed') or [], 5)}",
+    "worktree.changed": lambda payload: (
+        f"its worktree changed, with nobody at work in it: {named(payload.get('changed') or [], 5)}"
+    ),
     "work.merged": _with("merged the work into {}", "into"),
     "notice.failed": _with("nobody could be notified: {}", "error"),
     "workflow.started": _with("{} begins", "skill"),
