@@ -180,6 +180,7 @@ def value_words(field: Any) -> str:
         "text": "text",
         "line": "text of one line",
         "verify": "text, or `false`",
+        "truth": "true or false",
         "integer": "whole number",
         "number": "number",
         "duration": "`90`, `30s`, `10m`, `1h30m`",

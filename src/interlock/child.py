@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ import anyio
 import anyio.to_thread
 
 from interlock import processes
-from interlock.errors import AgentError
+from interlock.errors import AgentError, CannotStart
 from interlock.processes import RUN_TOKEN, Identity
 
 _REAPING = 5.0
@@ -61,7 +62,7 @@ class Child:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise AgentError(_why_not(argv, workdir, error), program=argv[0]) from error
+            raise _error(argv, workdir, environment.get("PATH", os.defpath), error) from error
         self.started = time.monotonic()
         # It may have ended by now, but nobody has waited for it, so the pid still names it.
         identity = processes.identify(self._process.pid)
@@ -125,20 +126,47 @@ def _has_exited(process: subprocess.Popen[bytes]) -> bool:
         return True
 
 
-def _why_not(argv: Sequence[str], workdir: str, error: OSError | ValueError) -> str:
-    program = argv[0]
-    number = error.errno if isinstance(error, OSError) else None
+def refusal(program: str, workdir: str, search: str) -> str | None:
+    """Why `program` cannot be started in `workdir` with `search` as its PATH, in a sentence; null where nothing speaks
+    against it."""
     if not os.path.isdir(workdir):
         return f"The working directory {workdir} does not exist: make it, or correct `workdir`."
-    if number == errno.ENOENT:
+    # As execvp looks it up: a name along PATH, a path from the working directory.
+    places = [workdir] if "/" in program else search.split(os.pathsep)
+    files = [file for place in places if os.path.isfile(file := os.path.join(place, program))]
+    if not files:
+        return f"The program {program!r} was not found: install it, or check its spelling and PATH."
+    startable = next((file for file in files if os.access(file, os.X_OK)), None)
+    if startable is None:
+        return f"The program {program!r} is not executable: `chmod +x {shlex.quote(files[0])}`."
+    interpreter = _interpreter(startable)
+    if interpreter and not os.path.exists(os.path.join(workdir, interpreter)):
         return (
-            f"The program {program!r} was not found (or the interpreter its first line names): install it, or check "
-            "its spelling and PATH."
+            f"The interpreter {interpreter!r}, which the first line of {program!r} names, was not found: install it, "
+            "or correct that line."
         )
-    if number == errno.EACCES:
-        return f"The program {program!r} may not be executed: check its permissions (chmod +x) and its directory's."
-    if number == errno.ENOEXEC:
-        return f"The program {program!r} is not executable: if it is a script, its first line must name an interpreter."
-    if number == errno.E2BIG:
-        return f"The arguments for {program!r} are too long for the system: give the prompt on standard input instead."
-    return f"The program {program!r} could not be started: {error}. Check its arguments and environment."
+    return None
+
+
+def _interpreter(file: str) -> str | None:
+    try:
+        with open(file, "rb") as opened:
+            first = opened.readline(4096)
+    except OSError:
+        return None
+    words = os.fsdecode(first[2:]).split() if first.startswith(b"#!") else []
+    return words[0] if words else None
+
+
+def _error(argv: Sequence[str], workdir: str, search: str, error: OSError | ValueError) -> AgentError:
+    program = argv[0]
+    number = error.errno if isinstance(error, OSError) else None
+    why = refusal(program, workdir, search)
+    if why is None and number == errno.ENOEXEC:
+        why = f"The program {program!r} is not executable: if it is a script, its first line must name an interpreter."
+    if why is None and number == errno.E2BIG:
+        why = f"The arguments for {program!r} are too long for the system: give the prompt on standard input instead."
+    if why is not None:
+        return CannotStart(why, program=program)
+    text = f"The program {program!r} could not be started: {error}. Check its arguments, permissions and environment."
+    return AgentError(text, program=program)

@@ -209,6 +209,13 @@ class Home(Windows, Protocol):
             AgentError: a member's agent cannot be run by this version.
         """
 
+    def check_plan(self, plan: str) -> tuple[str, ...]:
+        """What whoever runs that plan should know before, in sentences; nothing is made.
+
+        Raises:
+            PlanError, AgentError, WorktreeRefused, GitFailed: it cannot be carried out.
+        """
+
     def drive(
         self,
         team: str,

@@ -55,6 +55,7 @@
     ├── StorageError                 storage_error            (the file system refused; nothing was half-written)
     ├── CommitUnknown                commit_unknown           (the disk failed; look before you try again)
     ├── AgentError                   agent_error              (an agent program could not be started or spoken to)
+    │   ├── CannotStart              cannot_start             (nor could it be if it were tried again)
     │   └── NoCapacity               no_capacity              (it could, but its provider gives it nothing now)
     ├── GitFailed                    git_failed               (git refused, is missing, or took too long)
     ├── NotAvailable                 not_available            (this machine, or this way of opening it, lacks it)
@@ -413,6 +414,12 @@ class AgentError(InterlockError):
     """An agent program could not be started or spoken to."""
 
     code = "agent_error"
+
+
+class CannotStart(AgentError):
+    """A program is missing, not executable, or not where it was said to be: tried again it would fail again."""
+
+    code = "cannot_start"
 
 
 class NoCapacity(AgentError):

@@ -108,7 +108,7 @@ class Result:
     `ended`: the program ended by itself, successfully. `failed`: it ended with an error. `killed`: a signal that was
     not ours ended it. `cancelled`: we stopped it. `timeout`: its time was up. `capacity`: its provider had none left;
     `retry_at` is then when it says there will be some again, in seconds since the epoch, null where it does not say;
-    with `login` a person has to log in first.
+    with `login` a person has to log in first. `permanent`: it could not start, and tried again it would not either.
     """
 
     status: Literal["ended", "failed", "killed", "cancelled", "timeout", "capacity"]
@@ -118,6 +118,7 @@ class Result:
     seconds: float
     retry_at: float | None = None
     login: bool = False
+    permanent: bool = False
 
 
 def begun() -> None:

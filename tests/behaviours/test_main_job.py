@@ -146,13 +146,13 @@ def test_a_check_that_fails_three_times_ends_in_deadletter_with_its_output(place
     assert need["verb"] == f"interlock task retry {place.task('one').id} --team crew"
 
 
-def test_a_check_that_cannot_be_read_or_takes_too_long_is_a_failed_check(place: Place) -> None:
+def test_a_check_that_takes_too_long_has_failed_and_one_that_cannot_be_read_asks(place: Place) -> None:
     place.stage({"one": {"run": "true"}, "two": {"run": "true", "verify": "sleep 300"}})
     place.team.update("one", verify="echo 'never closed")
     place.team.configure({"verify_timeout": 1, "verify_rounds": 1})
     assert place.drive() == "finished"
-    assert place.states() == {"one": "deadletter", "two": "deadletter"}
-    assert "quote" in str(place.task("one").output) and "took too long" in str(place.task("two").output)
+    assert place.states() == {"one": "review", "two": "deadletter"}
+    assert "quote" in str(place.needs("review")[0]["text"]) and "took too long" in str(place.task("two").output)
 
 
 # Failures

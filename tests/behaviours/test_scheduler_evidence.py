@@ -17,11 +17,11 @@ from interlock.client import Team
 from interlock.clock import ManualClock
 from interlock.errors import StaleRun
 from interlock.model.names import SYSTEM
-from interlock.runner import rechecking
+from interlock.runner import checking
 from interlock.runner.findings import CLAIM_GRACE, Eyes
 from interlock.runner.scheduler import Scheduler
 from interlock.sessions import Caller
-from interlock.tasks import claim, finish
+from interlock.tasks import claim, finish, verify
 from tests.behaviours.speech import claimed, head, hops, since
 from tests.behaviours.test_dropped_files import drop, result
 from tests.behaviours.test_scheduler import TTL, beating, types
@@ -270,12 +270,12 @@ def test_a_late_check_of_an_older_run_fails_nobody(timed: Team, dead: str) -> No
     with workspace(timed).act(Caller("ada", f"run:{dead[-16:]}")) as act:
         taken = finish.complete(act, act.rows.tasks.get(task), verifier=f"{dead}#{'0' * 32}")
     mark = f"{processes.current().as_text()}#{'1' * 32}"
-    taken = rechecking.take_over(workspace(timed), taken, mark)
+    taken = checking.take_over(workspace(timed), taken, mark)
     assert taken is not None
     timed.assign(task, to="bob")
     timed.claim(task, by="bob")
     before = head(timed)
-    rechecking.decide(workspace(timed), taken, {"passed": False}, lambda: True)
+    checking.decide(workspace(timed), taken, {"passed": False}, lambda: True)
     assert since(timed, before) == [] and timed.task(task).owner == "bob"
 
 
@@ -285,14 +285,14 @@ def test_a_check_that_was_taken_over_is_decided_by_who_runs_it_now(timed: Team, 
     with workspace(timed).act(Caller("ada", f"run:{dead[-16:]}")) as act:
         taken = finish.complete(act, act.rows.tasks.get(task), verifier=late)
     mark = f"{processes.current().as_text()}#{'1' * 32}"
-    assert rechecking.take_over(workspace(timed), taken, mark) is not None
+    assert checking.take_over(workspace(timed), taken, mark) is not None
     before = head(timed)
     for passed in (False, True):
         with workspace(timed).act(Caller(SYSTEM)) as act:
-            finish.verified(act, act.rows.tasks.get(task), {"passed": passed}, run=taken.run, verifier=late)
+            verify.verified(act, act.rows.tasks.get(task), {"passed": passed}, run=taken.run, verifier=late)
     assert since(timed, before) == [] and timed.task(task).state == "review"
     with workspace(timed).act(Caller(SYSTEM)) as act:
-        finish.verified(act, act.rows.tasks.get(task), {"passed": True}, run=taken.run, verifier=mark)
+        verify.verified(act, act.rows.tasks.get(task), {"passed": True}, run=taken.run, verifier=mark)
     assert timed.task(task).state == "done"
 
 

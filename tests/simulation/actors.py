@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 from interlock.executor import Result
 from interlock.model.task import Run, Task
-from interlock.runner import rechecking, settling
+from interlock.runner import checking, settling
 from interlock.runner.findings import Finding
 from interlock.runner.scheduler import Scheduler
 from interlock.sessions import Caller
-from interlock.tasks import claim, finish, review
+from interlock.tasks import claim, finish, review, verify
 from interlock.tasks.find import find
 from tests.simulation.agents import Voice
 from tests.simulation.world import SimulatedEyes, World
@@ -139,7 +139,7 @@ class Worker:
 
         def decide() -> Task:
             with self._world.workspace().act(self._caller) as act:
-                return finish.verified(
+                return verify.verified(
                     act, find(act.rows, task.id), self._world.evidence(), run=task.run,
                     verifier=str((task.verifying or {})["process"]),
                 )  # fmt: skip
@@ -331,12 +331,12 @@ class Janitor:
         self._scheduler.written_down(self._scheduler.carry_out(found))
 
     def _take_over(self, task: Task, run: Run) -> None:
-        taken = rechecking.take_over(self._workspace, task, f"{self._process}#{self._world.token()}")
+        taken = checking.take_over(self._workspace, task, f"{self._process}#{self._world.token()}")
         if taken is not None:
             self._checking.append((taken, run))
 
     def _decide(self, task: Task, run: Run) -> None:
-        rechecking.decide(self._workspace, task, self._world.evidence(), lambda: self._eyes.gone(run))
+        checking.decide(self._workspace, task, self._world.evidence(), lambda: self._eyes.gone(run))
 
 
 def _unverified(team: Any) -> bool:

@@ -11,7 +11,7 @@ from interlock.model.task import Task
 from interlock.protocol import routing
 from interlock.protocol.parsing import parse
 from interlock.sessions import Caller
-from interlock.tasks import finish
+from interlock.tasks import finish, verify
 from interlock.tasks.find import find
 from tests.simulation.world import World
 
@@ -153,7 +153,7 @@ class Voice:
 
         def decide() -> None:
             with self.world.workspace().act(Caller(self.member, self.session)) as act:
-                finish.verified(act, find(act.rows, task.id), self.world.evidence(), run=task.run, verifier=mark)
+                verify.verified(act, find(act.rows, task.id), self.world.evidence(), run=task.run, verifier=mark)
 
         self.world.attempt(self.member, f"has checked {task.run_id}", decide)
 

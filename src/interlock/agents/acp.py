@@ -13,7 +13,6 @@ the sandbox. So what it does to files is told us as tool calls, and what needs a
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -37,8 +36,8 @@ from pydantic import ValidationError
 from interlock.agent import McpServer, Opening
 from interlock.agents.acp_session import AcpSession, reason_of
 from interlock.agents.capacity import Limit
-from interlock.child import Child
-from interlock.errors import AgentError, InvalidRequest, NoCapacity, StorageError
+from interlock.child import Child, refusal
+from interlock.errors import AgentError, CannotStart, InvalidRequest, NoCapacity, StorageError
 from interlock.output import Output
 from interlock.version import __version__
 
@@ -119,19 +118,9 @@ class AcpAgent:
             model = None
         if manner.path is not None:
             environment["PATH"] = os.pathsep.join([environment.get("PATH", os.defpath), manner.path])
-        if not os.path.isdir(opening.workdir):
-            raise AgentError(
-                f"The working directory {opening.workdir} does not exist: make it, or correct `workdir`.",
-                agent=self.name,
-            )
-        # As execvp will look it up: a name along PATH, a path from the working directory.
-        where = os.path.join(opening.workdir, argv[0]) if "/" in argv[0] else argv[0]
-        if shutil.which(where, path=environment.get("PATH", os.defpath)) is None:
-            raise AgentError(
-                f"The program {argv[0]!r} of agent {self.name!r} was not found or is not executable. {manner.install}",
-                agent=self.name,
-                program=argv[0],
-            )
+        why = refusal(argv[0], opening.workdir, environment.get("PATH", os.defpath))
+        if why is not None:
+            raise CannotStart(f"{why} {manner.install}".rstrip(), agent=self.name, program=argv[0])
         return self._spawn(argv, environment, opening), model
 
     def _spawn(self, argv: list[str], environment: dict[str, str], opening: Opening) -> AcpSession:

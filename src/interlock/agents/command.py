@@ -7,11 +7,11 @@ standard input. No shell is involved either way. What it prints is its answer, a
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Sequence
 
 from interlock.agent import Opening, Turn, Update
-from interlock.errors import AgentError, InvalidRequest, StorageError
+from interlock.child import refusal
+from interlock.errors import AgentError, CannotStart, InvalidRequest, StorageError
 from interlock.processes import Identity
 from interlock.programs import Program
 
@@ -41,21 +41,10 @@ class CommandAgent:
         Raises:
             AgentError: the program or the working directory is missing.
         """
-        if not os.path.isdir(opening.workdir):
-            raise AgentError(
-                f"The working directory {opening.workdir} does not exist: make it, or correct `workdir`.",
-                agent=self.name,
-            )
         program = self._argv[0]
-        # As execvp will look it up: a name along PATH, a path from the working directory.
-        where = os.path.join(opening.workdir, program) if "/" in program else program
-        if shutil.which(where, path=opening.environment.get("PATH", os.defpath)) is None:
-            raise AgentError(
-                f"The program {program!r} of agent {self.name!r} was not found or is not executable: install it, or "
-                "check its spelling and PATH.",
-                agent=self.name,
-                program=program,
-            )
+        why = refusal(program, opening.workdir, opening.environment.get("PATH", os.defpath))
+        if why is not None:
+            raise CannotStart(why, agent=self.name, program=program)
         return CommandSession(self._argv, opening)
 
 

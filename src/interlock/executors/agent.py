@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from interlock.agent import Agent, Opening, Session, Turn, Update, allowing, ignore
-from interlock.errors import AgentError, NoCapacity
+from interlock.errors import AgentError, CannotStart, NoCapacity
 from interlock.executor import Job, Result, begun
 from interlock.processes import Identity
 
@@ -84,7 +84,8 @@ class AgentExecution:
             login = bool(error.details.get("login"))
             return Result("capacity", "", None, error.message, time.monotonic() - began, retry_at, login)
         except AgentError as error:
-            return Result("failed", "", None, error.message, time.monotonic() - began)
+            permanent = isinstance(error, CannotStart)
+            return Result("failed", "", None, error.message, time.monotonic() - began, permanent=permanent)
         if self._stopped:  # while it was being opened
             await session.close()
             return Result("cancelled", "", None, None, time.monotonic() - began)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from interlock import commands
 from interlock.agent import Update, ignore
-from interlock.errors import AgentError, InvalidRequest, StorageError
+from interlock.errors import AgentError, CannotStart, InvalidRequest, StorageError
 from interlock.executor import Job, Result, begun
 from interlock.processes import Identity
 from interlock.programs import Ending, Program
@@ -61,7 +61,8 @@ class ShellExecution:
             )
             identity = program.start()
         except (InvalidRequest, AgentError, StorageError) as error:
-            return Result("failed", "", None, error.message, 0.0)
+            permanent = isinstance(error, (InvalidRequest, CannotStart))
+            return Result("failed", "", None, error.message, 0.0, permanent=permanent)
         try:
             on_start(identity)
             ending = await program.wait(job.time_limit, lambda line: on_update(Update("text", line)))

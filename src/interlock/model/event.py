@@ -167,7 +167,7 @@ EVENT_TYPES: dict[str, str] = {
     "operation (open, recall, read, remember, link, flush or curate).",
     "notice.failed": "People could not be notified; payload: via (command or webhook), error.",
     "scheduler.poll": "A poll of the scheduler did something; payload: actions (how many of each type), executed.",
-    "plan.started": "A plan was begun or continued; payload: path, new, updated.",
+    "plan.started": "A plan was begun or continued; payload: path, new, updated, digest (of the whole plan).",
     "runner.started": "A runner drives the team; payload: process, endless (it waits for work: `interlock work`).",
     "runner.stopped": "That runner ended; payload: reason, endless.",
     "mirror.conflict": "A file that somebody edited was kept aside before it was written again; payload: path, kept.",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 UNVERIFIED = "unverified"
+NOT_STARTED = "could not start"
 GREEN_BEFORE = "verified (green before the work, too)"
 
 
@@ -28,6 +29,17 @@ def row(kind: str, at: str, by: str | None, **known: Any) -> dict[str, Any]:
 def check(found: Mapping[str, Any], at: str) -> dict[str, Any]:
     """The row of a check that Interlock ran, which ended as `found` says."""
     return {**row("verify", at, SYSTEM), **found}
+
+
+def ended(found: Mapping[str, Any]) -> str:
+    """How a check ended, in words."""
+    if found.get("ended"):
+        return str(found["ended"])
+    if found.get("timed_out"):
+        return "took too long"
+    if "exit_code" in found and found["exit_code"] is None:
+        return NOT_STARTED
+    return f"ended with exit code {found.get('exit_code')}"
 
 
 def latest_check(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:

@@ -68,12 +68,14 @@ class PlanTask:
     timeout: float | None = None
     limits: Limits = Limits()
     line: int = 0
+    lines: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A whole plan. `workdir` and `path` are absolute; `parallel`, `isolation` and `retries` are null where settings
-    decide."""
+    decide; `lines` says where its keys stand.
+    """
 
     team: str
     workdir: str
@@ -87,7 +89,23 @@ class Plan:
     limits: Limits = field(default_factory=Limits)
     retries: int | None = None
     verify: str | None = None
+    check_before: bool = True
     env: tuple[str, ...] = ()
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def at_once(self) -> bool:
+        """Whether two members may work at once."""
+        return len(self.members) > 1 and self.parallel != 1
+
+
+def whole_digest(plan: Plan) -> str:
+    """A hash of everything that the plan says, in hex; where it stands does not count."""
+    said = asdict(plan)
+    for part in (said, *said["members"].values(), *said["tasks"].values()):
+        for name in ("path", "workdir", "line", "lines"):
+            part.pop(name, None)
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode("ascii")).hexdigest()
 
 
 def digest(task: PlanTask) -> str:

@@ -11,6 +11,7 @@ Kind = Literal[
     "text",  # a text of one or more lines
     "line",  # a text without line breaks
     "verify",  # a text, or false: none, in spite of the plan's default
+    "truth",  # true or false
     "integer",
     "number",
     "duration",  # 90, 30s, 10m, 1h, 1h30m
@@ -25,7 +26,7 @@ NAME = r"[a-z0-9][a-z0-9_-]{0,49}"
 #: A task's key. It has a letter and is no `TASK-...`, so it is never taken for a task's id or the end of one.
 KEY = r"(?!TASK-)(?=.*[A-Za-z])[A-Za-z0-9][A-Za-z0-9._-]{0,49}"
 #: The name of an environment variable.
-VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+VARIABLE = r"(?!INTERLOCK_)[A-Za-z_][A-Za-z0-9_]*"
 #: A time in words.
 DURATION = r"(?=.)([0-9]+(\.[0-9]+)?h)?([0-9]+(\.[0-9]+)?m)?([0-9]+(\.[0-9]+)?s)?"
 
@@ -42,7 +43,9 @@ NAME_RULE = "1 to 50 alphanumeric characters, - or _, in lower case, starting wi
 KEY_RULE = (
     "1 to 50 letters, digits, - _ or ., starting with a letter or digit, with at least one letter, and no TASK-..."
 )
-VARIABLE_RULE = "the name of an environment variable: letters, digits and _"
+VARIABLE_RULE = (
+    "the name of an environment variable: letters, digits and _, and none of Interlock's own, which are never passed on"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +197,8 @@ PLAN = (
     Field(
         "isolation",
         "line",
-        "`none`: all work in `workdir`. `worktree`: each task in a git worktree of its own, merged when it is good.",
+        "`none`: all work in `workdir`. `worktree`: each task in a git worktree of its own, merged when it is good; "
+        "the default in a git repository where two members may work at once.",
         choices=("none", "worktree"),
     ),
     Field("setup", "text", "With `isolation: worktree`: a command that prepares each fresh worktree."),
@@ -208,6 +212,11 @@ PLAN = (
     Field("limits", "mapping", "What a whole run may use before no new work starts.", fields=LIMITS),
     Field("retries", "integer", "`retries` of every task that does not say otherwise.", least=0, most=1000),
     Field("verify", "text", "`verify` of every task that does not say otherwise."),
+    Field(
+        "check_before",
+        "truth",
+        "With `isolation: worktree`: whether each `verify` is also run on the tree before the work; true unless given.",
+    ),
     Field(
         "env",
         "texts",

@@ -108,7 +108,9 @@ def _plan(root: Node, path: str, faults: Faults) -> Plan | None:
         limits=_limits(top),
         retries=top.get("retries"),
         verify=top.get("verify"),
+        check_before=top.get("check_before", True),
         env=top.get("env", ()),
+        lines=top.lines,
     )
 
 
@@ -127,15 +129,14 @@ def _workdir(top: Entry, path: str) -> str:
 
 
 def _check_isolation(top: Entry, faults: Faults) -> None:
-    if top.get("isolation") == "worktree":
+    if top.get("isolation") != "none":
         for path in top.get("copy", ()):
             parts = path.replace("\\", "/").split("/")
             if os.path.isabs(path) or ".." in parts or ".git" in parts or "\n" in path:
                 message = f'copy names files below workdir, and "{path}" leads elsewhere. Write its path from there'
                 faults.add(top.line_of("copy"), message)
-        return
     for name in ("setup", "copy"):
-        if name in top.lines and not top.faulty("isolation"):
+        if name in top.lines and top.get("isolation") == "none":
             message = f"{name} prepares worktrees, and there are none. Add `isolation: worktree`, or remove it"
             faults.add(top.line_of(name), message)
 
@@ -177,6 +178,7 @@ def _task(key: str, entry: Entry, top: Entry) -> PlanTask:
         timeout=own.get("timeout"),
         limits=_limits(entry),
         line=entry.line,
+        lines=entry.lines,
     )
 
 

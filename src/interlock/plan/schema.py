@@ -35,6 +35,8 @@ def _mapping(fields: Sequence[Field]) -> dict[str, Any]:
 def _value(row: Field) -> dict[str, Any]:
     if row.kind in ("integer", "number"):
         return {"type": row.kind, **_bounds(row, "minimum", "maximum")}
+    if row.kind == "truth":
+        return {"type": "boolean"}
     if row.kind == "duration":
         number = {"type": "number", "exclusiveMinimum": 0, "maximum": LONGEST_DURATION}
         return {"anyOf": [number, {"type": "string", "pattern": f"^{DURATION}$"}]}

@@ -97,6 +97,11 @@ class Reader:
             return None
         if row.kind in ("text", "line", "verify"):
             return self._text(node, row, where)
+        if row.kind == "truth":
+            if node.kind != "boolean":
+                self._faults.add(node.line, f"{where} must be true or false, not {node.described}")
+                return None
+            return node.text.lower() == "true"
         if row.kind in ("integer", "number"):
             return self._number(node, row, where)
         if row.kind == "duration":

@@ -184,7 +184,7 @@ def _failed_checks(task: Task, own: dict[int, Run], events: list[Event]) -> list
     for event in events:
         if event.type == "verify.finished" and event.payload.get("passed") is False:
             run = own.get(_number(event))
-            reason = f"round {event.payload.get('round')}, exit code {event.payload.get('exit_code')}"
+            reason = f"round {event.payload.get('round')}, {evidence.ended(event.payload).removeprefix('ended with ')}"
             member = run.member if run is not None else task.owner
             found.append(_incident(task, _number(event), member, event.at, "check failed", reason))
     return found

@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup
 from interlock.agent import Update
 from interlock.errors import InterlockError
 from interlock.model.task import Run, Task
-from interlock.runner import rechecking
+from interlock.runner import checking
 from interlock.runner.findings import Eyes, Finding
 from interlock.runner.scheduler import Scheduler
 from interlock.workspace import Workspace
@@ -80,7 +80,7 @@ class Aftercare:
         try:
             with scope:
                 hear = partial(self._hear, run.member, task.id)
-                await rechecking.recheck(self._workspace, task, run, partial(self._eyes.gone, run), hear)
+                await checking.recheck(self._workspace, task, run, partial(self._eyes.gone, run), hear)
         except Exception as error:  # boundary: one task's check must not end the others' work
             self._hear(run.member, task.id, Update("notice", f"its check could not be run: {error}"))
             await anyio.sleep(PAUSE)

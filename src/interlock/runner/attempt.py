@@ -24,7 +24,7 @@ from anyio.abc import TaskGroup
 
 from interlock.agent import Update
 from interlock.clock import iso
-from interlock.errors import Conflict, InterlockError
+from interlock.errors import CannotStart, Conflict, InterlockError, InvalidRequest
 from interlock.executor import Job, Patience, Result
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
@@ -43,7 +43,7 @@ from interlock.runner.spending import Meter, excess
 from interlock.runner.stop import Stop
 from interlock.runner.threads import in_thread
 from interlock.sessions import Caller
-from interlock.tasks import claim, finish
+from interlock.tasks import claim, verify
 from interlock.tasks.find import find
 from interlock.workspace import Workspace
 from interlock.worktrees.snapshot import tree_of
@@ -92,11 +92,11 @@ class Attempt:
     async def carry_out(self) -> bool:
         """Run it to its end, whatever that is; true when its session is kept. Raises nothing but cancellation."""
         failure: str | None = None
-        counts, kept = True, False
+        counts, permanent, kept = True, False, False
         try:
             await self._rounds()
         except InterlockError as error:
-            failure = error.message
+            failure, permanent = error.message, isinstance(error, (CannotStart, InvalidRequest))
         except Exception as error:  # boundary: whatever goes wrong in here concerns this one run
             failure = f"an error in Interlock itself: {type(error).__name__}: {error}"
         except BaseException:
@@ -104,7 +104,7 @@ class Attempt:
             raise
         finally:
             with anyio.CancelScope(shield=True):
-                kept = await self._wind_up(failure, counts)
+                kept = await self._wind_up(failure, counts, permanent)
         return kept
 
     async def cancel(self) -> None:
@@ -122,7 +122,7 @@ class Attempt:
             self.asking.parking = True
             await self._life.cancel()
 
-    async def _wind_up(self, failure: str | None, counts: bool) -> bool:
+    async def _wind_up(self, failure: str | None, counts: bool, permanent: bool) -> bool:
         """First end the programs, then settle the task if that has not been done, then end the session, unless it is
         kept for more."""
         workspace, task, life = self._workspace, self._task, self._life
@@ -139,7 +139,8 @@ class Attempt:
             if failure is not None:
                 self._say("notice", f"this run failed: {failure}" if counts else failure)
                 with suppress(Conflict):
-                    await in_thread(partial(settling.give_up, workspace, task, self._caller, failure, counts))
+                    give_up = partial(settling.give_up, workspace, task, self._caller, failure, counts, permanent)
+                    await in_thread(give_up)
             end = settling.end_task if keep else settling.end_session
             await in_thread(partial(end, workspace, self._caller))
         except Exception as error:  # boundary: the run stays open, and the next runner finds it
@@ -192,7 +193,7 @@ class Attempt:
             self._say("notice", f"its check failed, round {checked.rounds}")
             job, mail = with_prompt(assignment.job, prompt_for(checked, [], talks=talks)), []
             if self._talk is not None:
-                self._talk.new_round()
+                self._talk.new_round(checked.rounds)
 
     async def _turns(self, assignment: Assignment, job: Job, mail: list[int], group: TaskGroup) -> Result:
         """The first prompt, and what follows it in a session that lasts."""
@@ -311,7 +312,7 @@ class Attempt:
 
         def decide() -> Task:
             with self._workspace.act(self._caller, acknowledge=False) as act:
-                return finish.verified(act, find(act.rows, task.id), found, run=task.run, verifier=mark)
+                return verify.verified(act, find(act.rows, task.id), found, run=task.run, verifier=mark)
 
         return await in_thread(decide)
 

@@ -5,6 +5,7 @@
                 ──> no progress for some turns ─> told so once; then the attempt is over
                 ──> mail waits ─────────────────> the mail, urgent first; so many times in a row at most
                 ──> something was refused ──────> why, and what is allowed; so many times at most
+                ──> its report was found wrong ─> the findings, once; that is the same round
                 ──> no report ──────────────────> one reminder
                 ──> otherwise the task is settled
 
@@ -32,7 +33,15 @@ from interlock.runner.assignment import TOLD, Terms
 from interlock.runner.hearing import without_messages
 from interlock.runner.lifesigns import lives
 from interlock.runner.progress import Progress
-from interlock.runner.prompt import NOT_PROMPTED, STUCK, answer_prompt, mail_prompt, refused_prompt, reminder
+from interlock.runner.prompt import (
+    NOT_PROMPTED,
+    STUCK,
+    answer_prompt,
+    findings_prompt,
+    mail_prompt,
+    refused_prompt,
+    reminder,
+)
 from interlock.runner.spending import Meter
 from interlock.runner.threads import in_thread
 from interlock.sessions import Act, Caller
@@ -89,6 +98,7 @@ class Conversation:
         self._refusals = 0
         self._mails = 0
         self._reminded = False
+        self._rounds = task.rounds
         self._warned = False
 
     @property
@@ -96,8 +106,9 @@ class Conversation:
         """Whether its session lives and waits for an answer."""
         return self._patience.waiting
 
-    def new_round(self) -> None:
+    def new_round(self, rounds: int) -> None:
         """Its check failed, and it goes on with the findings."""
+        self._rounds = rounds
         self._reminded = False
 
     async def following(self, result: Result) -> Following | None:
@@ -129,6 +140,9 @@ class Conversation:
         over = None if reported else spending.excess(act.rows, task, run, act.settings, act.at)
         if over is not None:
             return self._over(act, task, over)
+        if not reported and task.rounds > self._rounds:
+            self.new_round(task.rounds)
+            return Following(findings_prompt(task))
         if not reported and self._is_stuck(act, task):
             return None if self.failure else Following(STUCK.format(id=task.id, turns=self.progress.evidence["turns"]))
         mail = self._mail(act)
@@ -139,8 +153,8 @@ class Conversation:
         refused = self._refused(act)
         if refused:
             return Following(refused_prompt(task, refused))
-        if self._reminded:
-            return None
+        if self._reminded or task.rounds:
+            return None  # Who has reported in vain is not told to report: what lies there now is looked at.
         self._reminded = True
         act.event("run.reminded", task.id, run=run.id, member=run.member)
         return Following(reminder(task))

@@ -20,6 +20,7 @@ import anyio.to_thread
 
 from interlock.agent import Update
 from interlock.errors import AgentError, GitFailed, InterlockError, LedgerBusy, WorktreeRefused
+from interlock.model.evidence import NOT_STARTED, ended
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
 from interlock.output import plain
@@ -149,6 +150,9 @@ async def _prove(
         commit, files = found.merge(path, head, f"Merge {task.id}: {placing.message_of(task)}")
         if commit is None:
             raise Failure("conflict", _conflict(found, files), files)
+        alike = [] if (task.worktree or {}).get("returned") else found.changed_alike(head, onto)
+        if alike:
+            raise Failure("conflict", _alike(found, alike), alike)
         return directory, commit
 
     directory, commit = await anyio.to_thread.run_sync(merge)
@@ -185,6 +189,8 @@ async def _verify(
         await anyio.to_thread.run_sync(keeping.lay_out, workspace, task, kept, found.path(task.id, MERGING))
     hear(Update("notice", f"checking the merged tree: {task.verify}"))
     evidence = await placing.command(workspace, how, task, task.verify, directory, token, "merge", said)
+    if ended(evidence.as_dict()) == NOT_STARTED:
+        raise Failure("failed", f"Its check could not start on the merged tree: {evidence.tail}")
     if not evidence.passed:
         lacking = () if alone else kept.files
         raise Failure("red", _red(found, evidence.as_dict(), [one.path for one in lacking]), [], evidence.as_dict())
@@ -266,8 +272,15 @@ def _conflict(found: Trees, files: list[str]) -> str:
     )
 
 
+def _alike(found: Trees, files: list[str]) -> str:
+    return (
+        f"Others have made the very same change meanwhile, in: {', '.join(files)}.\n\n"
+        f"{found.integration} is merged into your worktree now. If your change was meant to come on top of theirs, as "
+        "when both count something up, make it again; else leave it, and finish as before."
+    )
+
+
 def _red(found: Trees, evidence: dict[str, Any], lacking: list[str]) -> str:
-    ended = "took too long" if evidence["timed_out"] else f"ended with exit code {evidence['exit_code']}"
     ignored = (
         f"These files of yours are in no commit, since git ignores them, so the merged tree does not have them: "
         f"{named(lacking)}. What belongs to the work, add with `git add --force`.\n\n"
@@ -275,7 +288,7 @@ def _red(found: Trees, evidence: dict[str, Any], lacking: list[str]) -> str:
         else ""
     )
     return (
-        f"Merged with what others have done meanwhile, `{evidence['command']}` {ended}.\n\n{ignored}"
+        f"Merged with what others have done meanwhile, `{evidence['command']}` {ended(evidence)}.\n\n{ignored}"
         f"{found.integration} is merged into your worktree now, so that it shows there. It printed:\n\n"
         f"{evidence['tail'] or '(no output)'}"
     )

@@ -14,7 +14,8 @@ from typing import Any
 import anyio.to_thread
 
 from interlock import processes
-from interlock.errors import AgentError, StaleRun
+from interlock.errors import AgentError, CannotStart, StaleRun
+from interlock.model.evidence import NOT_STARTED, ended
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
 from interlock.runner import keeping
@@ -26,6 +27,7 @@ from interlock.sessions import Caller
 from interlock.tasks.find import find
 from interlock.workspace import Workspace
 from interlock.worktrees.snapshot import tree_of
+from interlock.worktrees.surroundings import checkout_of
 from interlock.worktrees.team import Isolation, look, trees
 from interlock.worktrees.trees import DELIVERING, DIRECTORY, MERGING, REVIEWING, Sealed, Trees
 
@@ -97,8 +99,9 @@ async def prepare(
     hear(f"preparing its worktree: {how.setup}")
     evidence = await command(workspace, how, task, how.setup, directory, token, "setup", hear)
     if not evidence.passed:
-        ended = "took too long" if evidence.timed_out else f"ended with exit code {evidence.exit_code}"
-        raise AgentError(f"The setup of its worktree, `{how.setup}`, {ended}:\n\n{evidence.tail}", command=how.setup)
+        how_so = ended(evidence.as_dict())
+        kind = CannotStart if how_so == NOT_STARTED else AgentError
+        raise kind(f"The setup of its worktree, `{how.setup}`, {how_so}:\n\n{evidence.tail}", command=how.setup)
 
 
 async def command(
@@ -129,6 +132,7 @@ async def command(
         log=workspace.log_path(task.id, task.run, kind),
         on_line=hear,
         tree=tree,
+        top=None if kind == "setup" else checkout_of(how.workdir),
     )
 
 

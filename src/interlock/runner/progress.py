@@ -16,7 +16,8 @@ from interlock.agent import Update
 CHANGING = frozenset({"edit", "delete", "move", "execute"})
 """Kinds of tool calls that may have changed something."""
 FILES_LOOKED_AT = 20_000
-PASSED_OVER = frozenset({".git", "node_modules", "__pycache__", ".venv", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
+CACHES = frozenset({".git", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis"})
+PASSED_OVER = CACHES | {"node_modules", ".venv"}
 
 
 class Progress:
@@ -26,7 +27,7 @@ class Progress:
         self._workdir = workdir
         self._changes = 0
         self._said = ""
-        self._files = ""
+        self._files: str | None = ""
         self.idle_turns = 0
         self.evidence: dict[str, Any] = {}
 
@@ -50,16 +51,22 @@ class Progress:
         self._said, self._files, self._changes = said, files, 0
 
 
-def fingerprint(directory: str) -> str:
-    """A hash of names, sizes and times of what lies below `directory`, of so many files at most."""
+def everything(directory: str) -> str | None:
+    """`fingerprint`, also of what programs install for themselves; null where that is too much to look at."""
+    return fingerprint(directory, CACHES, whole=True)
+
+
+def fingerprint(directory: str, but: frozenset[str] = PASSED_OVER, *, whole: bool = False) -> str | None:
+    """A hash of names, sizes and times of what lies below `directory`, of so many files at most; null where there are
+    more and it is to be `whole`."""
     found = hashlib.sha256()
     count = 0
     for where, names, files in os.walk(directory):
-        names[:] = sorted(name for name in names if name not in PASSED_OVER)
+        names[:] = sorted(name for name in names if name not in but)
         for name in sorted(files):
             count += 1
             if count > FILES_LOOKED_AT:
-                return found.hexdigest()[:16]
+                return None if whole else found.hexdigest()[:16]
             try:
                 about = os.lstat(os.path.join(where, name))
             except OSError:

@@ -132,6 +132,14 @@ def reminder(task: Task) -> str:
     return REMINDER.format(id=task.id, otherwise=otherwise)
 
 
+def findings_prompt(task: Task) -> str:
+    """To whoever reported its task as finished, and ended its turn although the check failed."""
+    return (
+        f"You have reported {task.id} as finished, but its check failed. Fix what it found, then report again; a "
+        f"report with nothing changed fails without the check being run.\n\n{FINDINGS}\n\n{task.findings}\n"
+    )
+
+
 def review_prompt(task: Task, mail: list[Message]) -> str:
     """What a reviewer gets: the task as its author got it, what the author says, the evidence, and how to answer."""
     parts = [f"# Review: {task.subject} ({task.id})", f"## The task of {task.owner}\n\n{task.body or task.subject}"]

@@ -28,10 +28,10 @@ from interlock.protocol import dropped
 from interlock.protocol.routing import missing_file
 from interlock.protocol.session_end import apply_within
 from interlock.runner import recovery
+from interlock.runner.checking import recheck
 from interlock.runner.findings import Eyes, Finding, Look
 from interlock.runner.lifesigns import session_token
 from interlock.runner.merging import take_up as merge_up
-from interlock.runner.rechecking import recheck
 from interlock.sessions import Act, Caller, close_session
 from interlock.tasks import answer, change, finish, review
 from interlock.tasks.transition import end_run

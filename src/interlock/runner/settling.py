@@ -18,7 +18,7 @@ from interlock.runner import capacity, outcome, reviewing
 from interlock.runner.hearing import without_messages
 from interlock.runner.lifesigns import lives
 from interlock.sessions import Act, Caller, close_session
-from interlock.tasks import answer, claim, finish
+from interlock.tasks import answer, claim, finish, verify
 from interlock.tasks.find import find
 from interlock.tasks.transition import end_run
 from interlock.workspace import Workspace
@@ -32,7 +32,7 @@ GIVEN_BACK = ("cancelled", "capacity")
 """Ends that say nothing about the work: no attempt is used up, and what was put down may be an interim result."""
 
 _WORDS = {
-    "failed": "could not be carried out",
+    "failed": "failed",
     "killed": "was killed from outside",
     "timeout": "took longer than its time limit",
     "cancelled": "was stopped",
@@ -101,7 +101,8 @@ def settle(
             capacity.wait(act, current, reason(result), result)
             return None
         counts = result.status not in GIVEN_BACK
-        finish.fail(act, current, reason(result), counts=counts, output=tail or None)
+        why, output = reason(result), tail or None
+        finish.fail(act, current, why, counts=counts, output=output, permanent=result.permanent)
         return None
 
 
@@ -122,7 +123,8 @@ def _report(act: Act, task: Task, summary: str | None) -> None:
     run = act.rows.runs.get(task.id, task.run)
     if run is None or (run.result is not None and AUTOMATIC not in run.result):
         return  # It has reported, and goes on after a check that failed.
-    event(act, task)
+    if not task.rounds:
+        event(act, task)
     fields = {
         "taskId": task.id, "runId": run.id, "agentId": run.member, "completedAt": act.at, "outcome": "done",
         "deliverables": [], "blockers": [], **({"notes": summary} if summary else {}), AUTOMATIC: True,
@@ -143,8 +145,9 @@ def _has_reported(act: Act, task: Task) -> bool:
     return run is not None and run.result is not None and AUTOMATIC not in run.result
 
 
-def give_up(workspace: Workspace, task: Task, caller: Caller, why: str, counts: bool) -> None:
-    """The run cannot go on, for a reason of ours: its task goes back into the queue, or on to deadletter.
+def give_up(workspace: Workspace, task: Task, caller: Caller, why: str, counts: bool, permanent: bool = False) -> None:
+    """The run cannot go on, for a reason of ours: its task goes back into the queue, or on to deadletter, at once where
+    it is `permanent`.
 
     Raises:
         Conflict: it has been settled otherwise.
@@ -160,9 +163,9 @@ def give_up(workspace: Workspace, task: Task, caller: Caller, why: str, counts: 
             if lives(str(current.verifying.get("process") or "")) and caller.process != _verifier_of(current):
                 return  # The agent's own process is about to decide.
             evidence = {"command": current.verify, "exit_code": None, "passed": False, "tail": why}
-            current = finish.verified(act, current, evidence, run=task.run)
+            current = verify.verified(act, current, evidence, run=task.run)
         if current.state == "in-progress":
-            finish.fail(act, current, why, counts=counts)
+            finish.fail(act, current, why, counts=counts, permanent=permanent)
 
 
 def end_session(workspace: Workspace, caller: Caller) -> None:
@@ -192,7 +195,7 @@ def reason(result: Result) -> str:
     """How the program ended, in a line."""
     if result.status == "failed" and result.exit_code is not None:
         return f"ended with exit code {result.exit_code}"
-    words = _WORDS[result.status]
+    words = "could not start" if result.permanent else _WORDS[result.status]
     return f"{words}: {result.detail}" if result.detail else words
 
 

@@ -14,10 +14,12 @@ from interlock import teams
 from interlock.model.task import FINAL, MEASURES, Task
 from interlock.model.team import Member
 from interlock.plan.comparing import Change, Changes, ExistingTask, compare
-from interlock.plan.document import Limits, Plan, PlanMember, PlanTask, digest
+from interlock.plan.document import Limits, Plan, PlanMember, PlanTask, digest, whole_digest
 from interlock.sessions import Act, Caller
+from interlock.settings import Settings
 from interlock.tasks import change, create, depend
 from interlock.workspace import Workspace
+from interlock.worktrees.preflight import has_commits_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +35,33 @@ class Staged:
     notes: tuple[str, ...] = ()
 
 
+def isolated(plan: Plan, workspace: Workspace | None, settings: Settings, *, new: bool = False) -> bool:
+    """Whether the tasks of `plan` get worktrees of their own: as it says; else where members may work at once on what
+    is committed. A team (`workspace`, where it exists) that works otherwise goes on so until its plan changes."""
+    if plan.isolation is not None:
+        return plan.isolation == "worktree"
+    changed = True
+    if workspace is not None:
+        with workspace.look() as rows:
+            settings = workspace.settings(rows)
+            last = rows.events.latest(None, 1, ["plan.started"])
+        changed = new or (bool(last) and last[0].payload.get("digest") not in (None, whole_digest(plan)))
+    if settings.get("isolation") == "worktree":
+        return True
+    return changed and plan.at_once and has_commits_of(plan.workdir, float(settings.get("git_timeout")))
+
+
 def preview(workspace: Workspace, plan: Plan, *, redo: Collection[str] = (), new: bool = False) -> Changes:
     """What `stage` would do; changes nothing."""
     with workspace.look() as rows:
         return _compare(rows.tasks.planned(), plan, redo, new)
 
 
-def stage(workspace: Workspace, plan: Plan, *, redo: Collection[str] = (), new: bool = False) -> Changes:
-    """Bring members and tasks of the team up to the plan. `new` begins the whole plan again."""
+def stage(
+    workspace: Workspace, plan: Plan, digest_of_all: str, *, redo: Collection[str] = (), new: bool = False
+) -> Changes:
+    """Bring members and tasks of the team up to the plan, whose isolation is decided. `new` begins it all again;
+    `digest_of_all` is that of the plan as it was written."""
     with workspace.act(Caller()) as act:
         if new:
             for task in act.rows.tasks.planned():
@@ -60,7 +81,7 @@ def stage(workspace: Workspace, plan: Plan, *, redo: Collection[str] = (), new: 
             _call_off(act, gone.task_id)
         act.event(
             "plan.started", path=plan.path, new=[task.key for task in changes.new],
-            updated=[changed.task.key for changed in changes.updated],
+            updated=[changed.task.key for changed in changes.updated], digest=digest_of_all,
         )  # fmt: skip
     return changes
 
@@ -111,10 +132,9 @@ def _settings(act: Act, plan: Plan) -> None:
     if team.workdir != plan.workdir:
         act.rows.team.update(team, workdir=plan.workdir, updated_at=act.at)
         act.event("team.updated", workdir=plan.workdir)
-    if plan.isolation is None:
-        return  # The team's own setting stands: work that is half done does not move to another place.
     wanted: dict[str, Any] = {
         "isolation": plan.isolation,
+        "check_before": None if plan.check_before else False,
         "worktree_setup": plan.setup,
         "worktree_copy": "\n".join(plan.copy) or None,
     }

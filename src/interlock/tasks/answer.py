@@ -20,7 +20,7 @@ from interlock.model.names import check_text
 from interlock.model.question import KINDS, Question
 from interlock.model.task import FINAL, HELD, WAITING, Task
 from interlock.sessions import Act
-from interlock.tasks import change, finish, merge
+from interlock.tasks import change, finish, merge, verify
 from interlock.tasks.claim import must_hold
 from interlock.tasks.review import author_lives
 from interlock.tasks.transition import end_run, illegal, lease, move, waiting_state
@@ -70,6 +70,10 @@ def reply(act: Act, task: Task, text: str, question_id: str | None, *, at_hand: 
     """
     check_text(text, "reply", limit=TEXT_LIMIT, required=True)
     question = questions.question_of(act.rows, task, question_id)
+    if question.kind == "review" and verify.RETRY in question.options and text.strip().lower() == verify.RETRY:
+        questions.may_answer(act, task, question, at_hand=at_hand)
+        questions.close(act, question, verify.RETRY)
+        return verify.retry(act, task)
     if question.kind == "review":
         approved, findings = questions.review_answer(text)
         if approved:

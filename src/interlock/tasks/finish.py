@@ -16,7 +16,7 @@ from typing import Any
 from interlock import questions
 from interlock.errors import Forbidden, InvalidRequest
 from interlock.mailbox import notify
-from interlock.model.evidence import check, row
+from interlock.model.evidence import row
 from interlock.model.names import HUMAN, check_text
 from interlock.model.task import Task
 from interlock.sessions import Act
@@ -69,9 +69,12 @@ def finished(
     What was known of earlier work says nothing about this."""
     changes = {**changes, "evidence": [] if proof is None else [proof]}
     if task.verify is None:
-        return _settle(act, task, changes)
+        return settle(act, task, changes)
     round_ = task.rounds + 1
-    state = {"run": task.run, "round": round_, "process": verifier, "at": act.at}
+    state: dict[str, Any] = {"run": task.run, "round": round_, "process": verifier, "at": act.at}
+    last = task.check
+    if last is not None and not last.get("passed") and last.get("run") == task.run_id:
+        state["failed"] = last  # Where nothing has changed since, it need not be run again.
     # Where it had ended with less than a whole result, its run goes on while we look at the whole one.
     reopen_run(act, task)
     if task.state == "review":
@@ -81,56 +84,6 @@ def finished(
     else:
         move(act, task, "review", reason="verifying", verifying=state, **changes)
     act.event("verify.started", task.id, run=task.run_id, round=round_, command=task.verify)
-    return task
-
-
-def take_up_verify(act: Act, task: Task, verifier: str) -> Task:
-    """Take over a verify whose process is gone, so that somebody runs it."""
-    if task.state != "review" or task.verifying is None:
-        raise illegal(task, "has no verify under way")
-    act.rows.tasks.update(task, verifying={**task.verifying, "process": verifier, "at": act.at})
-    act.event(
-        "verify.started", task.id, run=task.run_id, round=task.verifying["round"], command=task.verify, again=True
-    )
-    return task
-
-
-def verified(act: Act, task: Task, evidence: dict[str, Any], *, run: int, verifier: str | None = None) -> Task:
-    """Take in how the verify of that run ended. A failure goes back to the author with the output as findings, three
-    rounds without delay, then to deadletter.
-
-    A result that comes late (the run was superseded, or the verify was taken over: `verifier`, where given, is not who
-    runs it now) changes nothing.
-    """
-    state = task.verifying
-    if task.state != "review" or state is None or task.run != run:
-        return task
-    if verifier is not None and state["process"] != verifier:
-        return task
-    passed = bool(evidence.get("passed"))
-    rows = [*(one for one in task.evidence if one["kind"] != "verify"), check(evidence, act.at)]
-    act.event(
-        "verify.finished", task.id, run=task.run_id, round=state["round"], passed=passed,
-        exit_code=evidence.get("exit_code"), seconds=evidence.get("seconds"),
-    )  # fmt: skip
-    if passed:
-        return _settle(act, task, {"evidence": rows, "verifying": None, "findings": None})
-    rounds = task.rounds + 1
-    findings = _findings(evidence)
-    changes: dict[str, Any] = {"evidence": rows, "verifying": None, "findings": findings, "rounds": rounds}
-    limit = act.settings.get("verify_rounds")
-    if rounds >= limit:
-        end_run(act, task, "failed", "verify failed")
-        reason = f"verify failed {rounds} times"
-        move(act, task, "deadletter", reason=reason, owner=None, output=f"{reason}\n\n{findings}", **changes)
-        _given_up(act, task, reason)
-    else:
-        move(act, task, "in-progress", reason=f"verify failed, round {rounds} of {limit}", **changes)
-        if act.rows.team.member(str(task.owner)) is None:
-            end_run(act, task, "released", f"{task.owner} left the team")
-            move(act, task, waiting_state(task), reason=f"{task.owner} left the team")
-            return task
-        notify(act, task.owner, f"{task.id} is yours again, its verify failed.\n\n{findings}", summary="verify failed")
     return task
 
 
@@ -194,23 +147,25 @@ def fail(
     output: str | None = None,
     pause: float = 0.0,
     lapsed: str | None = None,
+    permanent: bool = False,
 ) -> Task:
     """The run of the task ended without a result. The task is tried again after a growing delay; after `retries`
     failed attempts it goes to deadletter with the cause on it. `counts` false: the run used up no attempt, and the
     next one may begin after `pause` seconds. `lapsed`: it ended because its lease ran out, by `stale_heartbeat` or
     `lease_expired`; the way back into the queue is then called `<lapsed>_reclaim` (AOF-61.04, 61.11).
+    `permanent`: tried again it would fail again, so a person is asked at once, and no attempt is used up.
 
     Raises:
         as `claim.must_hold`.
     """
     must_hold(act, task)
-    failures = task.failures + (1 if counts else 0)
+    failures = task.failures + (1 if counts and not permanent else 0)
     end_run(act, task, "expired" if lapsed else "failed" if counts else "reclaimed", lapsed or reason)
-    if counts and failures > retries_of(act, task):
+    if permanent or (counts and failures > retries_of(act, task)):
         act.event("task.failed", task.id, run=task.run_id, attempt=failures, reason=reason, retry_at=None)
         text = f"{reason}\n\n{output}" if output else reason
         move(act, task, "deadletter", reason=reason, owner=None, failures=failures, output=text, verifying=None)
-        _given_up(act, task, reason)
+        given_up(act, task, reason)
         return task
     retry_at = None
     if counts:
@@ -246,7 +201,7 @@ def given_back(act: Act, task: Task) -> Task:
             return task
         act.event("task.failed", task.id, run=runs[-1].id, attempt=times, reason=reason, retry_at=None)
         move(act, task, "deadletter", reason=reason, output=reason)
-        _given_up(act, task, reason)
+        given_up(act, task, reason)
     else:
         delay = act.settings.get("retry_delay") * 2 ** min(times - 1, 30)
         act.rows.tasks.update(task, not_before=act.later(min(delay, LONGEST_DELAY)), updated_at=act.at)
@@ -261,7 +216,7 @@ def answer_review(act: Act, task: Task, answer: str) -> None:
             questions.close(act, question, answer)
 
 
-def _settle(act: Act, task: Task, changes: dict[str, Any]) -> Task:
+def settle(act: Act, task: Task, changes: dict[str, Any]) -> Task:
     """What follows once the work is reported and verified: done, or on to whoever reviews."""
     if task.review in (None, "none"):
         _finish(act, task, "completed", changes)
@@ -367,17 +322,12 @@ def _repeated(act: Act, task: Task) -> bool:
     )
 
 
-def _findings(evidence: dict[str, Any]) -> str:
-    ended = "took too long" if evidence.get("timed_out") else f"ended with exit code {evidence.get('exit_code')}"
-    return f"`{evidence.get('command')}` {ended}:\n\n{evidence.get('tail') or '(no output)'}"
-
-
 def _log(act: Act, task: Task, text: str) -> None:
     act.rows.tasks.add_log(task.id, act.at, act.name, text)
     act.event("task.logged", task.id, text=text)
 
 
-def _given_up(act: Act, task: Task, reason: str) -> None:
+def given_up(act: Act, task: Task, reason: str) -> None:
     """The lead hears of it, and a person is asked what is to become of the task."""
     notify(act, "lead", f"{task.id} ({task.subject}) went to deadletter: {reason}", summary="task failed")
     text = f"{task.id} ({task.subject}) failed for good: {reason.rstrip('.')}. Shall it be tried again, or called off?"

@@ -15,7 +15,6 @@ import shutil
 from collections.abc import Iterator
 
 _OPERATOR = re.compile(r"[();<>|&]+")
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _SHELL_WORDS = frozenset("! { if then else elif do while until time exec env command".split())
 _INSTALLED = ("*.pth", "*.egg-link", "__editable__*.py", "*.dist-info/direct_url.json")
 """Files of an environment that name the place which a project is imported or was installed from."""
@@ -32,12 +31,17 @@ def programs(command: str) -> list[str]:
         for word in words:
             if _OPERATOR.fullmatch(word):
                 first = not word.startswith((">", "<"))
-            elif first and not _ASSIGNMENT.match(word) and word not in _SHELL_WORDS:
+            elif first and not _assigns(word) and word not in _SHELL_WORDS:
                 found.append(word)
                 first = False
     except ValueError:
         return []
     return found
+
+
+def _assigns(word: str) -> bool:
+    name, sign, _ = word.partition("=")
+    return bool(sign) and name.isidentifier()
 
 
 def elsewhere(command: str, directory: str, *, top: str, search: str | None = None) -> str | None:
@@ -49,6 +53,8 @@ def elsewhere(command: str, directory: str, *, top: str, search: str | None = No
             if here == top or not _below(named[0], here):
                 return f"{named[0]} lies in your checkout."
     for word in programs(command):
+        if here == top and "/" in word and not os.path.isabs(word):
+            continue  # There is no worktree yet, and that is where this will be looked for.
         found = os.path.join(directory, word) if "/" in word else shutil.which(word, path=search)
         if found is None:
             continue

@@ -232,6 +232,21 @@ class Trees:
             raise GitFailed(f"git could not merge {commit[:12]} in {path}, and names no conflict.", path=path)
         return None, conflicts
 
+    def changed_alike(self, head: str, onto: str) -> list[str]:
+        """The files that both commits have changed since they parted, to the same: git takes two such changes for one,
+        also where each was meant to come on top of the other."""
+        base = self._git("merge-base", head, onto, ok=(0, 1)).text
+        if not base:
+            return []
+
+        def results(commit: str) -> set[tuple[str, str]]:
+            said = self._git(
+                "diff", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=M", "-z", base, commit
+            ).names
+            return set(zip(said[0::2], said[1::2], strict=True))
+
+        return sorted(name for _, name in results(head) & results(onto))
+
     def land(self, commit: str, onto: str) -> bool:
         """Move the integration branch from `onto` to `commit`; false where it is somewhere else by now.
 

@@ -186,8 +186,6 @@ def test_worktrees_bring_a_setup_and_copies() -> None:
         ("parallel: 0", "at least 1"),
         ("parallel: many", "a whole number"),
         ("isolation: container", "one of: none, worktree"),
-        ("setup: make", "Add `isolation: worktree`"),
-        ("copy: [.env]", "Add `isolation: worktree`"),
         ("limits: {cost: 3}", "cost_usd"),
         ("limits: 3", "must be a mapping"),
         ("concurrency: 3", 'Did you mean "parallel"?'),
@@ -196,6 +194,12 @@ def test_worktrees_bring_a_setup_and_copies() -> None:
 def test_a_fault_at_the_top_is_named_with_its_line(head: str, part: str) -> None:
     line, message = only_fault(f"# first\n{head}\n" + with_tasks("  a: {run: ls}"))
     assert line == 2 and part in message
+
+
+@pytest.mark.parametrize("head", ["setup: make", "copy: [.env]"])
+def test_what_prepares_worktrees_is_a_fault_where_the_plan_wants_none(head: str) -> None:
+    line, message = only_fault(f"isolation: none\n{head}\n" + with_tasks("  a: {run: ls}"))
+    assert line == 2 and "Add `isolation: worktree`" in message
 
 
 def test_a_plan_needs_members_and_tasks() -> None:

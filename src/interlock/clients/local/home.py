@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from interlock.ledger import Ledgers
     from interlock.model.team import Member
     from interlock.notifier import Notifier
+    from interlock.plan.document import Plan
     from interlock.runner.notices import Notices
     from interlock.runner.scheduler import Scheduler
     from interlock.runner.staging import Staged
@@ -168,18 +169,10 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
 
     def stage(self, plan: str, *, redo: Collection[str] = (), new: bool = False, dry_run: bool = False) -> Staged:
         from interlock.plan.comparing import compare
-        from interlock.plan.reading import load
         from interlock.runner import staging
-        from interlock.worktrees.team import check
 
-        found = load(plan)
         # Everything that can be refused is refused before anything is made.
-        for planned in found.members.values():
-            self._executor_for(staging.as_member(planned))
-        notes: tuple[str, ...] = ()
-        if found.isolation == "worktree":
-            timeout, own = float(self._settings.get("git_timeout")), os.path.join(found.workdir, "interlock.toml")
-            notes = check(found.workdir, found.copy, timeout=timeout, team=found.team, but=(plan, own))
+        found, written, notes = self._examined(plan, new=new)
         fresh = found.team not in self.teams()
         if fresh:
             changes = compare(found, {}, redo)
@@ -187,13 +180,23 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
                 return staging.staged(found, changes, notes)
             self.create_team(found.team, workdir=found.workdir)
         workspace = self.workspace(found.team)
-        verb = staging.preview if dry_run else staging.stage
         try:
-            return staging.staged(found, verb(workspace, found, redo=redo, new=new), notes)
+            if dry_run:
+                return staging.staged(found, staging.preview(workspace, found, redo=redo, new=new), notes)
+            return staging.staged(found, staging.stage(workspace, found, written, redo=redo, new=new), notes)
         except BaseException:
             if fresh:
                 self.delete_team(found.team, force=True)
             raise
+
+    def check_plan(self, plan: str) -> tuple[str, ...]:
+        return self._examined(plan)[2]
+
+    def _examined(self, path: str, *, new: bool = False) -> tuple[Plan, str, tuple[str, ...]]:
+        from interlock.clients.local.plans import examined
+
+        existing = lambda team: self.workspace(team) if team in self.teams() else None  # noqa: E731
+        return examined(path, existing, self._settings, self._executor_for, new=new)
 
     def drive(
         self,

@@ -195,7 +195,7 @@ class LocalTasks(LocalBase):
         raise RunNotFound(f"{found.id} has no {what} with output. `interlock task show {found.id}` lists its runs.")
 
     def verify_pending(self) -> list[Task]:
-        from interlock.tasks import finish
+        from interlock.tasks import verify
 
         with self._workspace.look() as rows:
             waiting = [task for task in rows.tasks.select(states=["review"]) if verifier_is_gone(task)]
@@ -205,7 +205,7 @@ class LocalTasks(LocalBase):
             with self._act(HUMAN, acknowledge=False) as act:
                 found = find(act.rows, task.id)
                 if verifier_is_gone(found):
-                    finish.take_up_verify(act, found, token)
+                    verify.take_up(act, found, token)
                 whole(act, found)
             decided.append(self.verify_now(found, token, HUMAN))
         return decided
@@ -218,7 +218,7 @@ class LocalTasks(LocalBase):
 
     def verify_now(self, task: Task, token: str, by: str | None) -> Task:
         """Run the task's verify, if this call is the one that has to."""
-        from interlock.tasks import finish
+        from interlock.tasks import verify
 
         if task.state != "review" or task.verifying is None or task.verifying["process"] != token:
             return self.merge_now(task)
@@ -229,7 +229,7 @@ class LocalTasks(LocalBase):
         evidence = anyio.run(examine, self._workspace, task)
         with self._act(by, acknowledge=False) as act:
             found = find(act.rows, task.id)
-            finish.verified(act, found, evidence.as_dict(), run=task.run, verifier=token)
+            verify.verified(act, found, evidence.as_dict(), run=task.run, verifier=token)
             whole(act, found)
         return self.merge_now(warned(act, found))
 

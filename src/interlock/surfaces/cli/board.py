@@ -17,7 +17,7 @@ from interlock.client import Team
 from interlock.clock import seconds
 from interlock.errors import InterlockError
 from interlock.model.event import Event
-from interlock.model.evidence import in_words
+from interlock.model.evidence import ended, in_words
 from interlock.model.task import Task
 
 REFRESHES = 4
@@ -209,7 +209,7 @@ def line_for(event: Event) -> str | None:
         case "task.reclaimed":
             return f"taken back: {payload['reason']}"
         case "verify.finished":
-            passed = "check passed" if payload["passed"] else f"check FAILED, exit code {payload['exit_code']}"
+            passed = "check passed" if payload["passed"] else f"check FAILED: {ended(payload)}"
             return f"{passed} ({payload['seconds']:.1f} s)"
         case "question.asked":
             return f"needs you: {_first_line(payload['text'])}"

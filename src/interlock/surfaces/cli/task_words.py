@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from interlock.model.evidence import ended as how_ended
 from interlock.model.question import reply_command
 from interlock.model.task import Run, Task
 from interlock.surfaces.cli import words
@@ -87,7 +88,7 @@ def checked(found: dict[str, Any]) -> list[str]:
     """How a check ended; its last output where it failed."""
     passed = bool(found.get("passed"))
     verdict = words.state("done" if passed else "deadletter").replace("done", "passed").replace("deadletter", "failed")
-    ended = "took too long" if found.get("timed_out") else f"exit code {found.get('exit_code')}"
+    ended = how_ended(found).removeprefix("ended with ")
     took = f" in {words.span(float(found['seconds']))}" if found.get("seconds") is not None else ""
     lines = [f"  {verdict}  {words.clean(found.get('command') or '')}  {words.faint(f'({ended}{took})')}"]
     if not passed and found.get("tail"):

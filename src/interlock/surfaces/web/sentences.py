@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from interlock.model.event import Event
+from interlock.model.evidence import ended
 from interlock.model.names import HUMAN, SYSTEM
 from interlock.surfaces.web.prose import gist
 from interlock.words import named
@@ -105,7 +106,7 @@ def _failed(payload: Mapping[str, Any]) -> str:
 def _verified(payload: Mapping[str, Any]) -> str:
     if payload.get("passed"):
         return f"its check passed ({float(payload.get('seconds') or 0):.1f} s)"
-    return f"its check failed with exit code {payload.get('exit_code')}, round {payload.get('round')}"
+    return f"its check {ended(payload)}, round {payload.get('round')}"
 
 
 def _reason(text: str) -> Any:

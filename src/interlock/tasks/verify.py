@@ -1,0 +1,102 @@
+"""How a check has ended, and what becomes of its task.
+
+review ──passed──────────> done, or on to its reviewer
+       ──failed──────────> in-progress, with the output as findings; three rounds without delay, then deadletter
+       ──could not start─> a person is asked: that says nothing about the work, and costs the author nothing
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from interlock import questions
+from interlock.mailbox import notify
+from interlock.model import evidence
+from interlock.model.task import Task
+from interlock.sessions import Act
+from interlock.tasks.finish import given_up, settle
+from interlock.tasks.transition import end_run, illegal, move, reopen_run, waiting_state
+
+RETRY = "retry"
+
+
+def take_up(act: Act, task: Task, verifier: str) -> Task:
+    """Take over a check whose process is gone, so that somebody runs it."""
+    if task.state != "review" or task.verifying is None:
+        raise illegal(task, "has no verify under way")
+    act.rows.tasks.update(task, verifying={**task.verifying, "process": verifier, "at": act.at})
+    act.event(
+        "verify.started", task.id, run=task.run_id, round=task.verifying["round"], command=task.verify, again=True
+    )
+    return task
+
+
+def verified(act: Act, task: Task, found: dict[str, Any], *, run: int, verifier: str | None = None) -> Task:
+    """Take in how the check of that run ended.
+
+    A result that comes late (the run was superseded, or the check was taken over: `verifier`, where given, is not who
+    runs it now) changes nothing.
+    """
+    state = task.verifying
+    if task.state != "review" or state is None or task.run != run:
+        return task
+    if verifier is not None and state["process"] != verifier:
+        return task
+    passed = bool(found.get("passed"))
+    rows = [*(one for one in task.evidence if one["kind"] != "verify")]
+    rows.append(evidence.check({**found, "run": task.run_id}, act.at))
+    act.event(
+        "verify.finished", task.id, run=task.run_id, round=state["round"], passed=passed,
+        exit_code=found.get("exit_code"), seconds=found.get("seconds"), ended=evidence.ended(found),
+    )  # fmt: skip
+    if passed:
+        return settle(act, task, {"evidence": rows, "verifying": None, "findings": None})
+    if evidence.ended(found) == evidence.NOT_STARTED:
+        return _ask(act, task, found, rows)
+    rounds = task.rounds + 1
+    findings = _findings(found)
+    changes: dict[str, Any] = {"evidence": rows, "verifying": None, "findings": findings, "rounds": rounds}
+    limit = act.settings.get("verify_rounds")
+    if rounds >= limit:
+        end_run(act, task, "failed", "verify failed")
+        reason = f"verify failed {rounds} times"
+        move(act, task, "deadletter", reason=reason, owner=None, output=f"{reason}\n\n{findings}", **changes)
+        given_up(act, task, reason)
+    else:
+        move(act, task, "in-progress", reason=f"verify failed, round {rounds} of {limit}", **changes)
+        if act.rows.team.member(str(task.owner)) is None:
+            end_run(act, task, "released", f"{task.owner} left the team")
+            move(act, task, waiting_state(task), reason=f"{task.owner} left the team")
+            return task
+        notify(act, task.owner, f"{task.id} is yours again, its verify failed.\n\n{findings}", summary="verify failed")
+    return task
+
+
+def retry(act: Act, task: Task) -> Task:
+    """The check that could not start is run again, by whoever sees to abandoned checks."""
+    reopen_run(act, task)
+    state = {"run": task.run, "round": task.rounds + 1, "process": None, "at": act.at}
+    act.rows.tasks.update(task, verifying=state, updated_at=act.at)
+    act.event("verify.started", task.id, run=task.run_id, round=state["round"], command=task.verify, again=True)
+    act.topics.add("tasks")
+    return task
+
+
+def _ask(act: Act, task: Task, found: dict[str, Any], rows: list[dict[str, Any]]) -> Task:
+    end_run(act, task, "done")
+    act.rows.tasks.update(task, evidence=rows, verifying=None, updated_at=act.at)
+    act.topics.add("tasks")
+    why = str(found.get("tail") or "").strip().partition("\n")[0]
+    questions.put(
+        act, task, "review",
+        f"The check of {task.id} ({task.subject}) could not start: {why} Fix it and `{RETRY}`, or `approve` the work "
+        "unchecked.",
+        options=[RETRY, "approve", "changes: …"],
+        context=f"`{task.verify}`; another one: interlock task update {task.id} --verify COMMAND",
+    )  # fmt: skip
+    return task
+
+
+def _findings(found: dict[str, Any]) -> str:
+    again = "Nothing has changed since, so it was not run again. " if found.get("unchanged") else ""
+    return f"{again}`{found.get('command')}` {evidence.ended(found)}:\n\n{found.get('tail') or '(no output)'}"
