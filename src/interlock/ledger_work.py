@@ -82,8 +82,11 @@ class TaskRows(Protocol):
 class GraphRows(Protocol):
     """Who waits for whom. Edges outlive completion."""
 
-    def add(self, blocker: str, blocked: str) -> bool:
-        """Store an edge; false where it stood already."""
+    def add(self, blocker: str, blocked: str, by: str | None = None) -> bool:
+        """Store an edge and who made it; false where it stood already."""
+
+    def maker(self, blocker: str, blocked: str) -> str | None:
+        """Who made that edge; null where there is none."""
 
     def remove(self, blocker: str, blocked: str) -> bool:
         """Drop an edge; false where there was none."""

@@ -108,6 +108,12 @@ SETTINGS: tuple[Setting, ...] = (
         "What a claim of a task with open blockers does: `strict` refuses, `soft` warns and succeeds.",
         choices=("strict", "soft"),
     ),
+    Setting(
+        "force",
+        "members",
+        "Who may claim past open blockers with `--force`: `members`, `lead` (and people), or `nobody`.",
+        choices=("members", "lead", "nobody"),
+    ),
     Setting("claim_ttl", 0, "Seconds a claim made by hand lasts without a heartbeat; 0: for ever.", minimum=0),
     Setting(
         "heartbeat_ttl", 300, "Seconds a run that heartbeats may stay silent before it counts as stale.", minimum=1

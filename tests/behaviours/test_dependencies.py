@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from interlock.client import Team
-from interlock.errors import DependencyCycle, Forbidden, InvalidRequest, InvalidTransition, TaskNotFound
+from interlock.errors import (
+    DependencyCycle,
+    Forbidden,
+    InvalidRequest,
+    InvalidTransition,
+    TaskNotFound,
+    UnmetDependencies,
+)
 
 
 def states(team: Team, *ids: str) -> list[str]:
@@ -221,3 +228,44 @@ def test_cascade_needs_the_right_to_each_task_and_a_task_that_is_not_done(team: 
     with pytest.raises(InvalidTransition):
         team.cancel(mine.id, cascade=True)
     assert states(team, mine.id, other.id) == ["done", "ready"]
+
+
+def test_an_edge_is_removed_by_who_made_it_the_lead_or_a_person(team: Team) -> None:
+    first, second = team.create_task("first").id, team.create_task("second", by="bob").id
+    for maker in ("lead", "human", "bob"):
+        team.depend(second, on=first, by=maker)
+        with pytest.raises(Forbidden, match=f"only {maker}, the lead or a human") as refused:
+            team.depend(second, on=first, remove=True, by="ada")
+        assert refused.value.details["created_by"] == maker and team.task(second).blocked_by == [first]
+        assert team.depend(second, on=first, remove=True, by=maker).blocked_by == []
+    team.depend(second, on=first, by="ada")
+    assert team.depend(second, on=first, by="bob").blocked_by == [first], "repeated it stays ada's"
+    with pytest.raises(Forbidden):
+        team.depend(second, on=first, remove=True, by="bob")
+    assert team.depend(second, on=first, remove=True, by="lead").blocked_by == []
+    third = team.create_task("third", blocked_by=[first], by="ada").id
+    with pytest.raises(Forbidden):
+        team.depend(third, on=first, remove=True, by="bob")
+    assert team.depend(third, on=first, remove=True, by="ada").blocked_by == []
+    assert team.depend(third, on=first, remove=True, by="bob").blocked_by == [], "there is none to remove"
+
+
+@pytest.mark.parametrize(("force", "may"), [(None, {"ada", "lead", "human"}), ("members", {"ada", "lead", "human"}),
+                                            ("lead", {"lead", "human"}), ("nobody", set())])  # fmt: skip
+def test_the_setting_force_says_who_claims_past_open_blockers(team: Team, force: str | None, may: set[str]) -> None:
+    if force is not None:
+        team.configure({"force": force})
+    first = team.create_task("first").id
+    for by in ("ada", "lead", "human"):
+        task = team.create_task("second", blocked_by=[first]).id
+        with pytest.raises(UnmetDependencies) as unmet:
+            team.claim(task, by=by)
+        assert ("--force" in unmet.value.message) is (by in may), "what is not allowed is not advised"
+        if by in may:
+            assert team.claim(task, force=True, by=by).owner == by
+        else:
+            with pytest.raises(Forbidden, match=f"setting force: {force}"):
+                team.claim(task, force=True, by=by)
+            assert team.task(task).owner is None
+    with pytest.raises(InvalidRequest):
+        team.configure({"force": "everybody"})

@@ -31,7 +31,7 @@ def claim(act: Act, task: Task, *, force: bool = False, take_over: bool = False,
     Raises:
         TaskAlreadyClaimed: somebody else, or another session of the actor, holds it.
         UnmetDependencies: a blocker is open (strict policy); `blocked_by` lists them.
-        Forbidden: it is assigned to somebody else, or the actor has stopped.
+        Forbidden: it is assigned to somebody else, the actor has stopped, or the setting `force` forbids to force it.
         InvalidTransition: it is finished, in deadletter, or, for `take_over`, in review.
     """
     if task.state in HELD and task.owner is not None:
@@ -55,13 +55,8 @@ def claim(act: Act, task: Task, *, force: bool = False, take_over: bool = False,
             assignee=task.reserved_for,
         )
     blocked_by = [id for id, state in act.rows.graph.blockers(task.id) if state != "done"] if task.open_blockers else []
-    if blocked_by and not force and act.settings.get("claim_policy") == "strict":
-        raise UnmetDependencies(
-            f"Task has unmet dependencies: {task.id} waits for {', '.join(blocked_by)}. "
-            "Finish those first, or claim it with --force.",
-            task_id=task.id,
-            blocked_by=blocked_by,
-        )
+    if blocked_by and act.settings.get("claim_policy") == "strict":
+        _refuse_unmet(act, task, blocked_by, force)
     _begin(
         act, task, runner, reason="claimed with unmet dependencies" if blocked_by else "claimed", soft=bool(blocked_by)
     )
@@ -79,6 +74,26 @@ def refuse_stopped(rows: Rows, name: str | None) -> None:
         raise Forbidden(
             f"{name} has stopped and gets no work. `interlock resume --member {name}` gives it work again.", member=name
         )
+
+
+def _refuse_unmet(act: Act, task: Task, blocked_by: list[str], force: bool) -> None:
+    allowed = act.settings.get("force")
+    may = allowed == "members" or (allowed == "lead" and act.leads)
+    if force and may:
+        return
+    waits = f"{task.id} waits for {', '.join(blocked_by)}."
+    if force:
+        who = "nobody" if allowed == "nobody" else "only the lead or a human"
+        raise Forbidden(
+            f"{waits} In this team {who} goes past that (setting force: {allowed}). Finish those first.",
+            task_id=task.id,
+            setting="force",
+        )
+    raise UnmetDependencies(
+        f"Task has unmet dependencies: {waits} Finish those first{', or claim it with --force' if may else ''}.",
+        task_id=task.id,
+        blocked_by=blocked_by,
+    )
 
 
 def may_be_given_work(rows: Rows, member: str, settings: Settings) -> bool:

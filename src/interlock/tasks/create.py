@@ -88,7 +88,7 @@ def create(
     if group_id is not None:
         act.rows.groups.added(group_id, task.id, task.state, act.at)
     for blocker in blockers:
-        act.rows.graph.add(blocker.id, task.id)
+        act.rows.graph.add(blocker.id, task.id, act.name)
     act.event("task.created", task.id, state=task.state, blocked_by=[blocker.id for blocker in blockers])
     act.topics.add("tasks")
     if task.assignee is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.errors import DependencyCycle, InvalidRequest
+from interlock.errors import DependencyCycle, Forbidden, InvalidRequest
 from interlock.model.graph import Cycle, ranks_for_edge
 from interlock.model.task import FINAL, HELD, Task
 from interlock.sessions import Act
@@ -34,7 +34,7 @@ def depend(act: Act, task: Task, on: Task) -> Task:
             task_id=task.id,
             cycle=cycle.path,
         ) from None
-    if not graph.add(on.id, task.id):
+    if not graph.add(on.id, task.id, act.name):
         return task
     if ranks:
         graph.set_ranks(ranks)
@@ -51,7 +51,18 @@ def depend(act: Act, task: Task, on: Task) -> Task:
 
 
 def independ(act: Act, task: Task, on: Task) -> Task:
-    """Take that edge away. Repeated it changes nothing."""
+    """Take that edge away. Repeated it changes nothing.
+
+    Raises:
+        Forbidden: the actor did not make it, nor leads.
+    """
+    maker = act.rows.graph.maker(on.id, task.id)
+    if maker is not None and maker != act.name and not act.leads:
+        raise Forbidden(
+            f"{maker} made {task.id} wait for {on.id}; only {maker}, the lead or a human takes that back.",
+            task_id=task.id,
+            created_by=maker,
+        )
     if not act.rows.graph.remove(on.id, task.id):
         return task
     act.event("dependency.removed", task.id, on=on.id)

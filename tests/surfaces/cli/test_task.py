@@ -307,3 +307,13 @@ def test_a_member_names_no_command_and_a_person_sets_what_steers_a_task(interloc
     found = interlock("--json", "task", "update", here, "--env", "CI,TZ", "--timeout", "90", "--retries", "0").json
     assert (found["env"], found["timeout"], found["retries"]) == (["CI", "TZ"], 90, 0)
     assert "timeout 90, retries 0" in interlock("task", "show", here).out
+
+
+def test_the_setting_force_is_listed_and_holds(interlock: Interlock, team: str, task: Create) -> None:
+    assert "force" in {one["name"] for one in interlock("--json", "config", "list").json["settings"]}
+    assert interlock("config", "set", "force", "lead", "--team", team).code == 0
+    task("first")
+    waits = task("second", "--blocked-by", "001")
+    answer = interlock("--json", "task", "claim", waits, "--force", "--as", "tester")
+    assert answer.error["error"] == "forbidden" and "only the lead or a human" in answer.error["message"]
+    assert interlock("task", "claim", waits, "--force", "--as", "lead").code == 0

@@ -157,11 +157,17 @@ class SqliteGraph:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
 
-    def add(self, blocker: str, blocked: str) -> bool:
+    def add(self, blocker: str, blocked: str, by: str | None = None) -> bool:
         cursor = self.connection.execute(
-            "INSERT OR IGNORE INTO edges (blocked, blocker) VALUES (?, ?)", (blocked, blocker)
+            "INSERT OR IGNORE INTO edges (blocked, blocker, created_by) VALUES (?, ?, ?)", (blocked, blocker, by)
         )
         return cursor.rowcount > 0
+
+    def maker(self, blocker: str, blocked: str) -> str | None:
+        found = self.connection.execute(
+            "SELECT created_by FROM edges WHERE blocked=? AND blocker=?", (blocked, blocker)
+        ).fetchone()
+        return found[0] if found else None
 
     def remove(self, blocker: str, blocked: str) -> bool:
         cursor = self.connection.execute("DELETE FROM edges WHERE blocked=? AND blocker=?", (blocked, blocker))

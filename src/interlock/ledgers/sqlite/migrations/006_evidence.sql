@@ -50,3 +50,11 @@ CREATE TABLE artifacts (
     sha256 TEXT,
     PRIMARY KEY (task_id, run, path)
 ) WITHOUT ROWID;
+
+-- Who made a task wait for another, who may also take that back: by the history, else whoever created the task so.
+ALTER TABLE edges ADD COLUMN created_by TEXT;
+UPDATE edges SET created_by = coalesce(
+    (SELECT actor FROM events WHERE task_id = blocked AND type = 'dependency.added'
+        AND json_extract(payload, '$.on') = blocker ORDER BY seq DESC LIMIT 1),
+    (SELECT created_by FROM tasks WHERE id = blocked)
+);
