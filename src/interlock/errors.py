@@ -6,6 +6,7 @@
     │   ├── InvalidMemberName        invalid_member_name
     │   ├── MessageTooLarge          message_too_large
     │   ├── RequestTooLarge          request_too_large
+    │   ├── RequestTooSlow           request_too_slow
     │   ├── MethodNotAllowed         method_not_allowed
     │   ├── InvalidSkillPath         invalid_skill_path
     │   ├── PlanError                invalid_plan
@@ -122,6 +123,12 @@ class RequestTooLarge(InvalidRequest):
     """An HTTP request above a size limit; nothing of it was looked at."""
 
     code = "request_too_large"
+
+
+class RequestTooSlow(InvalidRequest):
+    """An HTTP request whose body took too long; nothing of it was looked at."""
+
+    code = "request_too_slow"
 
 
 class MethodNotAllowed(InvalidRequest):

@@ -256,6 +256,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("http_host", "127.0.0.1", "The address `interlock up` listens on.", team=False),
     Setting("http_hosts", "", "Further names that `interlock up` may be called by, with spaces between.", team=False),
     Setting("http_body_bytes", 4_194_304, "Largest body of an HTTP request, in bytes.", team=False, minimum=1024),
+    Setting("http_body_seconds", 60.0, "Seconds in which all of a body must come.", team=False, minimum=0.1),
     Setting(
         "notify.command",
         "",

@@ -60,6 +60,17 @@ class Token:
         return {"id": self.id, "name": self.name, "team": self.team, "role": self.role, "created_at": self.created_at}
 
 
+@dataclass(frozen=True, slots=True)
+class Cookie:
+    """A browser that came in by a link. `key` is the digest of what its script holds; null: it runs no script."""
+
+    key: str | None
+
+    def holds(self, key: str | None) -> bool:
+        """Whether `key` is the one that was given to this browser's script."""
+        return key is not None and self.key is not None and hmac.compare_digest(self.key, _digest(key))
+
+
 class Tokens:
     """The doors of one home."""
 
@@ -87,6 +98,11 @@ class Tokens:
                 return found
         except OSError as error:
             raise StorageError(f"The admin token could not be written: {error}.", path=path) from error
+
+    @property
+    def page_host(self) -> str:
+        """A host name of the page alone, the same for a home at all times: no other server is sent its cookie."""
+        return f"interlock-{_digest(f'page {self.admin()}')[:20]}.localhost"
 
     def create(self, name: str, *, role: str, team: str | None = None) -> tuple[Token, str]:
         """A new token for a member (`team`) or a person, and its secret, which is shown this once.
@@ -146,23 +162,28 @@ class Tokens:
         """A code for one link, good for one visit within the hour."""
         return self._add("codes", MOST_CODES, CODE_SECONDS)
 
-    def redeem(self, code: str) -> str | None:
-        """The cookie for a code, which is used up by that; null where it is none, was used, or is too old."""
-        digest = _digest(code)
-        if not any(row["digest"] == digest for row in self._read()["codes"]):
-            return None
-        with self._changing() as kept:
-            found = [row for row in kept["codes"] if row["digest"] == digest and row["until"] > self._clock.now()]
-            kept["codes"] = [row for row in kept["codes"] if row["digest"] != digest]
-        return self._add("cookies", MOST_COOKIES, COOKIE_SECONDS) if found else None
+    def is_code(self, code: str) -> bool:
+        """Whether a link with that code lets somebody in; it stays good."""
+        return self._living("codes", code) is not None
 
-    def is_cookie(self, secret: str) -> bool:
-        """Whether a browser with that cookie may come in."""
-        digest = _digest(secret)
-        return any(
-            hmac.compare_digest(row["digest"], digest) and row["until"] > self._clock.now()
-            for row in self._read()["cookies"]
-        )
+    def redeem(self, code: str, *, scripted: bool) -> tuple[str, str | None] | None:
+        """The cookie for a code, which is used up by that, and the key that goes with it where the page's script keeps
+        one; null where it is no code, was used, or is too old."""
+        if not self.is_code(code):
+            return None
+        digest = _digest(code)
+        with self._changing() as kept:
+            found = [row for row in kept["codes"] if row["digest"] == digest]
+            kept["codes"] = [row for row in kept["codes"] if row["digest"] != digest]
+        if not found:
+            return None
+        key = secrets.token_urlsafe(32) if scripted else None
+        return self._add("cookies", MOST_COOKIES, COOKIE_SECONDS, key=None if key is None else _digest(key)), key
+
+    def cookie(self, secret: str) -> Cookie | None:
+        """What is known of the browser with that cookie; null where it may not come in."""
+        row = self._living("cookies", secret)
+        return None if row is None else Cookie(row.get("key"))
 
     def forget_cookie(self, secret: str) -> None:
         """The browser with that cookie signs out."""
@@ -170,12 +191,17 @@ class Tokens:
         with self._changing() as kept:
             kept["cookies"] = [row for row in kept["cookies"] if row["digest"] != digest]
 
-    def _add(self, kind: str, most: int, lasting: float) -> str:
+    def _living(self, kind: str, secret: str) -> dict[str, Any] | None:
+        digest, now = _digest(secret), self._clock.now()
+        rows = (row for row in self._read()[kind] if hmac.compare_digest(row["digest"], digest) and row["until"] > now)
+        return next(rows, None)
+
+    def _add(self, kind: str, most: int, lasting: float, **more: str | None) -> str:
         secret = secrets.token_urlsafe(32)
         now = self._clock.now()
         with self._changing() as kept:
             living = [row for row in kept[kind] if row["until"] > now]
-            kept[kind] = [*living, {"digest": _digest(secret), "until": now + lasting}][-most:]
+            kept[kind] = [*living, {"digest": _digest(secret), "until": now + lasting, **more}][-most:]
         return secret
 
     def _read(self) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class Place:
         self.foreign: list[str] = []
         self.faults: list[str] = []
 
-    def visit(self, path: str = "/", **options: Any) -> Any:
+    def visit(self, path: str = "/", *, own_name: bool = False, **options: Any) -> Any:
         """A page at `path`, in a browser that shares nothing with others."""
         context = self.browser.new_context(**options)
         context.set_default_timeout(PATIENCE_MS)
@@ -69,9 +69,18 @@ class Place:
         page.on("response", lambda response: self._answered(response))
         page.on("pageerror", lambda error: self.faults.append(str(error)))
         page.on("console", lambda message: self._said(message))
-        page.goto(f"{self.server.url}/open/{self.server.tokens.new_code()}")
-        page.goto(self.server.url + path)
+        scripted = bool(options.get("java_script_enabled", True))
+        url = self.url(scripted and not own_name)
+        page.goto(f"{url}/open/{self.server.tokens.new_code()}")
+        if not scripted:
+            page.get_by_role("button", name="Come in").click()
+        page.wait_for_url(f"{url}/")
+        page.goto(url + path)
         return page
+
+    def url(self, scripted: bool = True) -> str:
+        """Where browsers go: without script to the page's own name, which alone takes what their forms send."""
+        return self.server.url if scripted else f"http://{self.server.tokens.page_host}:{self.server.port}"
 
     def team(self, name: str, *members: str, agent: bool = False) -> Team:
         """A project; with `agent` its member ada is a program, see `agent.py`."""
@@ -105,7 +114,10 @@ class Place:
         self.server.close()
 
     def _asked(self, url: str) -> None:
-        if not url.startswith(("data:", "blob:")) and urlsplit(url).hostname != self.server.host:
+        if not url.startswith(("data:", "blob:")) and urlsplit(url).hostname not in (
+            self.server.host,
+            self.server.tokens.page_host,
+        ):
             self.foreign.append(url)
 
     def _answered(self, response: Any) -> None:

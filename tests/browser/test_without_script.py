@@ -26,14 +26,14 @@ def test_one_chats_answers_moves_and_writes_by_forms_alone(place: Place, expect:
     assert team.conversation(task)[0]["answer"] == "Blue"
     expect(page.locator("[data-role=question]")).to_have_count(0)
 
-    page.goto(f"{place.server.url}/projects/paint/tasks/{task}")
+    page.goto(f"{place.url(False)}/projects/paint/tasks/{task}")
     page.get_by_text("More", exact=True).click()
     page.get_by_label("Reason").fill("No paint left")
     page.get_by_role("button", name="Block").click()
     expect(page.get_by_text("No paint left").first).to_be_visible()
     assert team.task(task).state == "blocked"
 
-    page.goto(f"{place.server.url}/projects/paint/messages")
+    page.goto(f"{place.url(False)}/projects/paint/messages")
     page.get_by_label("To", exact=True).select_option("bob")
     page.get_by_label("Message", exact=True).fill("Buy paint, please.")
     page.get_by_role("button", name="Send").click()

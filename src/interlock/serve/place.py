@@ -11,14 +11,18 @@ import json
 import os
 import signal
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from interlock import processes
 from interlock.clock import SystemClock, iso
 from interlock.errors import InvalidRequest, ServerAlive, ServerNotFound, StorageError
 from interlock.mirror import files
+from interlock.tokens import Tokens
 
 FILE = "server.json"
 LOCK = ".server.lock"
+NAMES = "/etc/nsswitch.conf"
+"""Where a machine says how it finds hosts."""
 PATIENCE = 5.0
 """Seconds a server gets to end everything; it needs less than two."""
 
@@ -80,6 +84,27 @@ class Claim:
             os.unlink(os.path.join(self._home, FILE))
         except OSError:
             pass  # None was announced, or the home is gone; what stays names a process that lives no more.
+
+
+def page_at(url: str, tokens: Tokens) -> str:
+    """The address of the page: under its own host name where this machine knows that such names are its own.
+
+    A browser then sends the page's cookie to no other port of 127.0.0.1. Asking would send the name to a name server.
+    """
+    parts = urlsplit(url)
+    if parts.hostname not in ("127.0.0.1", "::1"):
+        return url
+    try:
+        with open(NAMES, encoding="utf-8") as file:
+            own = any(line.startswith("hosts:") and {"myhostname", "resolve"} & {*line.split()} for line in file)
+    except OSError:
+        own = False
+    return f"http://{tokens.page_host}:{parts.port}" if own else url
+
+
+def link_to(url: str, tokens: Tokens) -> str:
+    """A fresh link to the page, good for one browser."""
+    return f"{page_at(url, tokens)}/open/{tokens.new_code()}"
 
 
 def find(home: str) -> Place | None:

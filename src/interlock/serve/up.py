@@ -24,7 +24,7 @@ from interlock import process_table, processes
 from interlock.client import Home
 from interlock.serve.crews import Crews
 from interlock.serve.listener import Listener, bind, is_loopback, url_of
-from interlock.serve.place import Claim
+from interlock.serve.place import Claim, link_to, page_at
 from interlock.surfaces.http import application
 from interlock.tokens import Tokens
 
@@ -76,10 +76,11 @@ def up(
             hosts=[name for name in (host, *str(settings["http_hosts"]).replace(",", " ").split()) if name],
             any_address=not is_loopback(host),
             body_bytes=int(settings["http_body_bytes"]),
+            body_seconds=float(settings["http_body_seconds"]),
             pages=pages,
         )
         crews = Crews(home)
-        notices = home.notices(link=lambda: url)
+        notices = home.notices(link=lambda: page_at(url, tokens))
         ending = _Ending()
 
         def begin_to_end() -> None:
@@ -105,11 +106,6 @@ def up(
         _end_at_once()
     with suppress(Exception):  # boundary: we end; what a thread still holds is given back by the system
         home.close()
-
-
-def link_to(url: str, tokens: Tokens) -> str:
-    """A fresh link to the page, good for one visit."""
-    return f"{url}/open/{tokens.new_code()}"
 
 
 async def _serve(listener: Listener, listening: object, ready: Callable[[], None]) -> None:

@@ -170,9 +170,15 @@ class Server:
 
     def browser(self) -> Client:
         """A person's browser that came in by a link."""
-        answer = self.stranger().call("GET", f"/open/{self.tokens.new_code()}")
-        assert answer.status == 303
-        return self.stranger(cookie=answer.headers["set-cookie"].split(";")[0], origin=self.url)
+        cookie, key = self.come_in()
+        return self.stranger(cookie=cookie, origin=self.url, **{"x-interlock-key": key})
+
+    def come_in(self) -> tuple[str, str]:
+        """What a browser with script has by a link: its cookie, and the key that its script keeps."""
+        caller = self.stranger(accept="application/json", origin=self.url)
+        answer = caller.call("POST", f"/open/{self.tokens.new_code()}")
+        assert answer.status == 200, answer.body
+        return answer.headers["set-cookie"].split(";")[0], json.loads(answer.body)["key"]
 
     def member(self, name: str, team: str) -> Client:
         return self.client(self.tokens.create(name, role="worker", team=team)[1])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
+from urllib.parse import urlencode
 
 import pytest
 
@@ -69,12 +71,13 @@ def test_secrets_are_stored_hashed(server: Server, team: str) -> None:
 
 def test_a_link_lets_one_browser_in_once_and_leaves_no_secret_in_its_address(server: Server) -> None:
     code = server.tokens.new_code()
-    first = server.stranger().call("GET", f"/open/{code}")
+    first = server.stranger().call("POST", f"/open/{code}")
     assert (first.status, first.headers["location"]) == (303, "/")
     cookie = first.headers["set-cookie"]
     assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and code not in cookie
     assert server.stranger(cookie=cookie.split(";")[0]).get("/api/teams")["teams"] is not None
-    assert server.stranger().refused("GET", f"/open/{code}") == (401, "unauthorized")
+    for method in ("GET", "POST"):
+        assert server.stranger().refused(method, f"/open/{code}") == (401, "unauthorized")
     assert server.stranger().refused("GET", "/open/guessed") == (401, "unauthorized")
 
 
@@ -184,6 +187,65 @@ def test_secrets_stand_in_no_log(server: Server) -> None:
     # Everything the server says goes to the pipes of its process; the module's fixture checks them for faults, this
     # one asks with secrets in every place and lets a fault be logged.
     code = server.tokens.new_code()
-    server.stranger().call("GET", f"/open/{code}")
-    server.stranger().call("GET", f"/open/{code}")
+    server.stranger().call("POST", f"/open/{code}")
+    server.stranger().call("POST", f"/open/{code}")
     assert code not in (server.home / "server.json").read_text()
+
+
+def test_a_get_of_a_link_does_not_use_it_up(server: Server) -> None:
+    code = server.tokens.new_code()
+    for more in ({}, {"sec-fetch-dest": "image", "sec-fetch-site": "cross-site"}, {"accept": "text/html"}):
+        seen = server.stranger(**more).call("GET", f"/open/{code}")
+        assert seen.status == 200 and "set-cookie" not in seen.headers and b'<form method="post">' in seen.body
+    assert server.stranger(origin="http://127.0.0.1:1").refused("POST", f"/open/{code}") == (403, "forbidden")
+    assert server.stranger(origin=server.url).call("POST", f"/open/{code}").status == 303
+
+
+def test_the_cookie_alone_reads_and_changes_nothing(server: Server, team: str, admin: Client) -> None:
+    cookie, key = server.come_in()
+    thief = server.stranger(cookie=cookie)
+    page = thief.call("GET", f"/projects/{team}/board").body.decode()
+    assert "<form" in page and key not in page and "interlock_key" not in page
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    guesses = [
+        {},
+        {"x-interlock-key": ""},
+        {"x-interlock-key": cookie.partition("=")[2]},
+        {"x-interlock-key": key[:-1]},
+    ]
+    for guess in guesses:
+        for kind in (guess, {**guess, **form}):
+            caller = server.stranger(cookie=cookie, origin=server.url, **kind)
+            assert caller.refused("POST", f"/api/teams/{team}/tasks", {"subject": "Mine"}) == (403, "forbidden")
+            assert caller.refused("POST", f"/projects/{team}/tasks", {"subject": "Mine"})[0] == 403
+            assert caller.refused("POST", "/mcp", {})[0] == 403
+    assert admin.get(f"/api/teams/{team}/tasks")["tasks"] == []
+    assert (
+        "interlock open" in json.loads(thief.call("POST", f"/api/teams/{team}/tasks", {"subject": "x"}).body)["message"]
+    )
+    mine = server.stranger(cookie=cookie, origin=server.url, **{"x-interlock-key": key})
+    assert mine.call("POST", f"/api/teams/{team}/tasks", {"subject": "A person's"}).status == 201
+
+
+def test_without_script_forms_count_at_the_name_of_the_page_only(server: Server, team: str, admin: Client) -> None:
+    link = f"/open/{server.tokens.new_code()}"
+    cookie = server.stranger(origin=server.url).call("POST", link).headers["set-cookie"].split(";")[0]
+    own = f"{server.tokens.page_host}:{server.port}"
+    at_loopback = server.stranger(cookie=cookie).call("GET", f"/projects/{team}/board").body.decode()
+    at_page = server.stranger(cookie=cookie, host=own).call("GET", f"/projects/{team}/board").body.decode()
+    found = re.findall(r'name="interlock_key" value="([0-9a-f]{64})"', at_page)
+    assert found and "interlock_key" not in at_loopback
+    assert len(found) == at_page.count('<form method="post"'), "every form has it"
+
+    def send(host: str, key: str) -> int:
+        headers = {"cookie": cookie, "host": host, "origin": f"http://{host}"}
+        headers["content-type"] = "application/x-www-form-urlencoded"
+        body = urlencode({"subject": "By hand", "interlock_key": key}).encode()
+        return server.stranger(**headers).call("POST", f"/projects/{team}/tasks", body).status
+
+    other = f"{server.host}:{server.port}"
+    assert (send(own, ""), send(own, "0" * 64), send(other, found[0])) == (403, 403, 403)
+    assert admin.get(f"/api/teams/{team}/tasks")["tasks"] == []
+    assert send(own, found[0]) == 303
+    assert [task["subject"] for task in admin.get(f"/api/teams/{team}/tasks")["tasks"]] == ["By hand"]
+    assert server.stranger(host=f"x{own}").refused("GET", "/api/teams") == (403, "forbidden")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import socket
+from collections.abc import Callable
 
 import pytest
 
@@ -118,3 +119,25 @@ def test_a_head_that_grows_for_ever_is_cut_off(server: Server) -> None:
         except ConnectionError:
             said = b""
     assert not said or said.startswith(b"HTTP/1.1 4")
+
+
+def test_a_body_has_a_time_limit_as_a_whole(start: Callable[..., Server]) -> None:
+    server = start(environment={"INTERLOCK_HTTP_BODY_SECONDS": "0.5"})
+    head = f"POST /api/teams HTTP/1.1\r\nHost: {server.host}:{server.port}\r\n"
+    head += f"Authorization: Bearer {server.tokens.admin()}\r\nContent-Type: application/json\r\n"
+    with socket.create_connection((server.host, server.port), timeout=60) as slow:
+        slow.sendall(f"{head}Content-Length: 100000\r\n\r\n".encode())
+        slow.settimeout(0.1)
+        heard = b""
+        for _ in range(1000):  # Each piece comes in time, all of them never do.
+            try:
+                slow.sendall(b" ")
+                heard += slow.recv(65536)
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+            if heard.endswith(b"}") or not heard:
+                break
+    assert heard.startswith(b"HTTP/1.1 408 ") and b"request_too_slow" in heard
+    assert b"connection: close" in heard.lower()

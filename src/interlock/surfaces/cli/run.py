@@ -137,11 +137,12 @@ def _from_goal(call: Call, goal: str, agent: str | None, *, ask: bool) -> str | 
 @contextmanager
 def _told(call: Call, team: str) -> Iterator[None]:
     """People who look elsewhere are told what needs them."""
-    from interlock.serve.place import find
+    from interlock.serve.place import find, page_at
+    from interlock.tokens import Tokens
 
     def link() -> str | None:
         place = find(call.home.path)
-        return None if place is None else place.url
+        return None if place is None else page_at(place.url, Tokens(call.home.path))
 
     notices = call.home.notices(team, link=link)
     notices.start()

@@ -48,11 +48,11 @@ def up(call: Call, port: int | None, host: str | None, browse: bool) -> None:
 @click.option("--browser", "browse", is_flag=True, help="Open the page in a browser.")
 def open_(call: Call, browse: bool) -> None:
     """A fresh link to the page of the running server. It lets one browser in, once, and lapses within the hour."""
-    from interlock.serve.place import need
+    from interlock.serve.place import link_to, need
     from interlock.tokens import Tokens
 
     place = need(call.home.path)
-    link = f"{place.url}/open/{Tokens(call.home.path).new_code()}"
+    link = link_to(place.url, Tokens(call.home.path))
     call.answer({"url": place.url, "link": link}, link)
     if browse:
         open_browser(call.home.path, link)

@@ -2,14 +2,20 @@
 
     Authorization: Bearer <home>/token      `human`, admin
     Authorization: Bearer ilk_…             the member or person that `interlock token create` named
-    Cookie: interlock_<home>=…              `human` at the page, admin; the only one who may answer permissions
+    Cookie: interlock_<home>=…              `human` at the page; reads
+    … and X-Interlock-Key, or a form's key  the same as admin; the only one who may answer permissions
 
-A bearer token never counts as a person at the page: what runs as an agent may have got hold of one.
+A bearer token never counts as a person at the page: what runs as an agent may have got hold of one. Nor does a cookie
+alone: browsers send it to every port of a host, and so to what an agent serves. The key is held per origin: by the
+page's script, in its `localStorage`, where it was put when the link was opened. A browser without script gets it in its
+forms, at the page's own host name only, whose cookie no other server is sent.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
+import os
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 
@@ -20,6 +26,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from interlock.errors import Forbidden, InterlockError, Unauthorized
 from interlock.model.names import HUMAN
 from interlock.surfaces.http.failures import refusal
+from interlock.surfaces.http.guard import HARMLESS, without_port
 from interlock.tokens import COOKIE_SECONDS, Tokens
 
 OPEN = ("/healthz", "/readyz")
@@ -29,6 +36,7 @@ LINK = "/open/"
 PAGE = "page"
 """The face of a person at the page."""
 HTTP = "http"
+KEY = "x-interlock-key"
 
 REFUSED = (
     "This needs `Authorization: Bearer TOKEN` with the token of the home (its file `token`), or one that "
@@ -45,9 +53,16 @@ class Principal:
     face: str
     team: str | None = None
     key: str = ""
+    where: str = ""
+    """For a browser without script: where its forms count."""
 
     def must(self, *roles: str) -> None:
         """Raise Forbidden where the principal's role is none of these."""
+        if self.role not in roles and self.face == PAGE:
+            raise Forbidden(
+                "The cookie alone reads and changes nothing: other servers of this machine are sent it, too. "
+                f"Open a fresh link (`interlock open`) in this browser{self.where}."
+            )
         if self.role not in roles:
             raise Forbidden(
                 f"{self.name} comes in as {self.role}, and this needs {' or '.join(roles)}. "
@@ -63,8 +78,9 @@ class Access:
         self.tokens = tokens or Tokens(home)
         # Cookies of one host are shared by all its ports, and so by the servers of all homes of a machine.
         self.cookie_name = f"interlock_{hashlib.sha256(home.encode()).hexdigest()[:12]}"
+        self._forms = os.urandom(32)
 
-    def principal(self, headers: Headers) -> Principal:
+    def principal(self, headers: Headers, method: str = "GET") -> Principal:
         """Who a request with these headers is from.
 
         Raises:
@@ -76,9 +92,24 @@ class Access:
             if scheme.lower() == "bearer" and secret.strip():
                 return self._bearer(secret.strip())
         cookie = self.cookie(headers)
-        if given is None and cookie is not None and self.tokens.is_cookie(cookie):
-            return Principal(HUMAN, "admin", PAGE, key=_key(cookie))
+        known = self.tokens.cookie(cookie) if given is None and cookie is not None else None
+        if cookie is not None and known is not None:
+            acts = method in HARMLESS or known.holds(headers.get(KEY))
+            host = headers.get("host", "")
+            own = f"http://{self.tokens.page_host}{host[len(without_port(host)) :]}"
+            where = f", at {own}" if known.key is None and not self.form_key(headers) else ""
+            return Principal(HUMAN, "admin" if acts else "viewer", PAGE, key=_key(cookie), where=where)
         raise Unauthorized(REFUSED)
+
+    def form_key(self, headers: Headers) -> str:
+        """What the forms of a browser without script hold, at the page's own name; empty elsewhere."""
+        cookie = self.cookie(headers)
+        known = self.tokens.cookie(cookie) if cookie is not None else None
+        if cookie is None or known is None or known.key is not None:
+            return ""
+        if without_port(headers.get("host", "")) != self.tokens.page_host:
+            return ""
+        return hmac.new(self._forms, cookie.encode(), "sha256").hexdigest()
 
     def cookie(self, headers: Headers) -> str | None:
         """The value of our cookie."""
@@ -119,7 +150,7 @@ class Door:
         if scope["type"] == "http" and not self._is_open(scope["path"]):
             try:
                 # A thread, since the files of tokens may lie on a slow disk.
-                found = await run_in_threadpool(self._access.principal, Headers(scope=scope))
+                found = await run_in_threadpool(self._access.principal, Headers(scope=scope), scope["method"])
             except InterlockError as error:
                 await refusal(error, scope)(scope, receive, send)
                 return

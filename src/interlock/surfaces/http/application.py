@@ -40,7 +40,7 @@ from interlock.surfaces.http.access import Access, Door
 from interlock.surfaces.http.closing import Closing
 from interlock.surfaces.http.failures import LastResort
 from interlock.surfaces.http.feed import Feed
-from interlock.surfaces.http.guard import BODY_BYTES, Guard
+from interlock.surfaces.http.guard import BODY_BYTES, BODY_SECONDS, Guard
 from interlock.surfaces.http.metrics import Meter, Metered
 from interlock.surfaces.http.tools import PATH, Tools
 from interlock.version import __version__
@@ -58,6 +58,7 @@ def create(
     hosts: Collection[str] = (),
     any_address: bool = False,
     body_bytes: int = BODY_BYTES,
+    body_seconds: float = BODY_SECONDS,
     pages: Collection[APIRouter] = (),
 ) -> FastAPI:
     """The application over one home.
@@ -65,7 +66,7 @@ def create(
     Args:
         hosts: names, beside those of loopback, that the server may be called by.
         any_address: whether it may also be called by any bare IP address, as one on a network is.
-        body_bytes: most bytes of a request's body.
+        body_bytes: most bytes of a request's body; body_seconds: the time that all of it may take.
         pages: routers of the web page; they get the same principals.
     """
 
@@ -93,7 +94,10 @@ def create(
     app.add_middleware(LastResort)
     app.add_middleware(Metered, meter=app.state.meter)
     app.add_middleware(Door, access=app.state.access)
-    app.add_middleware(Guard, hosts=hosts, any_address=any_address, limit=body_bytes)
+    app.add_middleware(
+        Guard, hosts=(*hosts, app.state.access.tokens.page_host), any_address=any_address, limit=body_bytes,
+        seconds=body_seconds,
+    )  # fmt: skip
     failures.install(app)
     app.openapi = partial(describing.describe, app)  # type: ignore[method-assign]
     for router in (*ROUTERS, *pages):

@@ -51,6 +51,25 @@ POLICY = (
     f"default-src 'none'; style-src 'sha256-{base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()}'; "
     "img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
+SCRIPT = """
+const form = document.forms[0];
+const headers = { accept: "application/json" };
+fetch(form.action, { method: "POST", headers }).then(async (answer) => {
+  if (!answer.ok) return form.submit();
+  localStorage.setItem("interlock-key", (await answer.json()).key);
+  location.replace("/");
+});
+"""
+"""Keeps the key of this browser where only pages of this origin, port included, find it."""
+ENTRANCE = (
+    '<form method="post"><p><button>Come in</button></p></form>'
+    "<p>This lets this browser in for thirty days. The link works once.</p>"
+    f"<script>{SCRIPT}</script>"
+)
+ENTRANCE_POLICY = (
+    POLICY.replace("form-action 'none'", "form-action 'self'")
+    + f"; connect-src 'self'; script-src 'sha256-{base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()}'"
+)
 BELONGS = "<p>This page belongs to whoever runs this server; this browser was not let in yet, or too long ago.</p>"
 COME_IN = (
     "<p>In a terminal of that machine, type:</p><pre>interlock open</pre>"
@@ -58,6 +77,12 @@ COME_IN = (
 )
 SMALL = '<p class="small">{}</p>'
 TITLES = {401: "Come in by a link", 404: "Nothing here"}
+
+
+def entrance() -> HTMLResponse:
+    """The page that a link leads to; what lets one in is its button, or its script."""
+    made = PAGE.format(title="Come in", body=ENTRANCE)
+    return HTMLResponse(made, headers={"content-security-policy": ENTRANCE_POLICY})
 
 
 def page(status: int, message: str, headers: dict[str, str], *, link: bool = False) -> HTMLResponse:

@@ -22,6 +22,7 @@ from interlock.surfaces.http.answers import answer
 STATUSES: tuple[tuple[type[InterlockError], int], ...] = (
     (errors.MessageTooLarge, 413),
     (errors.RequestTooLarge, 413),
+    (errors.RequestTooSlow, 408),
     (errors.MethodNotAllowed, 405),
     (errors.WorktreeRefused, 409),  # the repository does not allow it as it is
     (errors.InvalidRequest, 400),
@@ -63,6 +64,8 @@ def refusal(error: InterlockError, scope: Scope) -> Response:
     headers: dict[str, str] = {}
     if status == 401:
         headers["www-authenticate"] = 'Bearer realm="interlock"'
+    if status == 408:
+        headers["connection"] = "close"  # What is still to come would be taken for the next request.
     if status == 503:
         headers["retry-after"] = "1"
     if status == 405:

@@ -4,8 +4,7 @@
   would then count as ours; with our own names only, they do not.
 * **Origin**, where a browser sends one with a request that changes something, must be the address it came in by, and
   `Sec-Fetch-Site` must not say that another site sent it. Programs send neither.
-* **Size**: a body is read to at most `limit` bytes, announced or not. **Time**: each piece of it must come within
-  `BODY_SECONDS`.
+* **Size**: a body is read to at most `limit` bytes, announced or not. **Time**: all of it must come within `seconds`.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from interlock.errors import Forbidden, InterlockError, InvalidRequest, RequestTooLarge
+from interlock.errors import Forbidden, InterlockError, RequestTooLarge, RequestTooSlow
 from interlock.surfaces.http.failures import refusal
 
 BODY_BYTES = 4 * 1_048_576
-BODY_SECONDS = 30.0
+BODY_SECONDS = 60.0
 HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -44,12 +43,18 @@ class Guard:
     `any_address`: and by any IP address, which no foreign name can be made to look like."""
 
     def __init__(
-        self, app: ASGIApp, hosts: Collection[str] = (), any_address: bool = False, limit: int = BODY_BYTES
+        self,
+        app: ASGIApp,
+        hosts: Collection[str] = (),
+        any_address: bool = False,
+        limit: int = BODY_BYTES,
+        seconds: float = BODY_SECONDS,
     ) -> None:
         self._app = app
         self._any_address = any_address
         self._hosts = frozenset(name.lower() for name in (*LOOPBACK, *hosts))
         self._limit = limit
+        self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -68,13 +73,13 @@ class Guard:
         if error is not None:
             await refusal(error, scope)(scope, receive, adorned)
             return
-        body = _Body(receive, self._limit)
+        body = _Body(receive, self._limit, self._seconds)
         await self._app(scope, body.receive, adorned)
 
     def _fault(self, scope: Scope) -> InterlockError | None:
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
-        name = _without_port(hosts[0]) if len(hosts) == 1 else ""
+        name = without_port(hosts[0]) if len(hosts) == 1 else ""
         if name not in self._hosts and not (self._any_address and _is_address(name)):
             return Forbidden(
                 f"This server is not called {name[:100]!r}. Use 127.0.0.1 or localhost, or add the name to the setting "
@@ -96,9 +101,11 @@ class Guard:
 class _Body:
     """Counts what comes in, and how long it takes."""
 
-    def __init__(self, receive: Receive, limit: int) -> None:
+    def __init__(self, receive: Receive, limit: int, seconds: float) -> None:
         self._receive = receive
         self._limit = limit
+        self._seconds = seconds
+        self._until = anyio.current_time() + seconds
         self._count = 0
         self._whole = False
 
@@ -106,14 +113,14 @@ class _Body:
         """The next piece.
 
         Raises:
-            RequestTooLarge, InvalidRequest: too much, or too slow.
+            RequestTooLarge, RequestTooSlow: too much, or not all of it in time.
         """
         if self._whole:
             return await self._receive()
-        with anyio.move_on_after(BODY_SECONDS) as time:
+        with anyio.CancelScope(deadline=self._until) as time:
             message = await self._receive()
         if time.cancelled_caught:
-            raise InvalidRequest(f"The body did not come within {BODY_SECONDS:.0f} seconds.")
+            raise RequestTooSlow(f"The body did not come within {self._seconds:g} seconds. Send it again, at once.")
         self._count += len(message.get("body", b""))
         self._whole = not message.get("more_body", False)
         if self._count > self._limit:
@@ -129,7 +136,8 @@ def _too_large(limit: int) -> InterlockError:
     )
 
 
-def _without_port(host: str) -> str:
+def without_port(host: str) -> str:
+    """The name in a Host header."""
     name, colon, port = host.lower().rpartition(":")
     return name if colon and port.isdecimal() else host.lower()
 

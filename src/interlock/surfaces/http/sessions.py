@@ -1,6 +1,8 @@
-"""A link becomes a cookie: the code in it is good for one visit, and the address that stays in the browser holds none.
+"""A link becomes a cookie and a key: the code in it is good once, and the address that stays in the browser holds none.
 
-GET  /open/{code}    303 to `/` with the cookie; a code that was used or is too old: 401
+GET  /open/{code}    a page that asks to come in; changes nothing, so that no preview and no picture uses the link up
+POST /open/{code}    303 to `/` with the cookie; asked for as JSON, `{"key"}` with it, for the page's script to keep;
+                     a code that was used or is too old: 401
 POST /api/sign-out   takes the cookie back
 """
 
@@ -10,6 +12,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from interlock.errors import Unauthorized
+from interlock.surfaces.http import doorstep
 from interlock.surfaces.http.access import LINK, Access
 from interlock.surfaces.http.answers import answer
 from interlock.surfaces.http.documents import SignedOut
@@ -20,12 +23,28 @@ router = APIRouter()
 
 @router.get(LINK + "{code}", include_in_schema=False)
 def open_link(code: str, request: Request) -> Response:
-    """Turn a code into a cookie."""
+    """Ask to come in."""
     access: Access = request.app.state.access
-    secret = access.tokens.redeem(code)
-    if secret is None:
-        raise Unauthorized("This link was used, or is too old. `interlock open` makes a fresh one.")
-    return Response(status_code=303, headers={"location": "/", "set-cookie": access.set_cookie(secret)})
+    if not access.tokens.is_code(code):
+        raise _used()
+    return doorstep.entrance()
+
+
+@router.post(LINK + "{code}", include_in_schema=False)
+def redeem(code: str, request: Request) -> Response:
+    """Turn a code into a cookie, and a key for a script."""
+    access: Access = request.app.state.access
+    scripted = "application/json" in request.headers.get("accept", "")
+    found = access.tokens.redeem(code, scripted=scripted)
+    if found is None:
+        raise _used()
+    secret, key = found
+    headers = {"set-cookie": access.set_cookie(secret)}
+    return answer({"key": key}, headers=headers) if scripted else Response(None, 303, {"location": "/", **headers})
+
+
+def _used() -> Unauthorized:
+    return Unauthorized("This link was used, or is too old. `interlock open` makes a fresh one.")
 
 
 @router.post("/api/sign-out", tags=["access"], responses={200: {"model": SignedOut}})

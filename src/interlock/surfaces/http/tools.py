@@ -20,7 +20,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from interlock.client import Home
 from interlock.errors import Forbidden, InterlockError, InvalidRequest
-from interlock.surfaces.http.access import Principal
+from interlock.surfaces.http.access import PAGE, Principal
 from interlock.surfaces.http.closing import Closing
 from interlock.surfaces.http.failures import refusal
 from interlock.surfaces.mcp.connection import Connection
@@ -121,6 +121,8 @@ class Tools:
             Forbidden: a viewer, or somebody who would act as another.
             TeamNotFound, MemberNotFound: no such team or member.
         """
+        if principal.face == PAGE:
+            raise Forbidden("This needs a token: `interlock token create` makes one. A browser's cookie does not do.")
         principal.must("worker", "operator", "admin")
         team = headers.get("interlock-team") or principal.team or self._only_team()
         member = headers.get("interlock-member") or principal.name

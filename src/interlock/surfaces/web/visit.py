@@ -8,10 +8,12 @@ from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from fastapi import Request
+from markupsafe import Markup
 
 from interlock.client import Home, Team
 from interlock.errors import InterlockError
 from interlock.reports import folded
+from interlock.surfaces.http.visitor import FORM_KEY
 
 OPERATORS = ("operator", "admin")
 T = TypeVar("T")
@@ -22,6 +24,7 @@ class Visit:
 
     def __init__(self, request: Request, visitor: Any) -> None:
         self._visitor = visitor
+        self._request = request
         self._read: dict[str, Any] = {}
         state: Any = request.app.state
         if not hasattr(state, "glances"):
@@ -41,6 +44,12 @@ class Visit:
     def may_act(self) -> bool:
         """Whether the page offers buttons and boxes, and not only looks."""
         return self._visitor.principal.role in OPERATORS
+
+    @cached_property
+    def key(self) -> Markup:
+        """What a form holds to count where there is no script to say so; nothing for a browser with one."""
+        found = self._request.app.state.access.form_key(self._request.headers)
+        return Markup('<input type="hidden" name="{}" value="{}">').format(FORM_KEY, found) if found else Markup("")
 
     @property
     def home(self) -> Home:

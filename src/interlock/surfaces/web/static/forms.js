@@ -40,7 +40,9 @@ async function send(form, button) {
   button?.setAttribute("aria-busy", "true");
   try {
     const body = new URLSearchParams(new FormData(form, button));
-    const answer = await fetch(form.action, { method: "POST", body, headers: { accept: "application/json" } });
+    // Held per origin since the link was opened; the cookie alone, which other ports see, changes nothing.
+    const headers = { accept: "application/json", "x-interlock-key": localStorage.getItem("interlock-key") ?? "" };
+    const answer = await fetch(form.action, { method: "POST", body, headers });
     const said = await answer.json().catch(() => ({}));
     if (!answer.ok) {
       say(said.message || "That was not done.", true);
