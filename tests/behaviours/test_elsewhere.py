@@ -30,6 +30,8 @@ def test_what_changes_in_the_checkout_is_told_with_the_run_that_was_at_work(
     (told,) = place.team.report()["incidents"]
     assert told["outcome"] == "something changed elsewhere" and "intruder.txt" in told["reason"]
     assert "not known" in told["reason"]
+    (info,) = [one for one in place.team.doctor()["findings"] if one["path"] == str(place.work)]
+    assert info["level"] == "info" and f"{task.id}.1" in info["what"]
 
 
 def test_work_that_stays_in_its_worktree_is_no_news(place: Place, repository: Repository) -> None:

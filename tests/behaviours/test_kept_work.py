@@ -213,3 +213,20 @@ def test_whoever_is_killed_while_it_lands_has_merged_once(place: Place, reposito
     assert place.drive() == "finished" and place.states() == {"one": "done"}
     assert len(repository.git("log", "--format=%s", "--merges", "interlock/crew").split("\n")) == 1
     assert (place.path / "checks").read_text().count("x") == 2
+
+
+def test_a_link_in_the_place_of_a_worktree_leads_nowhere(place: Place, repository: Repository) -> None:
+    before = repository.untouchable()
+    stage(place, {"one": {"run": f"here=$PWD && cd / && rm -rf $here && ln -s {place.work} $here", "retries": 0}})
+    place.drive()
+    place.team.doctor(repair=True)
+    assert place.drive() == "finished"
+    assert repository.untouchable() == before and not (place.work / ".git.replaced").exists()
+
+
+def test_deleting_a_team_commits_what_was_open(place: Place, repository: Repository) -> None:
+    stage(place, {"one": {"run": "echo half > work; exit 1", "retries": 0}})
+    place.drive()
+    branch = str((place.task("one").worktree or {})["branch"])
+    place.home.delete_team("crew")
+    assert repository.show(branch, "work") == "half"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from interlock import words
 from interlock.doctor.findings import Finding
 from interlock.errors import InterlockError
 from interlock.runner import placing
@@ -12,6 +13,7 @@ from interlock.worktrees.team import look, trees
 
 KEPT = frozenset({"deadletter", "cancelled", "deleted"})
 """States whose worktrees stay: what was done there is nowhere else."""
+CHANGES_SHOWN = 5
 
 
 def examine_worktrees(workspace: Workspace, *, repair: bool) -> list[Finding]:
@@ -20,6 +22,7 @@ def examine_worktrees(workspace: Workspace, *, repair: bool) -> list[Finding]:
     left = placing.leftovers(workspace)
     with workspace.ledger.snapshot() as rows:
         tasks = rows.tasks.worktrees()
+        elsewhere = rows.events.latest(None, CHANGES_SHOWN, ["checkout.changed", "worktree.changed"])
     if not tasks and not left:
         return []
     findings = []
@@ -34,6 +37,12 @@ def examine_worktrees(workspace: Workspace, *, repair: bool) -> list[Finding]:
             why = f": {known['stays']}" if known.get("stays") else ""
             what = f"The worktree of {task.id}, which is {task.state}, is kept (branch {known['branch']}){why}."
             findings.append(Finding("info", what, path))
+    for event in elsewhere:
+        said = event.payload
+        what = (
+            f"{words.named(said['changed'], 5)} changed at {event.at[:16]} while {', '.join(said['runs'])} was at work."
+        )
+        findings.append(Finding("info", f"{what} Who changed it is not known.", str(said["path"])))
     return findings
 
 

@@ -53,9 +53,11 @@ def keep(workspace: Workspace, found: Trees, task: Task, commit: str) -> Kept:
     """Copy what lies in the worktree of `task`, was made or changed in it, and is not in `commit`.
 
     Raises:
-        OSError, GitFailed: that was not possible; the worktree is as it was.
+        GitFailed: that was not possible; the worktree is as it was.
     """
     top = str((task.worktree or {})["path"])
+    if os.path.islink(top):
+        return Kept((), "a link lies in its place")
     if not os.path.isdir(top):
         return Kept()
     now, names = _outside(workspace, found, task, commit)
@@ -84,6 +86,8 @@ def keep(workspace: Workspace, found: Trees, task: Task, commit: str) -> Kept:
             shutil.rmtree(target, ignore_errors=True)
             os.rename(written, target)
             _sync(os.path.dirname(target))
+    except OSError as error:  # No room, or somebody else's file: what cannot be kept stays where it is.
+        return Kept((), f"it could not be copied: {error.strerror or error}", size)
     finally:
         shutil.rmtree(written, ignore_errors=True)
     return Kept(tuple(listed), None, size)
@@ -110,7 +114,7 @@ def dispose(workspace: Workspace, found: Trees, task: Task) -> str | None:
     """
     known = task.worktree or {}
     top = str(known["path"])
-    if not os.path.isdir(top):
+    if not os.path.lexists(top):
         found.remove(top)
         return None
     if not found.have(known):

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import anyio.to_thread
 
 from interlock import processes
-from interlock.errors import AgentError, CannotStart, StaleRun
+from interlock.errors import AgentError, CannotStart, GitFailed, StaleRun
 from interlock.model.evidence import NOT_STARTED, ended
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
@@ -176,7 +177,11 @@ def message_of(task: Task) -> str:
 def sweep(workspace: Workspace, found: Trees) -> list[str]:
     """Remove the worktrees and branches of tasks that are done, once what they hold is somewhere else, and the
     worktrees of merges and reviews that nobody carries out any more; what was removed."""
-    removed = [path for path in leftovers(workspace) if remove(workspace, found, path) is None]
+    removed = []
+    for path in leftovers(workspace):
+        with suppress(GitFailed, OSError):  # It is found again, by the next start and by the doctor.
+            if remove(workspace, found, path) is None:
+                removed.append(path)
     with workspace.ledger.snapshot() as rows:
         over = [task.worktree or {} for task in rows.tasks.worktrees() if _is_over(task)]
     there = found.branches() if over else set()

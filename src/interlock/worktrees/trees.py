@@ -131,8 +131,8 @@ class Trees:
             GitFailed: they cannot be.
         """
         git = self._git.at(str(known["path"]))
-        if not os.path.isdir(git.directory):
-            return False
+        if os.path.islink(git.directory) or not os.path.isdir(git.directory):
+            return False  # Where a link leads is not ours.
         if not linked(git, self.repository):
             with alone_in(git.directory):
                 restore(git, self.repository, str(known["branch"]), str(known["base"]))

@@ -158,6 +158,11 @@ def forgetting(workspace: Workspace) -> Callable[[], None]:
         paths = found.all()
     except InterlockError:
         return lambda: None  # It never had any, or its repository is gone.
+    with workspace.ledger.snapshot() as rows:
+        left = [task for task in rows.tasks.worktrees() if task.state != "done"]
+    for task in left:  # Their branches stay, and hold all of it then.
+        with suppress(InterlockError, OSError):
+            placing.seal(workspace, task, found)
 
     def forget() -> None:
         with suppress(InterlockError):
