@@ -243,8 +243,8 @@ class EventRows(Protocol):
     def head(self) -> int:
         """The newest `seq`."""
 
-    def raw_since(self, seq: int, limit: int | None = None) -> list[tuple[int, str, str | None, str]]:
-        """(seq, type, task id, payload as JSON text) after `seq`: all the mirror needs."""
+    def raw_since(self, seq: int, limit: int | None = None) -> list[tuple[int, str, str | None, str, str]]:
+        """(seq, type, task id, payload as JSON text, time) after `seq`: all the mirror needs."""
 
 
 class GroupRows(Protocol):

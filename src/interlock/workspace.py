@@ -12,7 +12,9 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 
-from interlock.mirror import Mirror
+from interlock.clock import iso
+from interlock.mirror import RESTORED, Mirror
+from interlock.model.names import SYSTEM
 from interlock.sessions import Act, Caller, begin
 
 TYPE_CHECKING = False
@@ -71,7 +73,7 @@ class Workspace:
             head = act.head or rows.events.head()
             mirrored = act.settings.get("mirror")
         # A verb that changed nothing, as most hooks do, leaves files that are most likely there already.
-        act.warnings = self.mirror.catch_up(head, just_now=bool(act.head)) if mirrored else []
+        act.warnings = self._mirrored(head, just_now=bool(act.head)) if mirrored else []
         if act.topics:
             self.notifier.notify(self.name, act.topics)
 
@@ -87,7 +89,16 @@ class Workspace:
         with self.ledger.snapshot() as rows:
             head = rows.events.head()
             mirrored = self.settings(rows).get("mirror")
-        return self.mirror.catch_up(head) if mirrored else []
+        return self._mirrored(head) if mirrored else []
+
+    def _mirrored(self, head: int, *, just_now: bool = False) -> list[str]:
+        warnings = self.mirror.catch_up(head, just_now=just_now)
+        if RESTORED in warnings:
+            with self.ledger.transaction() as rows:
+                head = rows.events.append("ledger.restored", SYSTEM, None, iso(self.clock.now()), {"head": head})
+            self.mirror.catch_up(head, just_now=True)
+            self.notifier.notify(self.name, {"events"})
+        return warnings
 
     def settings(self, rows: Rows) -> Settings:
         """The settings with the team's own laid over."""

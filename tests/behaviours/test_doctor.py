@@ -346,6 +346,42 @@ def test_a_ledger_put_back_from_a_backup_has_its_files_written_again(home: Home,
     assert_files_agree(again)
 
 
+@pytest.mark.parametrize("more", [0, 1, 5])
+def test_a_ledger_put_back_from_a_backup_is_noticed_by_the_next_verb(home: Home, team: Team, more: int) -> None:
+    team._workspace.ledger.backup(team.directory + "/older.db")  # type: ignore[attr-defined]
+    lost = [team.create_task("After the backup"), team.create_task("And after that")]
+    home.close()
+    meddle(team, "PRAGMA wal_checkpoint(TRUNCATE)")
+    os.replace(team.directory + "/older.db", team.directory + "/ledger.db")
+    again = home.team("alpha")
+    # As many events as the files show, fewer or more: what is counted is not what happened.
+    again.configure({"mirror": False})
+    for number in range(more):
+        again.create_task(f"Number {number}")
+    again.configure({"mirror": True})
+    (event,) = [one for one in again.events()[0] if one.type == "ledger.restored"]
+    assert event.actor == "interlock"
+    made = again.create_task("The next")
+    assert made.warnings == []
+    shown = {path.stem for path in Path(team.directory).glob("tasks/*/*.md")}
+    assert {task.id for task in again.tasks()} <= shown
+    assert "replaced by an older one" not in " ".join(serious(home.doctor("alpha")))
+    assert home.doctor("alpha", repair=True)["healthy"]
+    assert {one.id for one in lost} <= shown
+
+
+def test_the_verb_that_notices_an_older_ledger_says_so(home: Home, team: Team) -> None:
+    team._workspace.ledger.backup(team.directory + "/older.db")  # type: ignore[attr-defined]
+    for number in range(9):
+        team.create_task(f"Number {number}")
+    home.close()
+    meddle(team, "PRAGMA wal_checkpoint(TRUNCATE)")
+    os.replace(team.directory + "/older.db", team.directory + "/ledger.db")
+    again = home.team("alpha")
+    assert again.create_task("The next").warnings == ["ledger_restored"]
+    assert again.create_task("And the next").warnings == []
+
+
 def test_a_link_or_a_file_in_the_way_is_named(team: Team, tmp_path: Path) -> None:
     path = Path(team.directory, "tasks", "ready")
     shutil.rmtree(path)

@@ -7,10 +7,11 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from interlock.client import Home, Team
 from interlock.clock import ManualClock
 from interlock.errors import StorageError
 from interlock.mirror.render import body_of, task_file, with_work_log, without_work_log
+from interlock.notifiers.inprocess import InProcessNotifier
 from tests.behaviours.mirrored import assert_files_agree, finish, python
 
 
@@ -422,6 +424,54 @@ os.kill(os.getpid(), signal.SIGSTOP)
     holder.send_signal(signal.SIGKILL)
     holder.communicate()
     assert_files_agree(team)
+
+
+@pytest.mark.req("CORE-FR-002")
+def test_a_process_killed_before_it_wrote_a_file_has_not_noted_it_as_written(team: Team, home: Home) -> None:
+    process = python(
+        home.path,
+        """
+import signal
+from interlock.mirror.files import Tree
+replace = Tree.replace
+def killed(tree, path, data):
+    if path.startswith("tasks/"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(tree, path, data)
+Tree.replace = killed
+home.team("alpha").create_task("Write it")
+""",
+    )
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    assert [task.subject for task in team.tasks()] == ["Write it"]
+    assert_files_agree(team)
+
+
+class Looking(InProcessNotifier):
+    """Looks at the ledger over a connection of its own whenever it is told of a change."""
+
+    def __init__(self, directory: str) -> None:
+        super().__init__()
+        self._ledger = f"{directory}/ledger.db"
+        self.seen: list[int] = []
+
+    def notify(self, team: str, topics: Collection[str]) -> None:
+        connection = sqlite3.connect(self._ledger)
+        self.seen.append(connection.execute("SELECT max(seq) FROM events").fetchone()[0])
+        connection.close()
+        super().notify(team, topics)
+
+
+def test_whoever_is_woken_finds_the_change_in_the_ledger(team: Team, home: Home) -> None:
+    notifier = Looking(team.directory)
+    elsewhere = interlock.connect(home.path, notifier=notifier)
+    other = elsewhere.team("alpha")
+    for verb in (lambda: other.create_task("Write it"), lambda: other.send(to="bob", content="hello")):
+        notifier.seen.clear()
+        verb()
+        assert set(notifier.seen) == {other.events()[1]}
+    elsewhere.close()
 
 
 def test_a_lock_file_that_was_removed_and_made_anew_still_excludes(team: Team) -> None:

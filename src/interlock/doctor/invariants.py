@@ -237,7 +237,7 @@ def _history(rows: Rows) -> Iterator[Fault]:
     states: dict[str, str] = {}
     last = 0
     while some := rows.events.raw_since(last, AT_ONCE):
-        for seq, type, task_id, payload in some:
+        for seq, type, task_id, payload, _ in some:
             if seq != last + 1:
                 yield Fault(f"Events {last + 1} to {seq - 1} are missing from the history.")
             last = seq

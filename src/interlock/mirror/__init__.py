@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from interlock.ledger import Ledger
 
 PENDING = "mirror_pending"
+RESTORED = "ledger_restored"
 LOCK = ".mirror.lock"
 POSITION = ".mirror.position"
 PATIENCE = 2.0
@@ -39,13 +40,14 @@ REBUILD_PATIENCE = 10.0
 
 
 class Position:
-    """How far the files have come: the newest event they show, what could not be written, and for each inbox file
-    its size and the number of the last message it took in."""
+    """How far the files have come: the newest event they show and its time, what could not be written, and for each
+    inbox file its size and the number of the last message it took in."""
 
-    __slots__ = ("inboxes", "owed", "seq")
+    __slots__ = ("at", "inboxes", "owed", "seq")
 
     def __init__(self) -> None:
         self.seq = 0
+        self.at: str | None = None
         self.owed: list[tuple[str, str]] = []
         self.inboxes: dict[str, tuple[int, int]] = {}
 
@@ -62,7 +64,9 @@ class Position:
             found.seq = int(seq)
             for word in rest:
                 kind, name, *numbers = word.split("=")
-                if numbers:
+                if kind == "at":
+                    found.at = name
+                elif numbers:
                     size, n = numbers
                     found.inboxes[name] = (int(size), int(n))
                 else:
@@ -78,7 +82,8 @@ class Position:
         """
         owed = [f"{kind}={name}" for kind, name in self.owed]
         inboxes = [f"inbox={name}={size}={n}" for name, (size, n) in self.inboxes.items()]
-        text = "\t".join([str(self.seq), *owed, *inboxes]).encode()
+        at = [f"at={self.at}"] if self.at else []
+        text = "\t".join([str(self.seq), *at, *owed, *inboxes]).encode()
         return b"%08x %b\n" % (crc32(text), text)
 
     def covers(self, head: int) -> bool:
@@ -95,19 +100,26 @@ class Mirror:
         self._clock = clock
 
     def catch_up(self, head: int, *, just_now: bool = False) -> list[str]:
-        """Bring the files up to the event `head`; answers `["mirror_pending"]` where that is not possible now.
+        """Bring the files up to the event `head`.
+
+        Returns:
+            `["mirror_pending"]` where that is not possible now; `["ledger_restored"]` where the files showed events
+            that the ledger does not have, and were written again from it.
 
         `just_now`: the caller has just committed it, so that nobody will have been here before.
         """
         try:
             with Tree(self.directory) as tree:
-                if not just_now and _covered(tree, head):
+                if not just_now and _covered(tree, head) and self._stands(tree, head):
                     return []
                 lock = self._lock(tree, PATIENCE, head)
                 if lock is None:
                     return [] if _covered(tree, head) else [PENDING]
                 try:
-                    return [PENDING] if self._drain(tree, head) else []
+                    position = self._drain(tree, head)
+                    restored = position is None
+                    owed = (position or self._rebuild(tree)).owed
+                    return [RESTORED] * restored + [PENDING] * bool(owed)
                 finally:
                     os.close(lock)
         except (OSError, InterlockError):
@@ -158,21 +170,32 @@ class Mirror:
                 raise
             os.close(lock)
 
-    def _drain(self, tree: Tree, head: int) -> bool:
-        """Write what changed since the position; whether something is still owed."""
+    def _stands(self, tree: Tree, head: int) -> bool:
+        """Whether the ledger has what the files show, where they show more than `head`: others may have gone on."""
+        position = _position(tree)
+        if position is None or position.seq <= head:
+            return True
+        from interlock.mirror.drain import events_since
+
+        with self._ledger.snapshot() as rows:
+            return events_since(rows, position) is not None
+
+    def _drain(self, tree: Tree, head: int) -> Position | None:
+        """Write what changed since the position; None where the ledger does not have what the files show."""
         from interlock.mirror.drain import AT_ONCE, Drain
 
         position = _position(tree)
         if position is None:
-            return bool(self._rebuild(tree).owed)
-        while not position.covers(head):
-            before = position.seq
-            drain = Drain(tree, self.directory, self._ledger, self._clock, position)
-            drain.advance()
-            tree.overwrite(POSITION, position.as_bytes())
+            return self._rebuild(tree)
+        while True:
+            # Also where others have been here since the caller's commit: it may be that the files are of another past.
+            before, noted = position.seq, position.as_bytes()
+            if not Drain(tree, self.directory, self._ledger, self._clock, position).advance():
+                return None
+            if position.as_bytes() != noted:
+                tree.overwrite(POSITION, position.as_bytes())
             if position.seq - before < AT_ONCE:
-                break
-        return bool(position.owed)
+                return position
 
     def _rebuild(self, tree: Tree) -> Position:
         from interlock.mirror.rebuild import rebuild

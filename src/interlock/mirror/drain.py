@@ -42,11 +42,14 @@ class Drain:
         self._position = position
         self._writer = Writer(tree, directory, ledger, clock, position)
 
-    def advance(self) -> None:
-        """Write what changed and what was owed; what cannot be written now is owed in the position."""
+    def advance(self) -> bool:
+        """Write what changed and what was owed; what cannot be written now is owed in the position. False, with
+        nothing written, where the ledger does not have the event that the position stands at."""
         position, writer = self._position, self._writer
         with self._ledger.snapshot() as rows:
             work = Work(rows, position)
+            if work.restored:
+                return False
             position.owed = []
             if work.config:
                 writer.attempt("config", "", lambda: writer.config(rows))
@@ -55,23 +58,35 @@ class Drain:
             for task_id, origins in work.tasks.items():
                 runs = task_id in work.runs
                 writer.attempt("task", task_id, lambda: writer.task(rows, task_id, origins, runs))  # noqa: B023
-            position.seq = work.head
+            position.seq, position.at = work.head, work.at
+        return True
+
+
+def events_since(rows: Rows, position: Position) -> list[tuple[int, str, str | None, str, str]] | None:
+    """The events after the one that the position stands at; None where that is not in the ledger, because an older
+    state of the ledger was put back."""
+    if position.seq == 0:
+        return rows.events.raw_since(0, AT_ONCE)
+    last, *after = rows.events.raw_since(position.seq - 1, AT_ONCE + 1) or [(0, "", None, "", "")]
+    return after if last[0] == position.seq and position.at in (None, last[4]) else None
 
 
 class Work:
     """What has to be written: tasks (with the states their files may lie in), inboxes (and whether to write them
     anew), and whether config.json."""
 
-    __slots__ = ("config", "head", "inboxes", "runs", "tasks")
+    __slots__ = ("at", "config", "head", "inboxes", "restored", "runs", "tasks")
 
     def __init__(self, rows: Rows, position: Position) -> None:
-        self.head = position.seq
+        self.head, self.at = position.seq, position.at
         self.config = False
         self.tasks: dict[str, set[str]] = {}
         self.runs: set[str] = set()
         self.inboxes: dict[str, bool] = {}
-        for seq, type, task_id, payload in rows.events.raw_since(position.seq, AT_ONCE):
-            self.head = seq
+        found = events_since(rows, position)
+        self.restored = found is None
+        for seq, type, task_id, payload, at in found or ():
+            self.head, self.at = seq, at
             if task_id is not None:
                 self._of_task(rows, type, task_id, payload)
             else:

@@ -43,6 +43,7 @@ def everything(writer: Writer, tree: Tree, ledger: Ledger, position: Position) -
     lying = where_tasks_lie(tree)
     with ledger.snapshot() as rows:
         position.seq = rows.events.head()
+        position.at = next((at for *_, at in rows.events.raw_since(position.seq - 1, 1)), None)
         writer.attempt("config", "", lambda: writer.config(rows))
         for name in rows.team.names():
             writer.attempt("inbox", name, lambda: writer.inbox(rows, name, True))  # noqa: B023

@@ -173,6 +173,8 @@ EVENT_TYPES: dict[str, str] = {
     "mirror.conflict": "A file that somebody edited was kept aside before it was written again; payload: path, kept.",
     "mirror.adopted": "An edited file was taken over into the ledger; payload: path, fields.",
     "ledger.repaired": "`interlock doctor --repair` put right what did not add up; payload: what.",
+    "ledger.restored": "The files showed what the ledger does not have: an older state of it was put back; payload: "
+    "head, the newest event then.",
     "ledger.migrated": "The ledger got a newer schema; payload: from, to.",
 }
 """Every type with what it means and what its payload holds. `docs/reference/events.md` is made from this table."""

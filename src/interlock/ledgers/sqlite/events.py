@@ -64,9 +64,9 @@ class SqliteEvents:
     def head(self) -> int:
         return int(self.connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])
 
-    def raw_since(self, seq: int, limit: int | None = None) -> list[tuple[int, str, str | None, str]]:
+    def raw_since(self, seq: int, limit: int | None = None) -> list[tuple[int, str, str | None, str, str]]:
         return self.connection.execute(
-            "SELECT seq, type, task_id, payload FROM events WHERE seq > ? ORDER BY seq LIMIT ?",
+            "SELECT seq, type, task_id, payload, at FROM events WHERE seq > ? ORDER BY seq LIMIT ?",
             (seq, -1 if limit is None else limit),
         ).fetchall()
 

@@ -93,8 +93,10 @@ class Call:
 
 
 WARNINGS: Mapping[str, str] = {
+    "ledger_restored": "An older state of the ledger was put back: what was done after it is not in there. The files "
+    "were written again from it; those of tasks that it does not know are kept.",
     "mirror_pending": "The change is safe in the ledger, but the files that show it could not be written yet. "
-    "The next command tries again; `interlock doctor` says what is wrong."
+    "The next command tries again; `interlock doctor` says what is wrong.",
 }
 
 
