@@ -11,7 +11,7 @@ with a session of its own may not do. Tasks are named by id, by a unique suffix 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from interlock.agent import Update
 from interlock.client_verbs import Mail, Mailing, People, Speech, Tasks
@@ -334,6 +334,12 @@ class Home(Windows, Protocol):
     def flush_memory(self, directory: str | None = None) -> dict[str, Any]:
         """Ask memory again, also one that was given up, and hand over what waits for it. As `memory_status`, with
         `handed_over`."""
+
+    def __enter__(self) -> Self:
+        """Use it in a `with` block, which closes it."""
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
 
     def close(self) -> None:
         """Give files and connections back."""

@@ -16,7 +16,7 @@ def teams(interlock: Interlock, here: Path) -> Path:
     place = here / "work"
     place.mkdir()
     assert interlock("team", "create", "near", "--workdir", str(place)).code == 0
-    assert interlock("team", "create", "far").code == 0
+    assert interlock("team", "create", "far", "--workdir", str(here.parent / "elsewhere")).code == 0
     return place
 
 
@@ -26,9 +26,31 @@ def meant(interlock: Interlock, *options: str) -> str:
     return str(answer.json["name"])
 
 
-def test_the_only_team_is_meant(interlock: Interlock) -> None:
-    interlock("team", "create", "solo")
+def test_the_only_team_is_meant_by_what_reads_and_never_by_what_changes_something(
+    interlock: Interlock, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert interlock("team", "create", "solo").code == 0
+    assert interlock("task", "create", "Write it").code == 0
+    assert interlock("--json", "team", "show").json["workdir"] == str(here)
+    elsewhere = here.parent / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
     assert meant(interlock) == "solo"
+    reading = ("status", "task list", "task show 001", "task graph", "member list", "message history", "question list")
+    for line in (*reading, "report", "events", "workflow queue list"):
+        assert interlock(*line.split()).code == 0, line
+    before = interlock("--json", "events").out
+    changing = ("pause", "resume", "stop", "work", "merge --all", "task create More", "task claim 001", "task next")
+    changing += ("task complete 001", "task delete 001", "message read", "message broadcast Hi", "scheduler poll")
+    changing += ("member spawn eve", "shutdown request eve", "question ask 001 Why", "mcp", "session-end")
+    for line in changing:
+        refused = interlock("--json", *line.split())
+        assert (refused.code, refused.error["error"]) == (1, "team_not_found"), line
+        assert "--team solo or INTERLOCK_TEAM=solo" in refused.error["message"], line
+    assert interlock("--json", "events").out == before
+    assert interlock("pause", "--team", "solo").code == 0
+    monkeypatch.setenv("INTERLOCK_TEAM", "solo")
+    assert interlock("resume").code == 0
 
 
 def test_among_several_teams_none_is_guessed_and_all_are_listed(interlock: Interlock, teams: Path) -> None:

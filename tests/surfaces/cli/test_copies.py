@@ -29,28 +29,30 @@ def test_a_diff_is_a_patch_or_a_list_of_files_or_json(interlock: Interlock, repo
 
 
 def test_a_merge_shows_what_it_would_do_and_then_does_it(interlock: Interlock, repository: Repository) -> None:
-    would = interlock("merge", "--all", "--dry-run")
+    would = interlock("merge", "--team", "crew", "--all", "--dry-run")
     assert would.code == 0 and "main would get 2 commits" in would.out and "[a] Write a" in would.out
     assert not (repository.path / "a.txt").exists()
-    done = interlock("merge", "--all")
+    done = interlock("merge", "--team", "crew", "--all")
     assert done.code == 0 and "main has got 2 commits" in done.out and (repository.path / "a.txt").exists()
-    assert "Nothing to merge" in interlock("merge", "--all").out
-    assert interlock("--json", "merge", "a").json["merged"] is False
+    assert "Nothing to merge" in interlock("merge", "--team", "crew", "--all").out
+    assert interlock("--json", "--team", "crew", "merge", "a").json["merged"] is False
 
 
 def test_what_is_in_the_way_is_an_exit_code(interlock: Interlock, repository: Repository) -> None:
     (repository.path / "a.txt").write_text("mine")
-    would = interlock("merge", "--all", "--dry-run")
+    would = interlock("merge", "--team", "crew", "--all", "--dry-run")
     assert would.code == 1 and "not committed: a.txt" in would.out
-    refused = interlock("merge", "--all")
+    refused = interlock("merge", "--team", "crew", "--all")
     assert refused.code == 1 and "nothing was changed" in refused.err
-    assert interlock("merge").code == 2 and interlock("merge", "a", "--all").code == 2
+    assert (
+        interlock("merge", "--team", "crew").code == 2 and interlock("merge", "--team", "crew", "a", "--all").code == 2
+    )
 
 
 def test_the_report_says_where_the_work_is_and_how_to_get_it(interlock: Interlock, repository: Repository) -> None:
     said = interlock("report").out
     assert "interlock/crew has the work of 1 task" in said and "interlock merge --all --team crew" in said
-    interlock("merge", "--all")
+    interlock("merge", "--team", "crew", "--all")
     assert "all of it was merged on" in interlock("report").out
 
 
@@ -60,7 +62,7 @@ def test_a_team_that_works_in_no_worktrees_is_told_where_its_work_is(here: Path,
     (here / "plan.yaml").write_text(plan)
     assert interlock("run", "plan.yaml").code == 0 and (repository.path / "a").exists()
     for words in (("merge", "--all"), ("merge", "--all", "--dry-run")):
-        refused = interlock(*words)
+        refused = interlock(*words, "--team", "crew")
         assert refused.code == 1 and "crew does not work in worktrees" in refused.err
         assert str(repository.path) in refused.err and "gone" not in refused.err
 
@@ -75,8 +77,9 @@ def test_a_run_says_what_its_worktrees_begin_without(here: Path, interlock: Inte
 
 
 def test_a_worktree_for_a_task_of_mine_is_a_line_that_a_shell_can_use(
-    interlock: Interlock, repository: Repository
+    interlock: Interlock, repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("INTERLOCK_TEAM", "crew")
     task = interlock("--json", "task", "create", "Write b").json["id"]
     assert interlock("task", "worktree", task).code == 1
     claimed = interlock("task", "claim", task)

@@ -116,7 +116,26 @@ def test_output_that_nobody_reads_ends_quietly(interlock: Interlock, team: str) 
     assert process.stdout is not None
     process.stdout.close()
     _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (1, b"")
+    assert (process.returncode, err) == (141, b"")
+
+
+def test_a_run_whose_lines_nobody_reads_any_more_does_its_work_and_ends_quietly(
+    interlock: Interlock, here: Path
+) -> None:
+    plan = "team: crew\nmembers: {ada: {agent: shell}}\n"
+    plan += "tasks: {a: {run: until test -e gate; do sleep 0.05; done}, b: {run: touch b, blocked_by: [a]}}\n"
+    (here / "plan.yaml").write_text(plan)
+    running = subprocess.Popen(
+        [sys.executable, "-m", "interlock.surfaces.cli", "run", "plan.yaml"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert running.stdout is not None and running.stdout.readline()
+    running.stdout.close()
+    (here / "gate").touch()
+    _, err = running.communicate(timeout=120)
+    assert (running.returncode, err) == (141, b"")
+    assert (here / "b").exists()
+    assert {task["state"] for task in interlock("--json", "task", "list").json["tasks"]} == {"done"}
 
 
 def test_an_interrupt_is_exit_130(interlock: Interlock, team: str, here: Path) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from interlock.app import connect
 from tests.surfaces.cli.conftest import Interlock
 
 
@@ -86,14 +89,17 @@ def test_removing_a_member_puts_its_tasks_back_into_the_queue(interlock: Interlo
 
 @pytest.mark.req("TEAM-1.7")
 def test_a_deleted_team_leaves_no_directory(interlock: Interlock, team: str, tmp_path: Path) -> None:
-    assert interlock("--json", "team", "delete", team).json["status"] == "deleted"
+    refused = interlock("--json", "team", "delete", team)
+    assert (refused.code, refused.error["error"]) == (1, "invalid_request") and "--yes" in refused.error["message"]
+    assert interlock("team", "delete", team).code == 1 and team in interlock("team", "list").out
+    assert interlock("--json", "team", "delete", team, "--yes").json["status"] == "deleted"
     assert list((tmp_path / "home" / "teams").iterdir()) == []
     assert interlock("--json", "team", "list").json == {"teams": []}
 
 
 def test_a_plain_member_may_not_delete_its_team(interlock: Interlock, team: str) -> None:
     assert interlock("--json", "--as", "tester", "team", "delete", team).error["error"] == "forbidden"
-    assert interlock("--as", "lead", "team", "delete", team).code == 0
+    assert interlock("--as", "lead", "team", "delete", team, "--yes").code == 0
 
 
 def test_a_person_is_asked_before_a_team_is_deleted(
@@ -155,3 +161,21 @@ def test_an_agent_that_cannot_be_read_is_refused(interlock: Interlock, said: str
     interlock("--json", "team", "create", "alpha")
     refused = interlock("--json", "member", "spawn", "writer", "--agent", said)
     assert (refused.code, refused.error["error"]) == (1, "invalid_request")
+
+
+def test_who_deletes_a_team_at_work_is_told_how_to_stop_it(interlock: Interlock, team: str) -> None:
+    program = "import interlock, sys; t = interlock.connect().team('alpha-squad').acting('tester', session='s')\n"
+    program += "t.claim(t.create_task('Test').id); print('claimed', flush=True); sys.stdin.read()"
+    at_work = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert at_work.stdout is not None and at_work.stdout.readline() == b"claimed\n"
+        refused = interlock("team", "delete", team, "--yes")
+        assert refused.code == 1 and "interlock stop --team alpha-squad" in refused.err
+    finally:
+        at_work.communicate()
+    assert interlock("team", "delete", team, "--yes").code == 0
+
+
+def test_a_home_is_closed_by_its_block(interlock: Interlock, team: str, tmp_path: Path) -> None:
+    with connect(str(tmp_path / "home")) as home:
+        assert home.teams() == [team]

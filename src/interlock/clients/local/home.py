@@ -19,7 +19,7 @@ from interlock.workspace import Workspace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
-    from typing import Any
+    from typing import Any, Self
 
     from interlock.agent import Update
     from interlock.clients.local.mail import LocalMailing
@@ -151,7 +151,8 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
             if running:
                 raise MembersRunning(
                     f"{', '.join(running)} {'is' if len(running) == 1 else 'are'} at work in {name!r} and got a "
-                    "shutdown request. Delete the team once they have stopped, or use --force to end them.",
+                    f"shutdown request. `interlock stop --team {name}` lets them finish, with --now it ends them; then "
+                    "delete the team. --force does both.",
                     members=running,
                 )
         doomed = os.path.join(self._teams, f"{DELETING}{name}-{self._clock.new_id()}")
@@ -307,6 +308,12 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
             lambda name, remove: self._notifier.leftovers(name, remove=remove),
             whole_home=team is None, repair=repair, adopt=adopt, why_idle=self.why_idle,
         )  # fmt: skip
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         self._ledgers.close()

@@ -5,7 +5,7 @@ parsed by hand and cost a fraction of what click does; every other verb is a row
 it is called.
 
 People get tables and colour, `--json` one JSON document on stdout; errors go to stderr. Exit codes: 0 done, 1 refused
-or failed, 2 wrong usage, 130 interrupted.
+or failed, 2 wrong usage, 130 interrupted, 141 nobody reads the output.
 """
 
 from __future__ import annotations

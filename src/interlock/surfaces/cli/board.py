@@ -164,6 +164,8 @@ class Watching:
                 self._look()
             except InterlockError:
                 continue  # A busy ledger: the next look shows it.
+            except BrokenPipeError:
+                return  # Nobody reads it. The work goes on; the last look, at the end, says so.
 
 
 class Lines(Watching):

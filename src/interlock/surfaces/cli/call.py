@@ -23,6 +23,7 @@ class Call:
         self.asked_team: str | None = None
         self.asked_actor: str | None = None
         self.asked_json = False
+        self.reads = False
         self._home: Home | None = None
 
     @property
@@ -54,11 +55,11 @@ class Call:
         Raises:
             InterlockError: see `caller.open_team`.
         """
-        return open_team(self.home, self.asked_team, self.who)
+        return open_team(self.home, self.asked_team, self.who, reads=self.reads)
 
     def mail(self) -> Mailing:
         """The mail of the team that is meant, seen by the caller; opens faster than all of it."""
-        return open_mail(self.home, self.asked_team, self.who)
+        return open_mail(self.home, self.asked_team, self.who, reads=self.reads)
 
     def team_named(self, name: str) -> Team:
         """The team of that name, seen by the caller."""

@@ -1,9 +1,9 @@
 """Who calls, and which team is meant, by the rules of the contract (Command line).
 
 *Team*: `--team`, `INTERLOCK_TEAM`, the nearest `interlock.toml` upward, the only team whose working directory contains
-the current one, the only team. *Actor*: `--as`, `INTERLOCK_MEMBER`, the joined program that the caller runs in, else
-`human`. *Session*: `INTERLOCK_SESSION`, the one of the joined program, and `INTERLOCK_RUN` the number of the run under
-way.
+the current one; for what only reads, the only team. *Actor*: `--as`, `INTERLOCK_MEMBER`, the joined program that the
+caller runs in, else `human`. *Session*: `INTERLOCK_SESSION`, the one of the joined program, and `INTERLOCK_RUN` the
+number of the run under way.
 
 The hook command loads this module at each start: it imports only what is needed.
 """
@@ -79,13 +79,13 @@ def joined(home: Home, team: str, who: Identity) -> Identity:
     return Identity(member, session, who.run)
 
 
-def open_team(home: Home, team: str | None, who: Identity) -> Team:
-    """The team that is meant, as `who` sees it.
+def open_team(home: Home, team: str | None, who: Identity, *, reads: bool = False) -> Team:
+    """The team that is meant, as `who` sees it; `reads` as in `choose_team`.
 
     Raises:
         TeamNotFound, InvalidTeamName, ConfigParseError: see `choose_team`.
     """
-    name = team or choose_team(home)
+    name = team or choose_team(home, reads=reads)
     try:
         found = home.team(name)
     except TeamNotFound as error:
@@ -102,13 +102,13 @@ def _not_made_yet(name: str) -> TeamNotFound:
     )
 
 
-def open_mail(home: Home, team: str | None, who: Identity) -> Mailing:
+def open_mail(home: Home, team: str | None, who: Identity, *, reads: bool) -> Mailing:
     """Only the mail of the team that is meant, which opens faster.
 
     Raises:
         InterlockError: as `open_team`.
     """
-    name = team or choose_team(home)
+    name = team or choose_team(home, reads=reads)
     try:
         who = joined(home, name, who)
         return home.mailing(name, who.name, session=who.session, run=who.run, face="cli")
@@ -116,8 +116,9 @@ def open_mail(home: Home, team: str | None, who: Identity) -> Mailing:
         raise error if team or os.environ.get("INTERLOCK_TEAM") else _not_made_yet(name) from None
 
 
-def choose_team(home: Home, environment: Mapping[str, str] = os.environ) -> str:
-    """The name of the team that is meant when `--team` does not say.
+def choose_team(home: Home, environment: Mapping[str, str] = os.environ, *, reads: bool = False) -> str:
+    """The name of the team that is meant when `--team` does not say. What only `reads` takes the only team there is;
+    what changes something never reaches a team that was neither named nor is at work around here.
 
     Raises:
         TeamNotFound: nothing decides between several teams, or there is none; `teams` lists them.
@@ -131,7 +132,7 @@ def choose_team(home: Home, environment: Mapping[str, str] = os.environ) -> str:
     if found is not None:
         return found
     teams = home.teams()
-    if len(teams) == 1:
+    if len(teams) == 1 and reads:
         return teams[0]
     around = [name for name in teams if here is not None and _works_around(home, name, here)] if teams else []
     if len(around) == 1:
@@ -140,6 +141,12 @@ def choose_team(home: Home, environment: Mapping[str, str] = os.environ) -> str:
         raise TeamNotFound(
             "There is no team here yet. Create one: `interlock team create NAME`, or `interlock init` in a project.",
             teams=[],
+        )
+    if len(teams) == 1:
+        raise TeamNotFound(
+            f"The only team, {teams[0]}, does not work in this directory, and this changes something. Say that it is "
+            f"meant: --team {teams[0]} or INTERLOCK_TEAM={teams[0]}.",
+            teams=teams,
         )
     raise TeamNotFound(
         f"There are {len(teams)} teams; say which with --team NAME or INTERLOCK_TEAM: {', '.join(teams)}.", teams=teams

@@ -52,12 +52,19 @@ class Everywhere(click.Command):
 
 
 class Verb(Everywhere):
-    """A command that does something. `example` is a line that works as it stands, shown in its help."""
+    """A command that does something. `example` is a line that works as it stands, shown in its help. One that only
+    `reads` is about the only team there is, where nothing else says which."""
 
-    def __init__(self, *args: Any, example: str = "", **attributes: Any) -> None:
+    def __init__(self, *args: Any, example: str = "", reads: bool = False, **attributes: Any) -> None:
         attributes.setdefault("context_settings", HELP_OPTIONS)
         super().__init__(*args, **attributes)
         self.example = example
+        self.reads = reads
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """See `click.Command.invoke`."""
+        ctx.ensure_object(Call).reads = self.reads
+        return super().invoke(ctx)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The example."""

@@ -12,7 +12,7 @@ from interlock.surfaces.cli.command import verb
 from interlock.surfaces.cli.table import table
 
 
-@verb("list", example="interlock config list --team alpha-squad")
+@verb("list", reads=True, example="interlock config list --team alpha-squad")
 def list_(call: Call) -> None:
     """Every setting, its value and where it comes from: of the home, or with --team as it holds for that team."""
     found = _settings(call)
@@ -28,7 +28,7 @@ def list_(call: Call) -> None:
     call.answer({"settings": found}, table(["SETTING", "VALUE", "FROM", "MEANING"], rows))
 
 
-@verb("get", example="interlock config get message_bytes")
+@verb("get", reads=True, example="interlock config get message_bytes")
 @click.argument("name")
 def get(call: Call, name: str) -> None:
     """One setting's value; with --json also where it comes from, its default and its help."""

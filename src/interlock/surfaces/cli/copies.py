@@ -29,7 +29,7 @@ def worktree(call: Call, task: str) -> None:
     click.echo(known["directory"])
 
 
-@verb("diff", example="interlock diff 003 --stat")
+@verb("diff", reads=True, example="interlock diff 003 --stat")
 @click.argument("task")
 @click.option("--stat", is_flag=True, help="Only the files, and how much changed in each.")
 def diff(call: Call, task: str, stat: bool) -> None:

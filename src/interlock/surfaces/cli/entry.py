@@ -17,6 +17,8 @@ from interlock.surfaces.cli.tree import cli
 REFUSED = 1
 USAGE = 2
 INTERRUPTED = 130
+CLOSED_PIPE = 141
+"""128 + SIGPIPE, as of a program that this signal ends: whoever read what we print is gone."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -36,9 +38,9 @@ def run(arguments: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo(err=True)
         return INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # click makes a SystemExit of it
         silence_stdout()
-        return REFUSED
+        return CLOSED_PIPE
     except Exception as error:  # boundary: people get a sentence; whoever looks into it, the traceback
         return _refused(_unforeseen(error), call.json or asks_for_json(arguments))
     finally:

@@ -18,7 +18,7 @@ from interlock.surfaces.cli.command import verb
 PAYLOAD_CHARS = 200
 
 
-@verb("events", example="interlock events --follow --json | jq .type")
+@verb("events", reads=True, example="interlock events --follow --json | jq .type")
 @click.option("--since", metavar="SEQ", type=click.IntRange(min=0), default=0, help="Only events after this number.")
 @click.option("--follow", is_flag=True, help="Then go on with new ones, until interrupted.")
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), help="At most so many.")

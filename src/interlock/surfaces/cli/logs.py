@@ -22,7 +22,7 @@ LOOK_EVERY = 0.2
 """Seconds between two looks at a file that grows: there is nobody who could wake us."""
 
 
-@verb("logs", example="interlock logs researcher --follow")
+@verb("logs", reads=True, example="interlock logs researcher --follow")
 @click.argument("what", metavar="TASK|MEMBER")
 @click.option("--follow", is_flag=True, help="Go on until the run ends.")
 @click.option("--run", "number", metavar="N", type=click.IntRange(min=1), help="Which run [default: the newest].")

@@ -59,7 +59,7 @@ def program(agent: str) -> tuple[str, list[str] | None]:
     return ("acp", said[1:]) if said[0] == "acp" else ("command", said)
 
 
-@verb("list", example="interlock member list")
+@verb("list", reads=True, example="interlock member list")
 def list_(call: Call) -> None:
     """Who takes part, and on what."""
     found = [member.as_dict() for member in call.team().members()]

@@ -85,7 +85,7 @@ def wait(call: Call, timeout: float | None) -> None:
         _hand_over(call, mail, f"No message came within {words.span(seconds)}.")
 
 
-@verb("history", example="interlock message history --member researcher --limit 20")
+@verb("history", reads=True, example="interlock message history --member researcher --limit 20")
 @click.option("--member", metavar="M", help="Messages to or from this member [default: mine; of all for human].")
 @click.option("--all", "everybody", is_flag=True, help="Messages of all members.")
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), default=100, show_default=True)

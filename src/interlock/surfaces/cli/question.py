@@ -15,7 +15,7 @@ from interlock.surfaces.cli.task_words import line, question
 from interlock.surfaces.cli.text import TEXT
 
 
-@verb("list", example="interlock question list")
+@verb("list", reads=True, example="interlock question list")
 def list_(call: Call) -> None:
     """What waits for a human, oldest first."""
     team = call.team()

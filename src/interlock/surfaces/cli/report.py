@@ -14,7 +14,7 @@ from interlock.surfaces.cli.command import verb
 UNITS = {"m": 60, "h": 3_600, "d": 86_400}
 
 
-@verb("report", example="interlock report --since 12h --format md > report.md")
+@verb("report", reads=True, example="interlock report --since 12h --format md > report.md")
 @click.option("--since", metavar="T", help="Only what was finished since: 12h, 2d, or an ISO 8601 time.")
 @click.option("--format", "form", type=click.Choice(["text", "md", "html"]), default="text", show_default=True)
 def report(call: Call, since: str | None, form: str) -> None:

@@ -15,7 +15,7 @@ from interlock.surfaces.cli.command import verb
 from interlock.surfaces.cli.table import cut, terminal_width
 
 
-@verb("status", example="interlock status --all")
+@verb("status", reads=True, example="interlock status --all")
 @click.option("--all", "everything", is_flag=True, help="All teams of this home.")
 def status(call: Call, everything: bool) -> None:
     """What needs me, what is running since when with its last words, what is next."""

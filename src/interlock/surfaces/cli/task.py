@@ -11,7 +11,7 @@ from interlock.surfaces.cli.command import verb
 from interlock.surfaces.cli.task_words import listed, whole
 
 
-@verb("list", example="interlock task list --status pending")
+@verb("list", reads=True, example="interlock task list --status pending")
 @click.option("--status", metavar="S", help="Only tasks of this status or state, such as pending, in_progress, review.")
 @click.option("--owner", metavar="M", help="Only tasks that this member holds.")
 @click.option("--ready", is_flag=True, help="Only what may be claimed now, in the order of the queue.")
@@ -24,7 +24,7 @@ def list_(call: Call, status: str | None, owner: str | None, ready: bool, limit:
     )
 
 
-@verb("show", example="interlock task show 003")
+@verb("show", reads=True, example="interlock task show 003")
 @click.argument("task")
 def show(call: Call, task: str) -> None:
     """One task, whole: its state, text, evidence, runs and Work Log."""
@@ -37,7 +37,7 @@ def show(call: Call, task: str) -> None:
         call.warn(found.warnings)
 
 
-@verb("graph", example="interlock task graph --format mermaid > tasks.mmd")
+@verb("graph", reads=True, example="interlock task graph --format mermaid > tasks.mmd")
 @click.option("--format", "form", type=click.Choice(["text", "mermaid"]), default="text", show_default=True)
 def graph(call: Call, form: str) -> None:
     """What waits for what, blockers first."""

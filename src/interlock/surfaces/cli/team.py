@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from interlock.errors import Forbidden, InterlockError
+from interlock.errors import Forbidden, InterlockError, InvalidRequest
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
@@ -21,16 +21,14 @@ from interlock.surfaces.cli.table import fields, table
 @click.option(
     "--claim-policy", metavar="strict|soft", help="Whether a task with open blockers may be claimed, with a warning."
 )
-@click.option("--workdir", metavar="DIR", type=click.Path(), help="Where the team works.")
+@click.option("--workdir", metavar="DIR", type=click.Path(), help="Where the team works [default: here].")
 def create(call: Call, name: str, lead: str, claim_policy: str | None, workdir: str | None) -> None:
     """Create a team.
 
-    Its lead is a member from the start; `interlock member spawn` adds others. With a working directory, commands given
-    inside that directory find the team by themselves.
+    Its lead is a member from the start; `interlock member spawn` adds others. Commands given inside its working
+    directory find the team by themselves.
     """
-    team = call.home.create_team(
-        name, lead, claim_policy=claim_policy, workdir=os.path.abspath(workdir) if workdir else None
-    )
+    team = call.home.create_team(name, lead, claim_policy=claim_policy, workdir=os.path.abspath(workdir or os.curdir))
     call.answer(
         team.describe() if call.json else None,
         [
@@ -47,7 +45,7 @@ def list_(call: Call) -> None:
     call.answer({"teams": found}, "" if call.json else _listed(call, found))
 
 
-@verb("show", example="interlock team show alpha-squad")
+@verb("show", reads=True, example="interlock team show alpha-squad")
 @click.argument("name", required=False)
 def show(call: Call, name: str | None) -> None:
     """One team with its members; without a name the team that is meant."""
@@ -63,11 +61,16 @@ def show(call: Call, name: str | None) -> None:
 def delete(call: Call, name: str, yes: bool, force: bool) -> None:
     """Delete a team with everything in it: tasks, messages, history, logs.
 
-    Members at work are asked to stop first, and the team is not deleted before they have. On a terminal you are asked.
+    Members at work are asked to stop first, and the team is not deleted before they have. On a terminal you are asked;
+    elsewhere it needs --yes.
     """
     found = call.team_named(name).describe()
     _must_lead(call, found)
-    if not (yes or force) and sys.stdin.isatty() and not call.json:
+    if not (yes or force):
+        if call.json or not sys.stdin.isatty():
+            raise InvalidRequest(
+                f"Deleting {name} deletes its whole history, and nobody can be asked here. Add --yes.", field="yes"
+            )
         tasks = sum(number for word, number in found["task_counts"].items() if word != "deleted")
         question = f"Delete {name} with {words.count(tasks, 'task')} and its whole history?"
         if not click.confirm(question, err=True):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MARKS = {"completed": "✓", "in_progress": "▶", "failed": "✗", "skipped": "–", "rolled_back": "↩", "pending": "·"}
 
 
-@verb("list", example="interlock workflow list --dir .")
+@verb("list", reads=True, example="interlock workflow list --dir .")
 @click.option("--dir", "directory", type=FOLDER, metavar="DIR", default=".", help="The project [default: here].")
 def list_(call: Call, directory: str) -> None:
     """The workflows that are installed in a project: what `workflow run` can be given."""
@@ -35,7 +35,7 @@ def list_(call: Call, directory: str) -> None:
     call.answer({"workflows": found}, lines or nothing)
 
 
-@verb("show", example="interlock workflow show /bmad:bmm:workflows:create-prd")
+@verb("show", reads=True, example="interlock workflow show /bmad:bmm:workflows:create-prd")
 @click.argument("skill")
 @click.option("--dir", "directory", type=FOLDER, metavar="DIR", default=".", help="The project [default: here].")
 def show(call: Call, skill: str, directory: str) -> None:
@@ -47,7 +47,7 @@ def show(call: Call, skill: str, directory: str) -> None:
     call.answer(found, _preview(found))
 
 
-@verb("status", example="interlock workflow status")
+@verb("status", reads=True, example="interlock workflow status")
 @click.argument("run", required=False)
 @click.option("--all", "everything", is_flag=True, help="Every run of the team.")
 @click.option("--decisions", is_flag=True, help="Also every decision, with its reason.")

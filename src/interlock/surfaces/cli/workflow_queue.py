@@ -14,7 +14,7 @@ from interlock.surfaces.cli.task_words import line
 CHOICE = click.Choice(PRIORITIES)
 
 
-@verb("list", example="interlock workflow queue list")
+@verb("list", reads=True, example="interlock workflow queue list")
 def list_(call: Call) -> None:
     """What waits, in the order in which it will start."""
     found = call.team().workflow_queue()
