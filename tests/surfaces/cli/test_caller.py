@@ -34,6 +34,8 @@ def test_the_only_team_is_meant_by_what_reads_and_never_by_what_changes_somethin
     assert interlock("--json", "team", "show").json["workdir"] == str(here)
     elsewhere = here.parent / "elsewhere"
     elsewhere.mkdir()
+    monkeypatch.chdir(here.parent / "home" / "teams" / "solo")
+    assert interlock("message", "read").code == 0, "its own directory, where worktrees lie, is around it, too"
     monkeypatch.chdir(elsewhere)
     assert meant(interlock) == "solo"
     reading = ("status", "task list", "task show 001", "task graph", "member list", "message history", "question list")

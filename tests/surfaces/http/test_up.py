@@ -114,6 +114,36 @@ def test_a_slip_in_the_settings_stops_nothing_that_runs(start: Callable[..., Ser
     assert admin.refused("POST", "/api/teams/alpha/tasks", {"subject": "two"}) == (429, "task_limit")
 
 
+def test_checks_that_run_keep_nobody_from_an_answer(start: Callable[..., Server], tmp_path: Path) -> None:
+    server = start()
+    admin = server.client()
+    admin.post("/api/teams", {"name": "alpha"})
+    team, gate, count = connect(str(server.home)).team("alpha"), tmp_path / "gate", 40
+    waits = f"until test -e {gate}; do sleep 1; done"
+    ids = [team.create_task(f"Task {number}", verify=waits).id for number in range(count)]
+    for id in ids:
+        team.claim(id)
+    answers: list[int] = []
+
+    def complete(id: str) -> None:
+        answers.append(admin.call("POST", f"/api/teams/alpha/tasks/{id}/complete", {}).status)
+
+    callers = [threading.Thread(target=complete, args=(id,)) for id in ids]
+    for caller in callers:
+        caller.start()
+    deadline = time.monotonic() + PATIENCE
+    while sum(task.verifying is not None for task in team.tasks(status="review")) < count:
+        assert time.monotonic() < deadline, "they do not all begin"
+        time.sleep(0.1)
+    # More than there are threads for answers, all at their checks: whoever asks now is answered.
+    assert admin.get("/api/teams/alpha/status")["counts"]
+    gate.touch()
+    for caller in callers:
+        caller.join(PATIENCE)
+    assert answers == [200] * count
+    assert len(team.tasks(status="done")) == count
+
+
 def test_a_task_that_has_failed_for_good_asks_whether_to_try_again(start: Callable[..., Server]) -> None:
     server = start(environment={"INTERLOCK_RETRIES": "0"})
     admin = server.client()

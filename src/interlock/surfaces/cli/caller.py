@@ -1,9 +1,9 @@
 """Who calls, and which team is meant, by the rules of the contract (Command line).
 
-*Team*: `--team`, `INTERLOCK_TEAM`, the nearest `interlock.toml` upward, the only team whose working directory contains
-the current one; for what only reads, the only team. *Actor*: `--as`, `INTERLOCK_MEMBER`, the joined program that the
-caller runs in, else `human`. *Session*: `INTERLOCK_SESSION`, the one of the joined program, and `INTERLOCK_RUN` the
-number of the run under way.
+*Team*: `--team`, `INTERLOCK_TEAM`, the nearest `interlock.toml` upward, the only team whose working directory, or own
+one, contains the current one; for what only reads, the only team. *Actor*: `--as`, `INTERLOCK_MEMBER`, the joined
+program that the caller runs in, else `human`. *Session*: `INTERLOCK_SESSION`, the one of the joined program, and
+`INTERLOCK_RUN` the number of the run under way.
 
 The hook command loads this module at each start: it imports only what is needed.
 """
@@ -185,13 +185,13 @@ def _read_team(path: str) -> str | None:
 
 def _works_around(home: Home, name: str, here: str) -> bool:
     try:
-        workdir = home.team(name).describe()["workdir"]
+        team = home.team(name)
+        # Worktrees of its tasks lie in its own directory.
+        places = [team.directory, team.describe()["workdir"]]
     except InterlockError:
         return False  # A team that cannot be opened is no reason to refuse work on another.
-    if not workdir:
-        return False
-    root = os.path.realpath(workdir)
-    return here == root or here.startswith(root.rstrip("/") + "/")
+    roots = [os.path.realpath(place) for place in places if place]
+    return any(here == root or here.startswith(root.rstrip("/") + "/") for root in roots)
 
 
 def _current_directory() -> str | None:

@@ -11,12 +11,14 @@ from starlette.responses import Response
 from interlock.surfaces.http import documents, models
 from interlock.surfaces.http.answers import answer
 from interlock.surfaces.http.shapes import TeamName
+from interlock.surfaces.http.slow import slow
 from interlock.surfaces.http.visitor import Worker
 
 router = APIRouter(prefix="/api/teams/{team}", tags=["protocol"])
 
 
 @router.post("/protocol", responses={200: {"model": documents.Verdict}})
+@slow
 def protocol(visitor: Worker, team: TeamName, message: Annotated[Any, Body()]) -> Response:
     """Act on one AOF/1 message: an envelope, or its text. What is wrong with it is in the answer, which is 200 either
     way: `accepted` says whether it counted."""
@@ -28,6 +30,7 @@ def protocol(visitor: Worker, team: TeamName, message: Annotated[Any, Body()]) -
 
 
 @router.post("/session-end", responses={200: {"model": documents.Results}})
+@slow
 def session_end(visitor: Worker, team: TeamName, who: models.Nothing) -> Response:
     """Apply the results that the caller's runs have put down, of all runs for the lead and people."""
     return answer({"results": visitor.acting(team, who.by).session_end()})

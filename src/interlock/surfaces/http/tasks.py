@@ -13,6 +13,7 @@ from interlock.surfaces.http import documents, models
 from interlock.surfaces.http.answers import answer
 from interlock.surfaces.http.front import shown
 from interlock.surfaces.http.shapes import TeamName
+from interlock.surfaces.http.slow import slow
 from interlock.surfaces.http.visitor import Operator, Reader, Visitor
 
 router = APIRouter(prefix="/api", tags=["front door"])
@@ -47,12 +48,14 @@ def artifacts_of(visitor: Reader, project: TeamName, id: str) -> Response:
 
 
 @router.post("/tasks/{id}/reply", responses=REPLIED)
+@slow
 def reply(visitor: Operator, id: str, said: models.Reply) -> Response:
     """Answer the open question of a task."""
     return _reply(_team(visitor, None, id), id, said)
 
 
 @router.post("/projects/{project}/tasks/{id}/reply", responses=REPLIED)
+@slow
 def reply_to(visitor: Operator, project: TeamName, id: str, said: models.Reply) -> Response:
     """Answer the open question of a task of that project."""
     return _reply(_team(visitor, project, id), id, said)

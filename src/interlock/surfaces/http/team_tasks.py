@@ -11,6 +11,7 @@ from interlock.model.task import Task
 from interlock.surfaces.http import documents, models
 from interlock.surfaces.http.answers import answer
 from interlock.surfaces.http.shapes import StateOrStatus, TeamName
+from interlock.surfaces.http.slow import slow
 from interlock.surfaces.http.visitor import Reader, Worker
 
 router = APIRouter(prefix="/api/teams/{team}/tasks", tags=["tasks"])
@@ -92,6 +93,7 @@ def worktree(visitor: Worker, team: TeamName, id: str, who: models.Nothing) -> R
 
 
 @router.post("/{id}/update", responses=ONE)
+@slow
 def update(visitor: Worker, team: TeamName, id: str, edit: models.Edit) -> Response:
     """Edit a task, add a `log` line to it, or take it forward to a `status`."""
     return _shown(visitor.acting(team, edit.by).update(id, **edit.given("by")))
@@ -110,6 +112,7 @@ def release(visitor: Worker, team: TeamName, id: str, why: models.Because) -> Re
 
 
 @router.post("/{id}/complete", responses=ONE)
+@slow
 def complete(visitor: Worker, team: TeamName, id: str, done: models.Summary) -> Response:
     """Report a task as finished. Its `verify` is run here, before the answer."""
     return _shown(visitor.acting(team, done.by).complete(id, summary=done.summary))
@@ -122,6 +125,7 @@ def delete(visitor: Worker, team: TeamName, id: str, who: models.Nothing) -> Res
 
 
 @router.post("/{id}/approve", responses=ONE)
+@slow
 def approve(visitor: Worker, team: TeamName, id: str, done: models.Summary) -> Response:
     """A reviewer's yes."""
     return _shown(visitor.acting(team, done.by).approve(id, summary=done.summary))

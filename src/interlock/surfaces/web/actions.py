@@ -10,12 +10,13 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
+import anyio.to_thread
 from fastapi import APIRouter, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 
 from interlock.errors import InterlockError, InvalidRequest
 from interlock.surfaces.http.failures import status_of
+from interlock.surfaces.http.slow import THREADS
 from interlock.surfaces.http.visitor import Operator
 from interlock.surfaces.web.moves import perform
 from interlock.surfaces.web.rendering import told
@@ -181,7 +182,7 @@ def _doing(action: Done) -> Callable[..., Any]:
         scripted = "application/json" in request.headers.get("accept", "")
         back = _back(request, visit)
         try:
-            to = await run_in_threadpool(action, visit, form)
+            to = await anyio.to_thread.run_sync(action, visit, form, limiter=THREADS)
         except InterlockError as error:
             if scripted:
                 return JSONResponse(error.as_dict(), status_of(error))
