@@ -19,7 +19,9 @@ _SHORTEST_SECRET_LINE = 8
 
 # What steers a terminal: colours and cursor movements, titles and links, single-letter escapes.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~]?)")
-_CONTROLS = {code: None for code in [*range(32), 127, *range(128, 160)] if chr(code) not in "\n\t"}
+# What turns text round: an option could look like another one.
+_BIDI = [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_CONTROLS = {code: None for code in [*range(32), 127, *range(128, 160), *_BIDI] if chr(code) not in "\n\t"}
 
 
 def plain(text: str) -> str:

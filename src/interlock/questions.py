@@ -208,6 +208,21 @@ def _open_now(rows: Rows, task: Task, waiting: Sequence[Question]) -> str:
     return f"Open now: {first.id} “{gist(first.text)}”; `{reply_command(first.id, task.id, rows.team.get().name)}`."
 
 
+def among_options(question: Question, text: str) -> str:
+    """The answer as it is written among the options, whatever its case; else as it was given."""
+    word = text.strip().casefold()
+    return next((option for option in question.options if option.strip().casefold() == word), text)
+
+
+def in_own_words(question: Question) -> str | None:
+    """That an answer is none of those that were offered, to be told to whoever gave it; null where it is, or where none
+    were. A kind that something is decided by refuses such an answer."""
+    offered, said = question.options, question.answer
+    if question.kind in ("review", "merge") or not offered or said is None or said in offered:
+        return None
+    return f"“{gist(said)}” is none of the answers offered ({', '.join(offered)}); it was passed on in your own words."
+
+
 def review_answer(text: str) -> tuple[bool, str]:
     """(approved, findings) of an answer to a review.
 

@@ -144,6 +144,12 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("git_timeout", 120, "Seconds one call of git may take.", minimum=1),
     Setting("task_timeout", 3600, "Seconds one run of a task may take before it is cancelled.", minimum=1),
     Setting(
+        "language",
+        "en",
+        "The language in which people are asked about a task that stopped without a question: `en` or `ja`.",
+        choices=("en", "ja"),
+    ),
+    Setting(
         "protocol_senders",
         "owner",
         "Whose AOF/1 messages count: `owner` (of the task, of the handoff), or `any`.",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from interlock.client import Team
-from interlock.errors import InvalidTransition
+from interlock.errors import InvalidRequest, InvalidTransition
 from interlock.model.guard import FALLBACKS
 from interlock.model.task import Task
 from tests.behaviours.driving import Place
@@ -42,7 +42,8 @@ def stopped(team: Team, road: Callable[[Team, str, str], None], said: str, type:
 def holds_one_question(team: Team, task: Task) -> None:
     (question,) = [one for one in team.questions() if one.task_id == task.id]
     assert task.output is not None and task.output.strip()
-    assert task.output.endswith(question.text) and question.text.strip()
+    assert task.output.endswith((question.text, *FALLBACKS.values())) and question.text.strip()
+    assert not any(line in question.text for line in FALLBACKS.values()), "people read a sentence of ours instead"
     assert task.question is not None and (task.question["id"], task.question["text"]) == (question.id, question.text)
 
 
@@ -55,7 +56,8 @@ def test_a_blocked_task_always_carries_a_question(
     task = stopped(team, road, "no key", type)
     assert task.state == "blocked"
     assert task.output == f"no key\n\n{FALLBACKS['default']}"
-    assert task.question is not None and task.question["options"] == ["YES", "NO"]
+    assert task.question is not None
+    assert (task.question["text"], task.question["options"]) == ("ada is blocked: no key. What should it do?", [])
     holds_one_question(team, task)
     asking = stopped(team, road, "There are two keys. Which one is ours?", type)
     assert asking.output is not None and asking.output.endswith("Which one is ours?")
@@ -90,6 +92,51 @@ def test_a_handoff_that_is_refused_does_not_block_an_implementation(team: Team) 
     task = team.task(child.id)
     assert task.state == "awaiting-response"
     holds_one_question(team, task)
+
+
+ENGLISH = {
+    FALLBACKS["default"]: "bob is blocked and gave no reason. Do you permit code changes for this task? (YES/NO)",
+    FALLBACKS["timeout"]: "bob ran out of time. Should it continue? (YES/NO)",
+    FALLBACKS["interactive"]: "bob needs a confirmation. May it continue? (YES/NO)",
+    FALLBACKS["implementation"]: "bob cannot go on: which files should it change, and what should they do then?",
+}
+
+
+@pytest.mark.req("GUARD-INV-1", "GUARD-INV-6")
+def test_people_are_asked_in_their_language_and_told_the_reason_first(team: Team) -> None:
+    reason = "credentials.txt is missing"
+    task = stopped(team, by_verb, reason, None)
+    assert task.question is not None
+    assert task.question["text"] == "ada is blocked: credentials.txt is missing. What should it do?"
+    (need,) = [one for one in team.status()["needs_me"] if one["task_id"] == task.id]
+    assert need["text"] == task.question["text"], "one line says all of it"
+    team.configure({"language": "ja"})
+    asked = stopped(team, by_verb, reason, "IMPLEMENTATION").question
+    assert asked is not None
+    assert asked["text"] == "adaは停止しています: credentials.txt is missing。 どうすればよいですか？"
+    with pytest.raises(InvalidRequest, match="must be one of: en, ja"):
+        team.configure({"language": "tlh"})
+
+
+def test_a_long_reason_is_named_in_short_and_kept_whole(team: Team) -> None:
+    reason = "The build fails.\n\n" + "\n".join(f"error {n}" for n in range(100))
+    task = stopped(team, by_verb, reason, None)
+    assert task.question is not None and task.output == f"{reason}\n\n{FALLBACKS['default']}"
+    asked = task.question["text"]
+    assert asked.startswith("ada is blocked: The build fails. error 0 ") and asked.endswith("… What should it do?")
+    assert len(asked) < 400 and "\n" not in asked
+
+
+@pytest.mark.parametrize("outcome", [completion, update])
+def test_a_report_without_a_word_puts_none_into_anybodys_mouth(team: Team, outcome: Any) -> None:
+    task = team.create_task("Deploy")
+    team.claim(task.id, by="ada")
+    said = {"outcome": "blocked", "notes": None} if outcome is completion else {"status": "blocked"}
+    assert team.protocol(outcome(task.id, **said))["accepted"]
+    found = team.task(task.id)
+    assert found.output == FALLBACKS["default"] and found.question is not None
+    assert found.question["text"].startswith("ada is blocked and gave no reason.")
+    assert found.question["options"] == ["YES", "NO"]
 
 
 def test_which_types_may_be_blocked_is_a_setting(team: Team) -> None:
@@ -132,6 +179,7 @@ def test_what_a_program_says_last_is_guarded_before_it_is_stored(
     assert place.drive() == "finished"
     task = place.task("one")
     assert (task.state, task.output) == (state, question)
+    assert task.question is not None and task.question["text"] == ENGLISH.get(question, question)
     holds_one_question(place.team, task)
     assert [run.ended_at is not None for run in place.team.runs("one")] == [True]
 

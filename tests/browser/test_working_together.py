@@ -46,6 +46,38 @@ def test_a_message_runs_live_asks_and_goes_on_with_the_answer(place: Place, expe
         expect(page.get_by_text(said, exact=True).first).to_be_visible()
 
 
+def test_what_nobody_can_take_is_said_with_what_to_do(place: Place, expect: Callable[..., Any]) -> None:
+    place.team("paint")
+    page = place.visit("/projects/paint")
+    send(page, "Paint the bikeshed")
+    expect(page).to_have_title(_begins("(1) "))
+    for path in ("/", "/projects/paint"):
+        page.goto(place.server.url + path)
+        expect(page.get_by_text("nobody can take this: the team has no agent")).to_be_visible()
+        expect(page.get_by_text("interlock member spawn NAME --agent AGENT --team paint")).to_be_visible()
+        expect(page.get_by_role("link", name="Members").first).to_be_visible()
+    place.home.team("paint").spawn("ada")
+    expect(page.get_by_text("nobody can take this")).to_have_count(0)
+
+
+def test_a_task_that_stopped_says_why_in_the_language_of_the_page(place: Place, expect: Callable[..., Any]) -> None:
+    team = place.team("paint", "bob")
+    task = team.create_task("Choose a colour").id
+    bob = team.acting("bob", session="s")
+    bob.claim(task)
+    bob.block(task, reason="credentials.txt is missing")
+    asked = "bob is blocked: credentials.txt is missing. What should it do?"
+    page = place.visit(f"/projects/paint/tasks/{task}")
+    expect(page.locator("[data-role=question]")).to_contain_text(asked)
+    expect(page.get_by_text("タスク")).to_have_count(0)
+    page.goto(f"{place.server.url}/projects/paint/board")
+    expect(page.locator(".card-note")).to_contain_text(asked)
+    team.reply(task, "Look again")
+    page.goto(f"{place.server.url}/projects/paint/tasks/{task}")
+    for one in page.get_by_text("このタスク").all():
+        assert one.get_attribute("lang") == "ja"
+
+
 @pytest.mark.req("GUARD-INV-6")
 def test_wherever_a_task_that_waits_is_shown_it_can_be_answered(place: Place, expect: Callable[..., Any]) -> None:
     team = place.team("paint", "bob")

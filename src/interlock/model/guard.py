@@ -23,6 +23,50 @@ CAUSES = ("timeout", "interactive")
 
 YES_NO = ("YES", "NO")
 
+LANGUAGES = ("en", "ja")
+QUESTIONS: dict[str, dict[str, tuple[str, str]]] = {
+    "en": {
+        "implementation": (
+            "{who} is blocked: {reason} What should it do?",
+            "{who} cannot go on: which files should it change, and what should they do then?",
+        ),
+        "timeout": (
+            "{who} ran out of time: {reason} Should it continue? (YES/NO)",
+            "{who} ran out of time. Should it continue? (YES/NO)",
+        ),
+        "interactive": (
+            "{who} needs a confirmation: {reason} May it continue? (YES/NO)",
+            "{who} needs a confirmation. May it continue? (YES/NO)",
+        ),
+        "default": (
+            "{who} is blocked: {reason} What should it do?",
+            "{who} is blocked and gave no reason. Do you permit code changes for this task? (YES/NO)",
+        ),
+    },
+    "ja": {
+        "implementation": (
+            "{who}は停止しています: {reason} どうすればよいですか？",
+            "{who}は先に進めません。変更対象のファイルと期待する動作を教えてください。",
+        ),
+        "timeout": (
+            "{who}がタイムアウトしました: {reason} 続行しますか？ (YES/NO)",
+            "{who}がタイムアウトしました。続行しますか？ (YES/NO)",
+        ),
+        "interactive": (
+            "{who}には確認が必要です: {reason} 続行を許可しますか？ (YES/NO)",
+            "{who}には確認が必要です。続行を許可しますか？ (YES/NO)",
+        ),
+        "default": (
+            "{who}は停止しています: {reason} どうすればよいですか？",
+            "{who}は理由を示さずに停止しました。このタスクはコード変更を許可しますか？ (YES/NO)",
+        ),
+    },
+}
+"""What people are asked in the place of a fallback, by language: with the reason that the agent gave, and without."""
+
+SOMEBODY = {"en": "The task", "ja": "タスク"}
+REASON_CHARS = 300
+
 # Patterns as text: `re` compiles each when it is first used, which most commands never do.
 _FENCE = r"(?ms)^(```|~~~).*?(^\1|\Z)"
 _MARKER = r"(?:[-*•>]|\(?[0-9A-Za-z]{1,2}[.)]|\[[0-9A-Za-z]{1,2}\])[ \t]+"
@@ -75,6 +119,30 @@ def one_question(text: str | None, *, type: str | None = None, cause: str | None
         return Asked(raw, question, None)
     before, _ = _without_questions(raw[:start])
     return Asked(_joined(before, question), question, raw)
+
+
+def stand_in(asked: Asked, who: str | None, language: str) -> tuple[str, list[str]] | None:
+    """What people read and choose from where `asked` ends with a fallback, in their language and with the reason first
+    (decision 44); null where the agent asked itself. `who` stopped; null where nobody in particular did."""
+    key = next((key for key, known in FALLBACKS.items() if known == asked.question), None)
+    if key is None:
+        return None
+    reason = " ".join(asked.output[: -len(asked.question)].split())
+    if len(reason) > REASON_CHARS:
+        reason = reason[: REASON_CHARS - 1] + "…"
+    if reason and reason[-1] not in ".!?…。！？":
+        reason += "。" if language == "ja" else "."
+    template = QUESTIONS[language][key][0 if reason else 1]
+    text = template.format(who=who or SOMEBODY[language], reason=reason)
+    return text, list(YES_NO) if "YES/NO" in template else []
+
+
+def leading_to(output: str | None, question: str) -> str:
+    """What the output of a task says before its question and the question does not say itself."""
+    said = (output or "").strip()
+    end = next((known for known in (question, *FALLBACKS.values()) if said.endswith(known)), None)
+    before = "" if end is None else said[: -len(end)].strip()
+    return "" if before in question else before
 
 
 def explicit(text: str) -> Asked:

@@ -137,13 +137,13 @@ def apply(act: Act, task: Task, run: Run | None, fields: dict[str, Any], author:
             act.rows.tasks.update(task, review=HUMAN if review_required(task) else "none")
         finish.finished(act, task, verifier, changes)
     elif outcome == "blocked":
-        stop(act, task, reason[:REASON_CHARS], said or reason)
+        stop(act, task, reason[:REASON_CHARS], said)
     else:
         finish.to_review(act, task, outcome, reason[:REASON_CHARS], changes)
     return True
 
 
-def stop(act: Act, task: Task, reason: str, output: str, *, cause: str | None = None) -> None:
+def stop(act: Act, task: Task, reason: str, output: str | None, *, cause: str | None = None) -> None:
     """Take the task to blocked, or, where its type must not be, to await a response; whoever holds it goes on holding
     it, in the run it had. `cause`: see `transition.move`."""
     if task.state == "review":

@@ -68,7 +68,7 @@ def _check_step(act: Act, task: Task, status: str, name: str) -> None:
 def _step(act: Act, task: Task, status: str, said: str | None) -> None:
     reason = f"reported {status}: {said}"[:REASON_CHARS] if said else f"reported {status}"
     if status == "blocked":
-        stop(act, task, reason, said or reason)
+        stop(act, task, reason, said)
     elif status == "review":
         finish.to_review(act, task, "needs_review", reason, {})
     elif task.state in HELD:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from interlock.model.guard import leading_to
 from interlock.model.names import HUMAN
 from interlock.model.question import Question, reply_command
 from interlock.model.task import BROKEN, WAITING, Task
@@ -22,8 +23,9 @@ READY_LOOKED_AT = 1000
 def needs_me(rows: Rows) -> list[dict[str, Any]]:
     """Everything that waits for a person, most pressing first: `{kind, task_id, text, verb}`.
 
-    `kind` is a question's, or `review`, `blocked`, `deadletter`, `broken`, `unclaimable`, `stopped`, `held`. `verb`
-    names the team: ids are counted per team, so without it a task of another team could be hit.
+    `kind` is a question's, or `review`, `blocked`, `deadletter`, `broken`, `unclaimable`, `stopped`, `held`. One about
+    ready tasks stands for all with that cause and says how many in `count`. `verb` names the team: ids are counted per
+    team, so without it a task of another team could be hit.
     """
     people = {member.name: member for member in rows.team.members()}
     failed = rows.tasks.select(states=["deadletter"])
@@ -114,29 +116,42 @@ def _broken(rows: Rows, task: Task) -> list[dict[str, Any]]:
 
 
 def _unclaimable(rows: Rows, people: Mapping[str, Member]) -> list[dict[str, Any]]:
-    """Ready tasks that no agent of the team may take; in a team without agents, people take them as they please."""
+    """Ready tasks that nobody may take, one need for each cause with how many there are. In a team without agents
+    whoever has a seat takes them by hand."""
     members = [member for member in people.values() if member.role == "member"]
-    if not any(member.agent for member in members):
-        return []
-    found = []
-    for task in rows.tasks.ready(READY_LOOKED_AT):
+    seats = not any(member.agent for member in members) and any(member.status != "stopped" for member in members)
+    found: dict[tuple[str, str, str], list[Task]] = {}
+    for task in [] if seats else rows.tasks.ready(READY_LOOKED_AT):
         takers = [member for member in members if member.agent and may_take(task, member.name, member.agent)]
-        if any(member.status != "stopped" for member in takers):
-            continue
-        if takers:
-            need = _need("stopped", task, f"{takers[0].name}, who could do it, was stopped", "assign")
-            found.append({**need, "verb": f"interlock resume --member {takers[0].name}"})
-            continue
-        reserved = people.get(task.reserved_for or "")
-        if reserved is not None and reserved.agent is None:
-            text = f"it is for {reserved.name}, who has no agent that could begin it"
-            found.append(_need("unclaimable", task, text, "claim"))
-        else:
-            kind = "a shell member, since it has a command" if task.command else "an agent, since it has no command"
-            only = f" and is reserved for {task.reserved_for}" if task.reserved_for else ""
-            need = _need("unclaimable", task, f"no member can take it: it needs {kind}{only}", "assign")
-            found.append({**need, "verb": f"{need['verb']} --to MEMBER"})
-    return found
+        if all(member.status == "stopped" for member in takers):
+            found.setdefault(_why_idle(task, takers, people), []).append(task)
+    return [_idle(tasks, *cause) for cause, tasks in found.items()]
+
+
+def _idle(tasks: Sequence[Task], kind: str, why: str, verb: str) -> dict[str, Any]:
+    need = _need(kind, tasks[0], why, "assign")
+    if len(tasks) > 1:
+        need["text"] = f"{tasks[0].subject} and {len(tasks) - 1} more: {why}"
+    return {**need, "verb": verb.format(id=tasks[0].id), "count": len(tasks)}
+
+
+def _why_idle(task: Task, takers: Sequence[Member], people: Mapping[str, Member]) -> tuple[str, str, str]:
+    """(kind, reason, verb) of a ready task that nobody takes."""
+    if takers:
+        name = takers[0].name
+        return "stopped", f"{name}, who could do this, was stopped", f"interlock resume --member {name}"
+    reserved = people.get(task.reserved_for or "")
+    if reserved is not None and reserved.agent is None:
+        why = f"this waits for {reserved.name}, who has no agent that could begin it"
+        return "unclaimable", why, "interlock task claim {id}"
+    if not any(member.agent for member in people.values() if member.role == "member"):
+        agent = "shell" if task.command else "AGENT"
+        why = "nobody can take this: the team has no agent"
+        return "unclaimable", why, f"interlock member spawn NAME --agent {agent}"
+    kind = "with a command needs a shell member" if task.command else "without a command needs an agent"
+    only = f" and this is reserved for {task.reserved_for}" if task.reserved_for else ""
+    why = f"no member can take this: a task {kind}{only}"
+    return "unclaimable", why, "interlock task assign {id} --to MEMBER"
 
 
 def _need(kind: str, task: Task, text: str, verb: str) -> dict[str, Any]:
@@ -151,10 +166,9 @@ def _need(kind: str, task: Task, text: str, verb: str) -> dict[str, Any]:
 def _asked(rows: Rows, question: Question) -> str:
     """The question, after what the task stopped for."""
     task = rows.tasks.get(question.task_id)
-    output = (task.output or "") if task is not None and task.state in WAITING else ""
-    led = output.removesuffix(question.text) if output.endswith(question.text) else ""
+    led = leading_to(task.output, question.text) if task is not None and task.state in WAITING else ""
     asked = first_line(question.text)
-    return f"{first_line(led)} {asked}" if led.strip() else asked
+    return f"{first_line(led)} {asked}" if led and first_line(led) not in asked else asked
 
 
 def _answer_verb(question: Question) -> str:

@@ -13,6 +13,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from interlock.model.guard import CAUSES
 from interlock.model.task import Task
 from interlock.protocol.completion import REASON_CHARS, stop
 from interlock.sessions import Act
@@ -76,8 +77,13 @@ def apply(act: Act, task: Task, outcome: Outcome, verifier: str) -> Task:
     if outcome.status == "ERROR":
         return finish.fail(act, task, because[:REASON_CHARS], output=outcome.output or None)
     if outcome.status == "BLOCKED":
-        stop(act, task, because[:REASON_CHARS], outcome.output, cause=outcome.reason)
+        stop(act, task, because[:REASON_CHARS], _told(outcome), cause=outcome.reason)
     else:
-        move(act, task, "awaiting-response", reason=because[:REASON_CHARS], output=outcome.output, cause=outcome.reason)
+        move(act, task, "awaiting-response", reason=because[:REASON_CHARS], output=_told(outcome), cause=outcome.reason)
     end_run(act, task, task.state, because[:REASON_CHARS])
     return task
+
+
+def _told(outcome: Outcome) -> str:
+    """What stopped the program, in its own words."""
+    return outcome.output or (outcome.reason or "" if outcome.reason not in CAUSES else "")

@@ -144,7 +144,7 @@ def park(act: Act, task: Task, reason: str) -> None:
 def _of_the_choices(question: Question, text: str) -> str:
     """The answer to a question that something is decided by, as it is written there."""
     if question.kind not in ("permission", "limit"):
-        return text
+        return questions.among_options(question, text)
     word = text.strip().lower()
     if word not in question.options:
         raise InvalidRequest(f"Answer with one of: {', '.join(question.options)}.", field="reply")

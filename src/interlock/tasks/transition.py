@@ -14,7 +14,7 @@ from typing import Any
 
 from interlock import questions
 from interlock.errors import InvalidTransition
-from interlock.model.guard import explicit, one_question, options_of
+from interlock.model.guard import explicit, one_question, options_of, stand_in
 from interlock.model.task import BROKEN, FINAL, HELD, MOVES, WAITING, Task
 from interlock.sessions import Act
 from interlock.tasks import turns
@@ -72,7 +72,7 @@ def move(
         changes["merging"] = None  # Whoever merges it finds that it is no longer asked to.
     asking = None
     if end in WAITING and not (start in WAITING and question is None):  # there, what was asked stands
-        asking = _guarded(task, changes, cause, question)
+        asking = _guarded(act, task, changes, cause, question)
     act.rows.tasks.update(task, state=end, updated_at=act.at, **changes)
     for origin, target in zip(states, states[1:], strict=False):
         # `from` is a keyword, so the payload cannot be given by name.
@@ -150,18 +150,22 @@ def may_be_blocked(act: Act, type: str | None) -> bool:
 def ask_anew(act: Act, task: Task, text: str) -> None:
     """The task that waits for a person waits for another reason now: the question about the old one is withdrawn."""
     changes: dict[str, Any] = {"output": text}
-    asking = _guarded(task, changes, None, None)
+    asking = _guarded(act, task, changes, None, None)
     questions.withdraw(act, task, "it waits for another reason now")
     act.rows.tasks.update(task, updated_at=act.at, **changes)
     questions.put(act, task, **asking)
     act.topics.add("tasks")
 
 
-def _guarded(task: Task, changes: dict[str, Any], cause: str | None, question: dict[str, Any] | None) -> dict[str, Any]:
+def _guarded(
+    act: Act, task: Task, changes: dict[str, Any], cause: str | None, question: dict[str, Any] | None
+) -> dict[str, Any]:
     """What is asked, with `changes` set to the output and context that go with it (INV-1, INV-6)."""
     if question is None:
         asked = one_question(changes.get("output"), type=task.type, cause=cause)
-        question = {"kind": "clarification", "text": asked.question, "options": options_of(asked.question)}
+        read = stand_in(asked, task.owner, str(act.settings.get("language")))
+        text, options = read or (asked.question, options_of(asked.question))
+        question = {"kind": "clarification", "text": text, "options": options}
     else:
         asked = explicit(question["text"])
         question = {**question, "text": asked.question}

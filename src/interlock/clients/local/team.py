@@ -147,6 +147,7 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
 
     def reply(self, task: str, text: str, *, question: str | None = None, by: str | None = None) -> Task:
         from interlock.clients.local.base import warned, whole
+        from interlock.questions import in_own_words
         from interlock.runner import office
         from interlock.tasks import answer
         from interlock.tasks.find import find
@@ -157,11 +158,14 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
             at_hand = face == "page" or (face in ("cli", "python") and not inside_run())
             answer.reply(act, found, text, question, at_hand=at_hand)
             whole(act, found)
+            answered = [one for one in act.rows.questions.of_task(found.id) if one.answered_at == act.at]
+            notes = [note for one in answered if (note := in_own_words(one)) is not None]
             driven = bool(office.at_work(act.rows))
         if found.verifying is not None and not driven:  # Nobody else would run the check again.
             self.verify_pending()
             return self.task(found.id)
-        return self.merge_now(warned(act, found))
+        warned(act, found).warnings += notes
+        return self.merge_now(found)
 
     def ask(
         self,

@@ -266,6 +266,10 @@ def _watch(call: Call, team: Team, behind: Callable[[str], AbstractContextManage
     return LEFT
 
 
+APPROVALS = ("approve", "approved", "y", "yes", "ok", "lgtm")
+"""What people type at the prompt for a review that they approve of."""
+
+
 def answer_questions(call: Call, team: Team) -> bool:
     """Offer the open questions; whether any was answered, so that the run can go on."""
     answered = False
@@ -274,14 +278,20 @@ def answer_questions(call: Call, team: Team) -> bool:
         further = [question.context] if question.context and question.context not in question.text else []
         call.say(["", click.style(question.text, bold=True), *further])
         options = f" [{' / '.join(question.options)}]" if question.options else ""
-        text = click.prompt(f"Answer{options}, or Enter to leave it", default="", show_default=False)
-        if not text.strip():
-            continue
-        try:
-            team.reply(question.task_id, text, question=question.id)
-            answered = True
-        except InterlockError as error:
-            click.secho(error.message, fg="red", err=True)
+        while True:
+            text = click.prompt(f"Answer{options}, or Enter to leave it", default="", show_default=False)
+            if not text.strip():
+                break
+            if question.kind == "review" and text.strip().lower().rstrip(".!") in APPROVALS:
+                text = "approve"
+            try:
+                call.warn(team.reply(question.task_id, text, question=question.id).warnings)
+                answered = True
+                break
+            except InterlockError as error:
+                click.secho(error.message, fg="red", err=True)
+                if not isinstance(error, InvalidRequest):
+                    break  # Else it is asked again: a slip of the hand must not end the run.
     return answered
 
 

@@ -351,6 +351,7 @@ class Replied(Document):
     task_id: str
     old_status: str
     new_status: str
+    warnings: list[str] = []
 
 
 class ArtifactDocument(Document):

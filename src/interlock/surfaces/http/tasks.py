@@ -69,4 +69,5 @@ def _team(visitor: Visitor, project: str | None, id: str) -> Team:
 def _reply(team: Team, id: str, said: models.Reply) -> Response:
     before = team.task(id)
     after = team.reply(id, said.reply, question=said.question_id)
-    return answer({"task_id": after.id, "old_status": FRONT_DOOR[before.state], "new_status": FRONT_DOOR[after.state]})
+    done = {"task_id": after.id, "old_status": FRONT_DOOR[before.state], "new_status": FRONT_DOOR[after.state]}
+    return answer({**done, "warnings": after.warnings} if after.warnings else done)

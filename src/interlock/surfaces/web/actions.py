@@ -45,7 +45,8 @@ def reply(visit: Visit, form: Form) -> str | None:
     team, question_id = _team(visit), form.get("question_id") or None
     if not choice and text and _is_review(visit, question_id) and not text.lower().startswith(("approve", "changes:")):
         text = f"changes: {text}"
-    team.reply(visit.params["task"], choice or text, question=question_id)
+    warnings = team.reply(visit.params["task"], choice or text, question=question_id).warnings
+    visit.told = " ".join(["Answered.", *warnings]) if warnings else None
     return None
 
 

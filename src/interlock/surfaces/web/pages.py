@@ -19,7 +19,7 @@ from interlock.surfaces.web.rendering import Page, Region, show, static
 from interlock.surfaces.web.views import board, changes, chat, events, now, people, run, task, workflows
 from interlock.surfaces.web.visit import Visit
 
-WORK = "task question run verify review team runner plan merge workflow"
+WORK = "task question run verify review team runner plan merge workflow member"
 NAV = Region("nav", "task question team member review", now.nav)
 LIVE = 3
 """Seconds between two looks at what running programs print, which is no event."""

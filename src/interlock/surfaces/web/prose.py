@@ -17,6 +17,7 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
 
+from interlock.model.guard import FALLBACKS
 from interlock.output import plain
 
 LONGEST = 40_000
@@ -29,6 +30,13 @@ def prose(text: str | None) -> Markup:
     """A text in Markdown as HTML."""
     if not text or not text.strip():
         return Markup("")
+    known = next((one for one in FALLBACKS.values() if text.rstrip().endswith(one)), None)
+    if known is not None:  # The specification's own line: in another language than the page.
+        asked = Markup("<br>").join(
+            Markup("<span{}>{}</span>").format(Markup("" if part.isascii() else ' lang="ja"'), part)
+            for part in known.splitlines()
+        )
+        return prose(text.rstrip()[: -len(known)]) + Markup("<p>{}</p>").format(asked)
     shown, cut = _bounded(text)
     return Markup(_parser().render(shown)) + (Markup('<p class="quiet">{}</p>').format(cut) if cut else Markup(""))
 

@@ -21,6 +21,7 @@ from markupsafe import Markup
 from interlock import words
 from interlock.errors import NotFound
 from interlock.model.evidence import in_words, latest_check
+from interlock.model.guard import leading_to
 from interlock.model.question import Question
 from interlock.model.task import Task
 from interlock.surfaces.web import sentences
@@ -160,8 +161,7 @@ def short(id: str) -> str:
 
 def before_question(task: Task, question: Question) -> str:
     """What the task's output says before its question: why it is blocked, say."""
-    said = (task.output or "").strip()
-    return said[: -len(question.text)].strip() if said.endswith(question.text) else ""
+    return leading_to(task.output, question.text)
 
 
 STATE_WORDS = {
