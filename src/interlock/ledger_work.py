@@ -66,6 +66,13 @@ class TaskRows(Protocol):
     def worktrees(self) -> list[Task]:
         """Tasks that were begun in a worktree of their own, whatever their state; also where that is gone by now."""
 
+    def baseline(self, tree: str, setup: str, command: str) -> tuple[bool | None] | None:
+        """Whether that check failed on that tree before anybody worked on it, null where it came to no end; null
+        altogether where it was not run."""
+
+    def baselined(self, tree: str, setup: str, command: str, red: bool | None, at: str) -> None:
+        """Store it."""
+
     def current(self) -> dict[str, str]:
         """For each owner the task in progress it took last."""
 

@@ -116,3 +116,47 @@ def test_the_evidence_of_an_older_ledger_is_a_row(place: Place) -> None:
     (row,) = place.task("one").evidence
     assert set(ROW) <= set(row) and (row["kind"], row["red_before"], row["tree"]) == ("verify", None, None)
     assert done(place, "one")["proof"] == "verified"
+
+
+# What the check says of the tree before the work
+
+
+def test_a_check_that_was_green_before_the_work_is_said_to_have_been(place: Place, repository: Repository) -> None:
+    log = place.path / "checks"
+    verify = f"echo $PWD >> {log}; test -s story.txt"
+    tasks = {"one": {"run": "echo a > a", "verify": verify}, "two": {"run": "echo b > b", "verify": verify}}
+    stage(place, tasks, {"ada": SHELL, "bob": SHELL}, parallel=1)
+    place.drive()
+    assert done(place, "one")["proof"] == "verified (green before the work, too)"
+    assert "verified (green before the work, too): echo" in text(place)
+    assert [row["red_before"] for row in checks(place, "one")] == [False] * 2
+    before = [line for line in log.read_text().splitlines() if "/before-" in line]
+    assert 1 <= len(before) <= len({str((place.task(key).worktree or {})["tree"]) for key in tasks})
+    assert not list((place.path / "home" / "teams" / "crew" / "worktrees").glob("before-*"))
+
+
+def test_a_check_that_was_red_before_the_work_and_is_green_now_is_verified(
+    place: Place, repository: Repository
+) -> None:
+    stage(place, {"one": {"run": "echo a > a", "verify": "test -s a"}})
+    place.drive()
+    assert (
+        done(place, "one")["proof"] == "verified" and [row["red_before"] for row in checks(place, "one")] == [True] * 2
+    )
+
+
+def test_whether_it_was_red_before_is_unknown_where_the_plan_does_not_want_it(
+    place: Place, repository: Repository
+) -> None:
+    log = place.path / "checks"
+    stage(place, {"one": {"run": "echo a > a", "verify": f"echo $PWD >> {log}; test -s a"}}, check_before=False)
+    place.drive()
+    assert (
+        done(place, "one")["proof"] == "verified" and [row["red_before"] for row in checks(place, "one")] == [None] * 2
+    )
+    assert "/before-" not in log.read_text()
+
+
+def checks(place: Place, key: str) -> list[dict[str, Any]]:
+    """The checks that stand for a finished task."""
+    return [row for row in done(place, key)["evidence"] if row["kind"] == "verify"]

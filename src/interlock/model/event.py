@@ -73,6 +73,7 @@ EVENT_TYPES: dict[str, str] = {
     "review.started": "A member began to review a task, as a runner gave it to do; payload: run, member.",
     "review.failed": "That review came to no verdict; payload: run, reason, retry_at (null: a human is asked).",
     "verify.started": "Interlock began to run a task's verify command; payload: run, round, command.",
+    "verify.before": "A check was run on the tree before the work; payload: tree, command, red (null: no end).",
     "verify.finished": "A verify command ended; payload: run, round, passed, exit_code, seconds.",
     "worktree.made": "A task got a worktree of its own; payload: path, branch, base (the commit it starts from).",
     "integration.started": "A team's integration branch was made, or followed the user's; payload: branch, commit.",

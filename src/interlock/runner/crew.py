@@ -33,6 +33,7 @@ from interlock.notifier import woken
 from interlock.runner import launcher, office, placing, spending
 from interlock.runner.aftercare import Aftercare
 from interlock.runner.assignment import Terms
+from interlock.runner.baselines import Baselines
 from interlock.runner.crew_eyes import CrewEyes
 from interlock.runner.merge_queue import MergeQueue
 from interlock.runner.outlook import LOST, nothing_left
@@ -102,6 +103,7 @@ class Crew:
         self._scheduler = Scheduler(workspace, interval=LOOK_AGAIN, eyes=self._eyes)
         self._merges = MergeQueue(workspace, self._scheduler, self._eyes, self._hear, self._roused)
         self._after = Aftercare(workspace, self._scheduler, self._eyes, self._hear, self._roused)
+        self._before = Baselines(workspace, self._hear, self._roused)
         self._rouse = anyio.Event()
         self._deaf: Exception | None = None
 
@@ -199,6 +201,7 @@ class Crew:
                 await self._workers[name].cancel()
         self._after.cancel()
         self._merges.cancel()
+        self._before.cancel()
 
     async def _turns(self, group: TaskGroup, terms: Terms) -> str:
         while True:
@@ -230,13 +233,14 @@ class Crew:
             await self._dispatch(group)
             await self._roster.rest(group)
             if not self._occupied and not self._endless and await anyio.to_thread.run_sync(self._nothing_left):
-                ending = "finished"
+                ending = None if self._before.outstanding() else "finished"
+        await self._before.take_up(group, self._busy, over=ending is not None)
         await self._park_the_waiting(ending)
         return None if self._occupied else ending
 
     @property
     def _occupied(self) -> bool:
-        return bool(self._busy or self._roster.beside or self._after.busy or self._merges.busy)
+        return bool(self._busy or self._roster.beside or self._after.busy or self._merges.busy or self._before.ending)
 
     def _at_work(self) -> int:
         """How many places are taken; a session that waits for a person takes none."""
@@ -280,6 +284,7 @@ class Crew:
         try:
             await worker.carry_out(task, caller)
             with suppress(InterlockError):  # Otherwise it is done when it is merged.
+                await anyio.to_thread.run_sync(self._before.want, task.id)
                 await anyio.to_thread.run_sync(placing.put_away, self._workspace, task)
         finally:
             del self._busy[worker.member.name]

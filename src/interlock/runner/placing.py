@@ -30,7 +30,7 @@ from interlock.workspace import Workspace
 from interlock.worktrees.snapshot import tree_of
 from interlock.worktrees.surroundings import checkout_of
 from interlock.worktrees.team import Isolation, look, trees
-from interlock.worktrees.trees import DELIVERING, DIRECTORY, MERGING, REVIEWING, Sealed, Trees
+from interlock.worktrees.trees import BEFORE, DELIVERING, DIRECTORY, MERGING, REVIEWING, Sealed, Trees
 
 SAID_CHARS = 4000
 """How much of what an author says of its work stands in the message of a commit."""
@@ -119,8 +119,8 @@ async def command(
     with workspace.ledger.snapshot() as rows:
         names = variables(rows, task, task.owner)
     environment, secrets = allowed_environment(os.environ, names=names)
-    timeout = how.setup_timeout if kind == "setup" else how.verify_timeout
-    tree = None if kind == "setup" else await anyio.to_thread.run_sync(tree_of, directory)
+    timeout = how.setup_timeout if kind.endswith("setup") else how.verify_timeout
+    tree = None if kind.endswith("setup") else await anyio.to_thread.run_sync(tree_of, directory)
     return await verify(
         line,
         workdir=directory,
@@ -133,7 +133,7 @@ async def command(
         log=workspace.log_path(task.id, task.run, kind),
         on_line=hear,
         tree=tree,
-        top=None if kind == "setup" else checkout_of(how.workdir),
+        top=None if kind.endswith("setup") else checkout_of(how.workdir),
     )
 
 
@@ -218,7 +218,7 @@ def leftovers(workspace: Workspace) -> list[str]:
         for name in names:
             if name.startswith(DELIVERING) and _runs(name.removeprefix(DELIVERING)):
                 continue
-            task_id = name.split("-", 1)[1] if name.startswith((MERGING, REVIEWING)) else name
+            task_id = name.split("-", 1)[1] if name.startswith((MERGING, REVIEWING, BEFORE)) else name
             task = rows.tasks.get(task_id)
             if task is None or task_id in busy or task.under_way:
                 if task is None:
@@ -264,7 +264,7 @@ def _up_to_date(workspace: Workspace, found: Trees, task: Task, known: dict[str,
         found.update(known)
         changes["update"] = False
     elif found.untouched(known) and found.head() != known["base"]:
-        changes["base"] = found.follow(known)
+        changes |= found.follow(known)
     if changes:
         known = _noted(workspace, task, {**known, **changes}, False)
     return str(known["directory"])

@@ -26,6 +26,7 @@ from interlock.sessions import Act
 from interlock.tasks.change import cancel
 from interlock.tasks.finish import back_to_author, done, wait_for_merge
 from interlock.tasks.review import author_lives
+from interlock.tasks.verify import red_before
 
 RETRY, DROP = "retry", "drop"
 OPTIONS = [RETRY, "changes: …", DROP]
@@ -101,7 +102,7 @@ def merged(act: Act, task: Task, process: str, proof: dict[str, Any], *, branch:
     changes["worktree"] = {**(task.worktree or {}), "head": proof["head"], "merged": commit}
     changes["evidence"] = list(task.evidence)
     if proof.get("evidence") is not None:
-        changes["evidence"].append(check(proof["evidence"], act.at))
+        changes["evidence"].append(check({**proof["evidence"], "red_before": red_before(act, task)}, act.at))
     if commit is not None:
         changes["evidence"].append(row("diff", act.at, task.owner, tree=proof.get("tree"), commit=commit))
     if files := proof.get("files"):

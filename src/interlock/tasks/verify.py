@@ -10,14 +10,51 @@ from __future__ import annotations
 from typing import Any
 
 from interlock import questions
+from interlock.ledger import Rows
 from interlock.mailbox import notify
 from interlock.model import evidence
 from interlock.model.task import Task
 from interlock.sessions import Act
+from interlock.settings import Settings
 from interlock.tasks.finish import given_up, settle
 from interlock.tasks.transition import end_run, illegal, move, reopen_run, waiting_state
 
 RETRY = "retry"
+
+
+def baseline(rows: Rows, settings: Settings, task: Task) -> tuple[bool | None] | None:
+    """Whether the task's check failed on the tree before the work (null: it came to no end), or null where it was not
+    run there."""
+    tree = (task.worktree or {}).get("tree")
+    if tree is None or task.verify is None:
+        return None
+    return rows.tasks.baseline(str(tree), _setup(settings), task.verify)
+
+
+def red_before(act: Act, task: Task) -> bool | None:
+    """The same, null also where it is not known."""
+    found = baseline(act.rows, act.settings, task)
+    return None if found is None else found[0]
+
+
+def baselined(act: Act, task: Task, red: bool | None) -> None:
+    """Write down how the check of `task` ended on the tree before the work, also for others of that tree."""
+    tree, command = str((task.worktree or {})["tree"]), str(task.verify)
+    act.rows.tasks.baselined(tree, _setup(act.settings), command, red, act.at)
+    act.event("verify.before", task.id, tree=tree, command=command, red=red)
+    for one in act.rows.tasks.worktrees():
+        if (one.worktree or {}).get("tree") != tree or one.verify != command:
+            continue
+        rows = [{**row, "red_before": red} if row["kind"] == "verify" else row for row in one.evidence]
+        if rows != one.evidence:
+            act.rows.tasks.update(one, evidence=rows, updated_at=act.at)
+            if one.id != task.id:
+                act.event("verify.before", one.id, tree=tree, command=command, red=red)
+            act.topics.add("tasks")
+
+
+def _setup(settings: Settings) -> str:
+    return str(settings.get("worktree_setup")).strip()
 
 
 def take_up(act: Act, task: Task, verifier: str) -> Task:
@@ -44,7 +81,7 @@ def verified(act: Act, task: Task, found: dict[str, Any], *, run: int, verifier:
         return task
     passed = bool(found.get("passed"))
     rows = [*(one for one in task.evidence if one["kind"] != "verify")]
-    rows.append(evidence.check({**found, "run": task.run_id}, act.at))
+    rows.append(evidence.check({**found, "run": task.run_id, "red_before": red_before(act, task)}, act.at))
     act.event(
         "verify.finished", task.id, run=task.run_id, round=state["round"], passed=passed,
         exit_code=found.get("exit_code"), seconds=found.get("seconds"), ended=evidence.ended(found),

@@ -22,8 +22,9 @@ from interlock.worktrees.repository import HEADS, NONE, Repository, source_of
 from interlock.worktrees.staging import LOCKS, linked, restore, stage, untracked, write_rules
 
 DIRECTORY = "worktrees"
-MERGING, REVIEWING, DELIVERING = "merge-", "review-", "deliver-"
-"""How the names of worktrees begin that belong to a merge, to a review, or to a process that merges for a person."""
+MERGING, REVIEWING, DELIVERING, BEFORE = "merge-", "review-", "deliver-", "before-"
+"""How the names of worktrees begin that belong to a merge, to a review, to a process that merges for a person, or to a
+check of what was there before the work."""
 _MARKER = re.compile(rb"^(<{7} |>{7} )", re.MULTILINE)
 IGNORED = ".ignored"
 """The file beside the directory of the worktrees that says what is never committed."""
@@ -110,7 +111,8 @@ class Trees:
         self._git("update-ref", "-d", self._marker, ok=(0, 1, 128))
 
     def make(self, task_id: str, known: dict[str, object] | None) -> dict[str, object]:
-        """A fresh worktree for a task: {path, directory, branch, base}. `known`: the one it had, which is gone."""
+        """A fresh worktree for a task: {path, directory, branch, base, tree}, the tree being that of `base`. `known`:
+        the one it had, which is gone."""
         path = self.path(task_id)
         self.rules()
         self.remove(path)
@@ -121,7 +123,7 @@ class Trees:
         else:
             base = str(known.get("head") or self.head()) if known else self.head()
             self._add("-B", branch, path, base)
-        return {"path": path, "directory": self.repository.within(path), "branch": branch, "base": base}
+        return {"path": path, "directory": self.repository.within(path), "branch": branch, **self.start(base)}
 
     def have(self, known: Mapping[str, Any]) -> bool:
         """Whether that worktree is still there. Where its link to the repository or git's state of it were damaged,
@@ -206,11 +208,15 @@ class Trees:
             return False
         return git("status", "--porcelain", "-z", "--untracked-files=no").out == ""
 
-    def follow(self, known: dict[str, object]) -> str:
-        """Put an untouched worktree on the integration branch as it is now; the commit it then starts from."""
+    def start(self, base: str) -> dict[str, object]:
+        """The commit that work starts from, with its tree."""
+        return {"base": base, "tree": self._git("rev-parse", f"{base}^{{tree}}").text}
+
+    def follow(self, known: dict[str, object]) -> dict[str, object]:
+        """Put an untouched worktree on the integration branch as it is now; what it then starts from."""
         git, head = self._git.at(str(known["path"])), self.head()
         git("checkout", "--quiet", "-B", str(known["branch"]), head)
-        return head
+        return self.start(head)
 
     def update(self, known: dict[str, object]) -> list[str]:
         """Merge the integration branch into a task's branch, in its worktree; the files in conflict, which stay there

@@ -126,6 +126,18 @@ class SqliteTasks(Table):
     def worktrees(self) -> list[Task]:
         return self._many("worktree IS NOT NULL ORDER BY n", ())
 
+    def baseline(self, tree: str, setup: str, command: str) -> tuple[bool | None] | None:
+        found = self.connection.execute(
+            "SELECT red FROM baselines WHERE tree=? AND setup=? AND command=?", (tree, setup, command)
+        ).fetchone()
+        return None if found is None else (None if found[0] is None else bool(found[0]),)
+
+    def baselined(self, tree: str, setup: str, command: str, red: bool | None, at: str) -> None:
+        self.connection.execute(
+            "INSERT OR REPLACE INTO baselines (tree, setup, command, red, at) VALUES (?, ?, ?, ?, ?)",
+            (tree, setup, command, red, at),
+        )
+
     def current(self) -> dict[str, str]:
         found = self.connection.execute("SELECT owner, id FROM tasks WHERE state='in-progress' ORDER BY claimed_at, n")
         return dict(found.fetchall())
