@@ -82,9 +82,17 @@ def ids(found: list[str]) -> str:
     return ", ".join(short if len(set(short)) == len(short) else found)
 
 
+def tokens(what: Mapping[str, Any]) -> str:
+    """How many tokens, "at least" so many where something is missing, or that they are unknown; empty for none."""
+    missing = f"{', '.join(what['unknown'])} unknown" if what.get("unknown") else ""
+    known = (what["input_tokens"] or 0) + (what["output_tokens"] or 0)
+    if missing:
+        return f"at least {known:,} tokens ({missing})" if known else f"tokens unknown ({', '.join(what['unknown'])})"
+    return f"{known:,} tokens" if known else ""
+
+
 def spent(what: Mapping[str, Any]) -> str:
-    """What was spent, in a few words; empty where no agent told anything but its turns."""
-    tokens = what["input_tokens"] + what["output_tokens"]
-    parts = [f"{tokens:,} tokens"] if tokens else []
+    """What was spent, in a few words; empty where no agent was at work."""
+    parts = [told] if (told := tokens(what)) else []
     parts += [f"{what['cost_usd']:,.2f} USD"] if what.get("cost_usd") else []
     return ", ".join([count(what["turns"], "turn"), *parts]) if parts else ""

@@ -164,6 +164,33 @@ def test_what_it_wants_to_do_is_asked_and_the_answer_is_obeyed(real: Acting, nam
     assert turns[0].stop == "end" and not (bob.place.work / "made").exists()
 
 
+def test_what_it_used_is_what_its_model_counted_also_in_a_session_that_is_resumed(real: Acting, name: str) -> None:
+    bob = real(lambda seen: shell(name, "true") if since(seen, "MAKE") < 2 else say("made"))
+    turns, id = bob.prompt("MAKE it")
+    assert turns[0].stop == "end" and used(bob) == (36, 15), bob.updates
+    bob.updates.clear()
+    turns, again = bob.prompt("MAKE it once more", resume=id)
+    assert (again, turns[0].stop, used(bob)) == (id, "end", (36, 15)), bob.updates
+
+
+@pytest.mark.storm
+@pytest.mark.parametrize("name", ["gemini", "opencode"])
+def test_of_others_too_what_they_used_is_known(real: Acting, name: str) -> None:
+    tool = {"gemini": "run_shell_command", "opencode": "bash"}[name]
+    bob = real(
+        lambda seen: call(tool, command="true", description="a test") if since(seen, "MAKE") < 2 else say("made")
+    )
+    turns, _ = bob.prompt("MAKE it", model={"gemini": "gemini-2.5-pro"}.get(name))
+    assert turns[0].stop == "end" and used(bob) == (36, 15), bob.updates
+
+
+def used(bob: Real) -> tuple[int, int]:
+    """What it told to have used: tokens sent and got."""
+    told = [update.data for update in bob.updates if update.kind == "usage"]
+    sent, got = ([int(str(one.get(name, 0))) for one in told] for name in ("input_tokens", "output_tokens"))
+    return sum(sent), sum(got)
+
+
 def test_a_turn_is_cancelled_and_the_session_goes_on(real: Acting) -> None:
     bob = real(lambda seen: stall() if last(seen, "WAIT", "AFTER") == "WAIT" else say("awake"))
 

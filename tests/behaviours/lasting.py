@@ -37,7 +37,7 @@ def play(place: Place, plays: Plays, *, resumable: bool = False) -> dict[str, An
     place.home = LocalHome(  # type: ignore[assignment]
         str(place.path / "home"), settings, SystemClock(), ledgers, InProcessNotifier(), executor_for
     )
-    return {name: {"agent": {"command": ["true"]}} for name in plays}
+    return {name: {"agent": {"acp": ["true"]}} for name in plays}
 
 
 def me(place: Place, opening: Opening) -> Team:

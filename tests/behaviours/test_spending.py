@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -11,6 +12,9 @@ import pytest
 from interlock.agent import Opening, Turn, Update
 from interlock.agents.scripted import Say
 from interlock.clock import iso, seconds
+from interlock.errors import PlanError
+from interlock.report_text import as_text
+from tests.agents.acting import acp_member
 from tests.behaviours.driving import Place, until
 from tests.behaviours.lasting import driven, events, play, settled
 from tests.behaviours.test_lasting import finish
@@ -44,6 +48,82 @@ def test_an_agent_that_tells_nothing_counts_as_one_turn_a_prompt(place: Place) -
 
     place.stage({"one": {"subject": "One"}}, play(place, {"bob": bob}))
     assert place.drive() == "finished" and place.team.runs("one")[0].turns == 2
+
+
+def test_what_nobody_tells_is_unknown_and_a_sum_with_it_says_at_least(place: Place) -> None:
+    async def ada(prompt: str, say: Say, opening: Opening) -> str:
+        use(say, turns=1, input_tokens=1000, output_tokens=200)
+        return await finish(place, opening)
+
+    async def bob(prompt: str, say: Say, opening: Opening) -> str:
+        return await finish(place, opening)
+
+    tasks = {"one": {"subject": "One", "assignee": "ada"}, "two": {"subject": "Two", "assignee": "bob"}}
+    place.stage(tasks, play(place, {"ada": ada, "bob": bob}))
+    assert place.drive() == "finished"
+    silent = place.team.runs("two")[0].as_dict()["spent"]
+    assert (silent["turns"], silent["input_tokens"], silent["output_tokens"]) == (1, None, None)
+    report = place.team.report()
+    told = "\n".join(as_text(report))
+    assert "at least 1,200 tokens (bob unknown)" in told and "tokens unknown (bob)" in told
+    assert report["totals"]["spent"]["unknown"] == ["bob"] and report["totals"]["spent"]["input_tokens"] == 1000
+    status = place.team.status()["spent"]
+    assert (status["tokens"], status["unknown"]) == (1200, ["bob"])
+
+
+def test_a_run_whose_runner_was_killed_has_an_unknown_part(place: Place) -> None:
+    bob = acp_member(
+        place.path, turns=[[{"usage": {"total_cost": 0.5}}, {"touch": str(place.work / "on")}, {"hang": 1}]]
+    )
+    place.stage({"one": {"subject": "One", "retries": 0}}, {"bob": bob})
+    with place.runner() as runner:
+        until(lambda: (place.work / "on").exists() and place.team.runs("one")[0].agent_session is not None)
+        runner.kill()
+    place.team.poll()
+    spent = place.team.runs("one")[0].spent
+    assert spent["input_tokens"] is None and spent["unknown"] == ["bob"]
+
+
+def test_a_limit_of_tokens_asks_where_they_turn_out_to_be_unknown(place: Place) -> None:
+    prompts: list[str] = []
+
+    async def bob(prompt: str, say: Say, opening: Opening) -> str:
+        prompts.append(prompt)
+        return "half of it" if len(prompts) == 1 else await finish(place, opening)
+
+    place.stage({"one": {"subject": "One", "limits": {"tokens": 1000}}}, play(place, {"bob": bob}))
+    with driven(place) as runner:
+        until(lambda: bool(place.team.questions()))
+        (question,) = place.team.questions()
+        assert question.kind == "limit" and "an unknown number of tokens" in question.text
+        place.team.reply("one", "continue", question=question.id)
+        assert runner.ended() == "finished"
+    assert place.states() == {"one": "done"} and len(prompts) == 2
+
+
+@pytest.mark.parametrize("whose", ["member", "task", "run"])
+def test_a_limit_of_tokens_on_a_mere_command_is_a_fault_of_the_plan(place: Place, whose: str) -> None:
+    limits: dict[str, Any] = {"limits": {"tokens": 1000}}
+    members = {"bob": {"agent": {"command": ["true"]}, **(limits if whose == "member" else {})}}
+    task = {"subject": "One", **(limits if whose == "task" else {})}
+    with pytest.raises(PlanError, match=r"line \d+: the tokens of bob cannot be measured"):
+        place.stage({"one": task}, members, **(limits if whose == "run" else {}))
+
+
+def test_a_turn_is_ended_as_soon_as_it_has_told_too_much(place: Place) -> None:
+    async def bob(prompt: str, say: Say, opening: Opening) -> str:
+        if not place.team.questions() and "answered" not in prompt:
+            use(say, input_tokens=2000)
+            await anyio.sleep_forever()
+        return await finish(place, opening)
+
+    place.stage({"one": {"subject": "One", "limits": {"tokens": 1000}}}, play(place, {"bob": bob}))
+    with driven(place) as runner:
+        until(lambda: bool(place.team.questions()))
+        assert "2,000 tokens of 1,000 tokens" in place.team.questions()[0].text
+        place.team.reply("one", "cancel", question=place.team.questions()[0].id)
+        assert runner.ended() == "finished"
+    assert place.states() == {"one": "cancelled"}
 
 
 @pytest.mark.parametrize(

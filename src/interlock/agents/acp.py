@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import anyio
@@ -36,6 +37,7 @@ from pydantic import ValidationError
 from interlock.agent import McpServer, Opening
 from interlock.agents.acp_session import AcpSession, reason_of
 from interlock.agents.capacity import Limit
+from interlock.agents.usage import Accounting, Usage
 from interlock.child import Child, refusal
 from interlock.errors import AgentError, CannotStart, InvalidRequest, NoCapacity, StorageError
 from interlock.output import Output
@@ -54,8 +56,8 @@ class Manner:
     `argv` is the program and its arguments, `{model}` in them is filled in; an argument list of `model_arguments` is
     added only where a model is asked for. `model_variable` is set to it. Without either, the model is chosen through
     the session's own option. `variables` are set unless the environment sets them. `mode` is the session mode to
-    choose. `path` is a directory, beside PATH, that its own programs are in. `install` and `login` say what a person
-    has to do.
+    choose. `usage` is how it keeps account (`usage.KINDS`), if that is known. `path` is a directory, beside PATH, its
+    own programs are in; `install` and `login` say what a person has to do.
     """
 
     argv: tuple[str, ...]
@@ -64,6 +66,7 @@ class Manner:
     model_variable: str | None = None
     mode: str | None = None
     limits: tuple[Limit, ...] = ()
+    usage: str = ""
     path: str | None = None
     install: str = "Install it, or check its spelling and PATH."
     login: str = "Log in with the program itself, then try again."
@@ -148,6 +151,8 @@ class AcpAgent:
             for end in (its_in, its_out, its_errors):
                 os.close(end)
         session = AcpSession(opening, child, (to_it, from_it, errors), printed, self._manner.limits)
+        if self._manner.usage:
+            session.usage = Usage(partial(Accounting, self._manner.usage, environment))
         session.connection = ClientSideConnection(cast(Client, session), session.wire)
         return session
 
@@ -175,6 +180,7 @@ class AcpAgent:
         if opened is None:
             opened = await connection.new_session(cwd=os.path.abspath(opening.workdir), mcp_servers=servers)
             session.agent_session = opened.session_id
+        await session.usage.begin(str(session.agent_session), resumed=opening.resume == session.agent_session)
         await self._choose_mode(session, opened)
         if model is not None:
             await self._choose_model(session, opened, model)

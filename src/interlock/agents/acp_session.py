@@ -28,6 +28,7 @@ from interlock.agents.acp_permission import permission_answer, read_permission
 from interlock.agents.acp_speech import Speech
 from interlock.agents.acp_wire import Wire
 from interlock.agents.capacity import Limit, Shortage, recognise
+from interlock.agents.usage import Usage
 from interlock.child import Child
 from interlock.errors import InvalidRequest, StorageError
 from interlock.output import Output, blanked
@@ -51,7 +52,8 @@ _STOPS = {
 
 
 class AcpSession:
-    """One session of one program. Made by `AcpAgent.open`, which fills in `connection` and `agent_session`."""
+    """One session of one program. Made by `AcpAgent.open`, which fills in `connection`, `agent_session` and
+    `usage`."""
 
     connection: ClientSideConnection
 
@@ -77,6 +79,8 @@ class AcpSession:
         self._stopped_as: Literal["cancelled", "timeout"] = "cancelled"
         self._failure: Exception | None = None
         self._cost = 0.0
+        self.usage = Usage(None)
+        self._usage_told = anyio.Event()
         self._resets_at: float | None = None
         self._closed = False
         self._asked = 0
@@ -113,8 +117,11 @@ class AcpSession:
         except StorageError as error:
             return Turn("failed", detail=error.message)
         self._idle, self._stop, self._failure, self._withdrawn = anyio.Event(), anyio.Event(), None, False
+        self.usage.turn_begins()
         try:
             turn = await self._turn(text, speech)
+            with anyio.CancelScope(shield=True):
+                speech.spent({"turns": 1, **await self.usage.of_turn()})
             speech.finish()
         finally:
             self._cost = speech.cost
@@ -197,6 +204,7 @@ class AcpSession:
         error: RequestError | ValidationError | None = None
         async with anyio.create_task_group() as group:
             group.start_soon(self._enforce)
+            group.start_soon(self._meter, speech)
             try:
                 response = await self.connection.prompt(session_id=str(self.agent_session), prompt=[text_block(text)])
             except (RequestError, ValidationError) as raised:
@@ -211,7 +219,7 @@ class AcpSession:
             return Turn(self._stopped_as, detail=_TIME_IS_UP if self._stopped_as == "timeout" else None)
         speech.finish()  # so that its last line is known
         if response is not None:
-            speech.spent(_spent(response.usage))
+            self.usage.told(response.usage, response.field_meta)
         reason = "" if error is None else reason_of(error)
         short = self._shortage(reason, speech.last_line, getattr(error, "code", None))
         if short is not None:
@@ -222,6 +230,16 @@ class AcpSession:
         if stop == "cancelled" and self._withdrawn:
             return Turn("cancelled")
         return Turn("failed" if stop == "refusal" else "end", detail=_STOPS.get(stop))
+
+    async def _meter(self, speech: Speech) -> None:
+        """Tell what is used while the turn runs, so that a limit can end it."""
+        while self.usage.kept:
+            self._usage_told = anyio.Event()
+            with anyio.move_on_after(_METERED):
+                await self._usage_told.wait()
+            used = await self.usage.so_far()
+            if any(used.values()):
+                speech.spent(used)
 
     async def _enforce(self) -> None:
         """Wait for the time limit or a wish to stop; ask politely, then see to it."""
@@ -281,6 +299,9 @@ class AcpSession:
         limit = meta.get(_RATE_LIMIT) if isinstance(meta, dict) else None
         if isinstance(limit, dict) and isinstance(limit.get("resetsAt"), (int, float)):
             self._resets_at = float(limit["resetsAt"]) if limit.get("status") == "rejected" else None
+        if update.get("sessionUpdate") == "usage_update":
+            self.usage.requests += 1
+            self._usage_told.set()
         if self._speech is not None:  # Else it tells an old session again, or of its commands and modes.
             self._speech.hear(update)
             if self._speech.failure is not None and self._stop is not None:
@@ -332,6 +353,7 @@ class AcpSession:
         await self._wire.close()
 
 
+_METERED = 5.0  # seconds between two looks at what a turn uses, where its agent tells of none
 _TIME_IS_UP = "its time was up"
 _INTERNAL = "Internal error"
 
@@ -353,10 +375,3 @@ def reason_of(error: RequestError | ValidationError) -> str:
     more = data.get("details") or data.get("message") or data.get("errorKind") if isinstance(data, dict) else data
     said = str(error).removeprefix(_INTERNAL).lstrip(": ")
     return "\n".join(str(one) for one in (said, more) if one) or _INTERNAL
-
-
-def _spent(usage: Any) -> dict[str, int]:
-    if usage is None:
-        return {"turns": 1}
-    cached = (usage.cached_read_tokens or 0) + (usage.cached_write_tokens or 0)
-    return {"turns": 1, "input_tokens": usage.input_tokens + cached, "output_tokens": usage.output_tokens}

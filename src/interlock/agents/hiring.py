@@ -35,6 +35,7 @@ def agent_of(profile: Profile, permissions: str | None, environment: Mapping[str
             model_variable=profile.model_variable or None,
             mode=profile.modes.get(wanted),
             limits=profile.limits,
+            usage=profile.usage,
             path=beside,
             install=f"To install it: {profile.install}.",
             login=profile.login,

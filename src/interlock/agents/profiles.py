@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from interlock.agents.capacity import Limit
+from interlock.agents.usage import KINDS
 from interlock.errors import ConfigParseError
 from interlock.settings import MODEL_CLASSES, PERMISSIONS
 
@@ -44,6 +45,8 @@ class Profile:
     * `environment`: names of the user's variables that it may see. `variables`: what is set for it.
     * `modes`: for each of ask, workspace, read-only and unattended the ACP session mode; `headless_modes` likewise the
       arguments.
+    * `usage`: in whose way it keeps account of what its sessions use (`usage.py`); only an agent over ACP with it, or
+      one that tells it over ACP, can be held to a limit of tokens.
     * `limits`: how it says that it cannot work now. `install`, `login`: what a person has to do.
     * `proven`: what Interlock's own tests show with the real program.
     """
@@ -65,6 +68,7 @@ class Profile:
     headless_mcp: tuple[str, ...] = ()
     headless_modes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     limits: tuple[Limit, ...] = ()
+    usage: str = ""
     proven: tuple[str, ...] = ()
 
 
@@ -213,6 +217,7 @@ def _limit(table: dict[str, Any]) -> Limit:
 _READERS: dict[str, Any] = {
     **dict.fromkeys(("title", "program", "install", "login", "model_variable"), _text),
     **dict.fromkeys(("acp", "headless", "model_arguments", "headless_model", "headless_mcp"), _texts),
+    "usage": lambda value: _one_of(_text(value), KINDS),
     "environment": _names,
     "variables": _variables,
     "modes": _modes,

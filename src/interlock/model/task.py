@@ -7,6 +7,7 @@ from interlock.model.record import Record, anew
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 MOVES: dict[str, frozenset[str]] = {
@@ -263,6 +264,8 @@ class Run(Record):
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = None
+    unmetered: int = 0
+    """How many of its prompts have tokens that nobody could measure."""
 
     @property
     def id(self) -> str:
@@ -289,11 +292,27 @@ class Run(Record):
         }
 
     @property
+    def tokens(self) -> tuple[int, int]:
+        """Those that were sent and those that were got."""
+        return self.input_tokens, self.output_tokens
+
+    @property
     def spent(self) -> dict[str, Any]:
-        """What it took, as far as its agent told."""
-        return {
-            "turns": self.turns,
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "cost_usd": self.cost_usd,
-        }
+        """What it took, as `spent_together` says."""
+        return spent_together([self])
+
+
+def spent_together(runs: Sequence[Run]) -> dict[str, Any]:
+    """What these runs took, as far as that was measured: sums, null where nothing is known. `unknown`, where it is
+    there, names the members of whose tokens something is missing; the sum is then the least that was used."""
+    tokens = [run.tokens for run in runs]
+    costs = [run.cost_usd for run in runs if run.cost_usd is not None]
+    unknown = sorted({run.member for run in runs if run.unmetered and (run.ended_at or not any(run.tokens))})
+    known = not unknown or any(map(any, tokens))
+    return {
+        "turns": sum(run.turns for run in runs),
+        "input_tokens": sum(sent for sent, _ in tokens) if known else None,
+        "output_tokens": sum(got for _, got in tokens) if known else None,
+        "cost_usd": round(sum(costs), 6) if costs else None,
+        **({"unknown": unknown} if unknown else {}),
+    }

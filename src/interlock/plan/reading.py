@@ -93,6 +93,7 @@ def _plan(root: Node, path: str, faults: Faults) -> Plan | None:
     check(members, tasks, faults)
     team = _team(top, path, faults)
     _check_isolation(top, faults)
+    _check_limits(top, members, tasks, faults)
     if faults:
         return None
     return Plan(
@@ -139,6 +140,22 @@ def _check_isolation(top: Entry, faults: Faults) -> None:
         if name in top.lines and top.get("isolation") == "none":
             message = f"{name} prepares worktrees, and there are none. Add `isolation: worktree`, or remove it"
             faults.add(top.line_of(name), message)
+
+
+def _check_limits(top: Entry, members: Mapping[str, Entry], tasks: Mapping[str, Entry], faults: Faults) -> None:
+    """Nobody can tell what a program uses that is only run: a limit of tokens would hold it to nothing."""
+    silent = [name for name, member in members.items() if isinstance(member.get("agent"), tuple)]
+    silent = [name for name in silent if members[name].get("agent")[0] == "command"]
+    owners = {key: task.get("assignee") for key, task in tasks.items() if not task.get("run")}
+    held = [(members[name], name) for name in silent]
+    held += [(tasks[key], owner or silent[0]) for key, owner in owners.items() if silent and owner in (None, *silent)]
+    held += [(top, name) for name in silent[:1]]
+    for entry, name in held:
+        if _limits(entry).tokens is not None:
+            message = (
+                f"the tokens of {name} cannot be measured, since its agent is a command. Limit its `turns` or `time`"
+            )
+            faults.add(entry.line_of("limits"), message)
 
 
 def _member(name: str, entry: Entry) -> PlanMember:

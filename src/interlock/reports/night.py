@@ -7,7 +7,7 @@ from typing import Any
 from interlock.clock import seconds
 from interlock.model import evidence
 from interlock.model.names import HUMAN
-from interlock.model.task import FINAL, Run, Task
+from interlock.model.task import FINAL, Run, Task, spent_together
 from interlock.reports import copies
 from interlock.reports.needs import first_line, needs_me
 from interlock.views import complete
@@ -142,7 +142,7 @@ def _done(rows: Rows, task: Task, runs: list[Run], now: str) -> dict[str, Any]:
         "attempts": task.attempt,
         "failed_checks": task.rounds,
         "seconds": _length(runs, now),
-        "spent": spent_of(runs),
+        "spent": spent_together(runs),
         "output": task.output,
     }
 
@@ -156,7 +156,7 @@ def _failed(task: Task, runs: list[Run], now: str) -> dict[str, Any]:
         "runs": len(runs),
         "attempts": task.failures,
         "seconds": _length(runs, now),
-        "spent": spent_of(runs),
+        "spent": spent_together(runs),
     }
 
 
@@ -232,21 +232,10 @@ def _totals(runs: dict[str, list[Run]], since: str | None, now: str) -> dict[str
     return {
         "runs": len(counted),
         "seconds": _length(counted, now),
-        "spent": spent_of(counted),
+        "spent": spent_together(counted),
         "elapsed": round(max(0.0, elapsed), 3),
         "began_at": began,
         "ended_at": ended,
-    }
-
-
-def spent_of(runs: list[Run]) -> dict[str, Any]:
-    """What these runs have spent together, as far as their agents told."""
-    costs = [run.cost_usd for run in runs if run.cost_usd is not None]
-    return {
-        "turns": sum(run.turns for run in runs),
-        "input_tokens": sum(run.input_tokens for run in runs),
-        "output_tokens": sum(run.output_tokens for run in runs),
-        "cost_usd": round(sum(costs), 6) if costs else None,
     }
 
 

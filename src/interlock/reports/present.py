@@ -59,10 +59,17 @@ def status(rows: Rows, team: str, log_path: Callable[[str, int, str], str], now:
         ],
         "kept": copies.kept(rows),
         "counts": rows.tasks.counts(),
-        "spent": rows.runs.spent(now),
+        "spent": _spent(rows.runs.spent(now)),
         "retry_at": rows.tasks.ready_after(now),
         "unread": {name: number for name in (HUMAN, LEAD) if (number := rows.messages.unread_of(name))},
     }
+
+
+def _spent(sums: dict[str, Any]) -> dict[str, Any]:
+    """Null for tokens of which nothing is known."""
+    if sums.get("unknown") and not sums["tokens"]:
+        return {**sums, "tokens": None, "input_tokens": None, "output_tokens": None}
+    return sums
 
 
 def unable(rows: Rows, why_idle: WhyIdle | None) -> list[dict[str, Any]]:

@@ -84,6 +84,8 @@ class Attempt:
         self._hearing: Hearing | None = None
         self._talk: Conversation | None = None
         self._meter = Meter()
+        self._spending = anyio.Event()
+        self._in_turn = False
         self._checking: anyio.CancelScope | None = None
         self._place = ""
         self._halted = False
@@ -176,7 +178,7 @@ class Attempt:
         job, mail = assignment.job, assignment.mail
         while True:
             result = await self._while_alive(partial(self._turns, assignment, job, mail))
-            await in_thread(self._write_spent)
+            await in_thread(partial(self._write_spent, closes=True))
 
             def settle(result: Result = result) -> Task | None:
                 tree = tree_of(self._place) if self._task.command is not None and result.status == "ended" else None
@@ -216,7 +218,11 @@ class Attempt:
             self._life.process = written(identity, assignment.token)
             group.start_soon(self._note_process)
 
-        result = await self._life.prompt(job, self._caller, mail, group, self._updated, started, self._note_session)
+        self._in_turn = True
+        try:
+            result = await self._life.prompt(job, self._caller, mail, group, self._updated, started, self._note_session)
+        finally:
+            self._in_turn = False
         if self._member.agent != "shell":
             self._meter.turn_ended()
         return result
@@ -243,6 +249,7 @@ class Attempt:
         failure: Exception | None = None
         async with anyio.create_task_group() as group:
             group.start_soon(self._heartbeats)
+            group.start_soon(self._mind_limits)
             if self._hearing is not None:
                 group.start_soon(self._hearing.listen)
             if self._halted or self._stop.hard:
@@ -275,10 +282,24 @@ class Attempt:
             await anyio.sleep(seconds)
             with suppress(InterlockError):  # A busy ledger is no reason to end a run; the next beat follows.
                 await anyio.to_thread.run_sync(beat)
-                if self._talk is not None and await anyio.to_thread.run_sync(self._is_over):
-                    self._over = True  # It is asked about between two turns; this one has to end first.
-                    if not self._talk.waiting and not (self.asking is not None and self.asking.waiting):
-                        await self._life.interrupt()
+                await self._end_excess()
+
+    async def _mind_limits(self) -> None:
+        """Whatever is told to be used in the middle of a turn counts at once."""
+        while True:
+            await self._spending.wait()
+            self._spending = anyio.Event()
+            with suppress(InterlockError):
+                await self._end_excess()
+
+    async def _end_excess(self) -> None:
+        """End a turn that is over a limit; a person is asked about it between two turns."""
+        talk = self._talk
+        if talk is None or not await anyio.to_thread.run_sync(self._is_over) or not self._in_turn:
+            return
+        self._over = True
+        if not talk.waiting and not (self.asking is not None and self.asking.waiting):
+            await self._life.interrupt()
 
     def _is_over(self) -> bool:
         self._write_spent()
@@ -287,13 +308,13 @@ class Attempt:
             now = iso(self._workspace.clock.now())
             return run is not None and excess(rows, self._task, run, self._workspace.settings(rows), now) is not None
 
-    def _write_spent(self) -> None:
-        if not self._meter.spent:
+    def _write_spent(self, closes: bool = False) -> None:
+        if not self._meter.spent and not closes:
             return
         with self._workspace.act(Caller(SYSTEM), acknowledge=False) as act:
             run = act.rows.runs.get(self._task.id, self._task.run)
             if run is not None:
-                self._meter.write(act, self._task.id, run)
+                self._meter.write(act, self._task.id, run, closes=closes)
 
     async def _verify(self, task: Task) -> Task | None:
         """Run the check; the task as it is then, or null where we were stopped and the next runner has to do it."""
@@ -336,6 +357,8 @@ class Attempt:
                 act.event("run.started", self._task.id, run=run.id, process=process.partition("#")[0])
             if session is not None:
                 act.rows.runs.update(run, agent_session=session)
+            if self._member.agent != "shell" and not run.unmetered:
+                act.rows.runs.update(run, unmetered=1)  # until its account is closed
 
     def _end_orphaned_check(self) -> None:
         """A verify that the agent had begun by reporting itself ends with the agent."""
@@ -352,6 +375,8 @@ class Attempt:
         if update.kind == "text" and self._hearing is not None:
             self._hearing.hear(said)
         self._meter.hear(update)
+        if update.kind == "usage" and "turns" not in update.data:
+            self._spending.set()
         if self._talk is not None:
             self._talk.progress.hear(update)
         self._on_update(self._member.name, self._task.id, Update(update.kind, said, update.data))

@@ -137,7 +137,11 @@ class Conversation:
 
     def _at_work(self, act: Act, task: Task, run: Run, result: Result) -> Step:
         reported = self._reported(run, result)
-        over = None if reported else spending.excess(act.rows, task, run, act.settings, act.at)
+        over = (
+            None
+            if reported
+            else spending.excess(act.rows, task, run, act.settings, act.at, unmetered=self._meter.unmetered > 0)
+        )
         if over is not None:
             return self._over(act, task, over)
         if not reported and task.rounds > self._rounds:

@@ -1,7 +1,9 @@
 """What runs cost, as their agents tell it, and whether that is more than was allowed.
 
-An agent tells turns, tokens and money as it pleases; a prompt that tells nothing counts as one turn. What a run spent
-stands in its row. A limit holds for a task over all its runs; a person's `continue` grants the same amount once more.
+An agent tells turns, tokens and money as it pleases; a prompt that tells nothing counts as one turn, and its tokens as
+unknown. What a run spent stands in its row; from its first prompt until its account is closed something of it counts as
+unknown, so that a runner that is killed leaves no wrong sum. A limit holds for a task over all its runs; a person's
+`continue` grants the same amount once more.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ class Meter:
 
     def __init__(self) -> None:
         self._spent: dict[str, float] = {}
-        self._turns_told = False
+        self._turns_told = self._tokens_told = False
+        self.unmetered = 0
+        """How many prompts have ended whose tokens nobody told."""
 
     @property
     def spent(self) -> bool:
@@ -42,16 +46,20 @@ class Meter:
             if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e12:
                 self._spent[name] = self._spent.get(name, 0) + value
                 self._turns_told = self._turns_told or name == "turns"
+            self._tokens_told = self._tokens_told or (value is not None and name.endswith("_tokens"))
 
     def turn_ended(self) -> None:
         """A prompt was answered."""
         if not self._turns_told:
             self._spent["turns"] = self._spent.get("turns", 0) + 1
-        self._turns_told = False
+        self.unmetered += not self._tokens_told
+        self._turns_told = self._tokens_told = False
 
-    def write(self, act: Act, task_id: str, run: Run) -> None:
-        """Add it to what the run has spent; nothing is written where nothing was spent."""
+    def write(self, act: Act, task_id: str, run: Run, *, closes: bool = False) -> None:
+        """Add it to what the run has spent, if anything; `closes`: no turn is under way."""
         spent, self._spent = self._spent, {}
+        if closes and run.unmetered != self.unmetered:
+            act.rows.runs.update(run, unmetered=self.unmetered)
         if not spent:
             return
         changes: dict[str, Any] = {
@@ -71,20 +79,22 @@ class Meter:
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """A limit that was reached. `of` says whose it is: `task` or `member`."""
+    """A limit that was reached, or, with `spent` null, may be. `of` says whose it is: `task` or `member`."""
 
     of: str
     measure: str
     limit: float
-    spent: float
+    spent: float | None
 
     def as_text(self) -> str:
         """In a few words."""
+        if self.spent is None:
+            return f"an unknown number of {UNITS[self.measure]}, which its agent does not tell, of {self.limit:,.0f}"
         return f"{amount(self.measure, self.spent)} of {amount(self.measure, self.limit)}"
 
 
-def excess(rows: Rows, task: Task, run: Run, settings: Settings, now: str) -> Excess | None:
-    """The first limit that the task, or the member at it, has reached."""
+def excess(rows: Rows, task: Task, run: Run, settings: Settings, now: str, *, unmetered: bool = False) -> Excess | None:
+    """The first limit that the task, or the member at it, has reached. `unmetered`: tokens of this run are unknown."""
     limits = task_limits(task, settings)
     member = rows.team.member(run.member)
     own = (member.limits if member is not None else None) or {}
@@ -96,7 +106,10 @@ def excess(rows: Rows, task: Task, run: Run, settings: Settings, now: str) -> Ex
             limit = allowed.get(measure)
             if limit is None:
                 continue
-            limit *= 1 + granted(rows.questions.of_task(task.id), of, measure)
+            times = granted(rows.questions.of_task(task.id), of, measure)
+            limit *= 1 + times
+            if measure == "tokens" and unmetered and not times:
+                return Excess(of, measure, limit, None)
             if spent[measure] >= limit:
                 return Excess(of, measure, limit, spent[measure])
     return None

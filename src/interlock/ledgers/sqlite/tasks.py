@@ -294,9 +294,11 @@ class SqliteRuns:
             if value is not None:
                 where.append(f"{column} = ?")
                 values.append(value)
-        turns, sent, got, cost, days = self.connection.execute(
+        turns, sent, got, cost, days, unknown = self.connection.execute(
             "SELECT coalesce(sum(turns), 0), coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), "
-            "coalesce(sum(cost_usd), 0.0), coalesce(sum(julianday(coalesce(ended_at, ?)) - julianday(started_at)), 0) "
+            "coalesce(sum(cost_usd), 0.0), coalesce(sum(julianday(coalesce(ended_at, ?)) - julianday(started_at)), 0), "
+            "group_concat(DISTINCT CASE WHEN unmetered > 0 "
+            "AND (ended_at IS NOT NULL OR input_tokens + output_tokens = 0) THEN member END) "
             f"FROM runs WHERE {' AND '.join(where)}",
             (now, *values),
         ).fetchone()
@@ -307,6 +309,7 @@ class SqliteRuns:
             "output_tokens": got,
             "cost_usd": round(cost, 6),
             "time": round(days * 86_400, 3),
+            **({"unknown": sorted(unknown.split(","))} if unknown else {}),
         }
 
     def last_agent_session(self, member: str) -> str | None:
@@ -355,7 +358,7 @@ _NEW_RUN = (
 _IN_PROGRESS = (
     "EXISTS (SELECT 1 FROM tasks t WHERE t.id = runs.task_id AND t.run = runs.number AND t.state = 'in-progress')"
 )
-_RUN = f"{_NEW_RUN}, result, applied, seen, agent_session, turns, input_tokens, output_tokens, cost_usd"
+_RUN = f"{_NEW_RUN}, result, applied, seen, agent_session, turns, input_tokens, output_tokens, cost_usd, unmetered"
 """What a run reports and spends comes later than the run."""
 _RESULT, _SEEN = len(_NEW_RUN.split(", ")), len(_NEW_RUN.split(", ")) + 2
 _RUN_FIELDS = tuple(_NEW_RUN.split(", "))

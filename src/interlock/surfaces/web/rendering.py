@@ -141,6 +141,7 @@ def _environment() -> Environment:
         place=place_of, spoken=spoken,
         before_question=before_question,
         proof=in_words, check=latest_check, entries=sentences.entries, actor=sentences.actor, spent=words.spent,
+        tokens=words.tokens,
     )  # fmt: skip
     environment.globals.update(count=words.count)
     return environment

@@ -57,3 +57,7 @@ UPDATE edges SET created_by = coalesce(
         AND json_extract(payload, '$.on') = blocker ORDER BY seq DESC LIMIT 1),
     (SELECT created_by FROM tasks WHERE id = blocked)
 );
+
+-- Prompts of a run whose tokens nobody could measure. Programs that told none were counted as if they had used none.
+ALTER TABLE runs ADD COLUMN unmetered INTEGER NOT NULL DEFAULT 0;
+UPDATE runs SET unmetered = turns WHERE turns > 0 AND input_tokens + output_tokens = 0;

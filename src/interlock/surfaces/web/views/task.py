@@ -90,7 +90,7 @@ def work(visit: Visit) -> dict[str, Any]:
     """Its runs and its evidence."""
     found = story(visit)
     runs = list(reversed(found["runs"]))
-    spent = any(run.cost_usd is not None or run.input_tokens or run.output_tokens for run in runs)
+    spent = any(run.cost_usd is not None or run.unmetered or any(run.tokens) for run in runs)
     files = visit.team.artifacts(found["task"].id)
     return {"task": found["task"], "runs": runs, "spent": spent, "files": files}
 
