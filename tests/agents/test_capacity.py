@@ -58,6 +58,13 @@ def test_the_words_of_each_program_are_known(agent: str, reason: str, login: boo
     assert (found.retry_at is None) is login
 
 
+def test_too_many_requests_are_no_usage_limit() -> None:
+    """As Claude Code 2.1 says it where it was told `retry-after`, of which its words say nothing: a minute, not 15."""
+    said = "API Error: Request rejected (429) · This request would exceed your account's rate limit.\nrate_limit"
+    found = recognise(load()["claude"].limits, said, "", NOW)
+    assert found is not None and found.retry_at == NOW + 60
+
+
 @pytest.mark.parametrize("agent", ["claude", "codex", "gemini", "opencode"])
 def test_an_agent_that_talks_of_limits_has_not_hit_one(agent: str) -> None:
     limits = load()[agent].limits

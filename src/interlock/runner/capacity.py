@@ -7,7 +7,9 @@ expired login ends by itself for nobody: a person is asked.
 
 from __future__ import annotations
 
-from interlock.clock import iso
+from datetime import datetime
+
+from interlock.clock import iso, seconds
 from interlock.executor import Result
 from interlock.model.task import Task
 from interlock.sessions import Act
@@ -33,6 +35,7 @@ def wait(act: Act, task: Task, why: str, result: Result) -> None:
         )  # fmt: skip
         end_run(act, task, OUTCOME, why)
         return
+    why = f"{why}; tried again {_local(when)}"
     finish.fail(act, task, why, counts=False)
     if run is not None:
         act.rows.runs.update(run, ended_at=act.at, outcome=OUTCOME, reason=why)
@@ -60,6 +63,11 @@ def retry_at(act: Act, task: Task, result: Result) -> str:
     if result.retry_at is not None and (result.retry_at > now or not times):
         return iso(max(result.retry_at, now) + AFTER_RESET)
     return act.later(min(FIRST_PAUSE * 2**times, LONGEST_PAUSE))
+
+
+def _local(moment: str) -> str:
+    """A moment as people here read it, with its zone."""
+    return datetime.fromtimestamp(seconds(moment)).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
 def _told(act: Act, task: Task, why: str, when: str, login: bool) -> None:
