@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from interlock.model.evidence import in_words
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
@@ -17,7 +18,7 @@ from interlock.surfaces.cli.text import TEXT
 def approve(call: Call, task: str, summary: str | None) -> None:
     """A reviewer's yes: the task is done."""
     found = call.team().approve(task, summary=summary)
-    said = f"{words.state('done')}, approved" if found.state == "done" else "is approved, and waits for its merge"
+    said = f"{words.state('done')}, {in_words(found.evidence)}" if found.state == "done" else "is approved, and waits for its merge"
     if found.state == "review" and found.merging is None:
         said = "is approved, but could not be merged: `interlock question list` says why"
     call.answer(found.as_dict(), line(found, said))
