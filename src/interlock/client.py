@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from interlock.agent import Update
+from interlock.ancestry import Origin
 from interlock.client_verbs import Mail, Mailing, People, Speech, Tasks
 from interlock.client_views import Views
 from interlock.client_workflow import WorkflowQueue, WorkflowRuns
@@ -45,9 +46,10 @@ class Team(Tasks, Mailing, People, Speech, Views, WorkflowQueue, WorkflowRuns, P
 
     def acting(
         self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python",
-        person: bool = False,
+        person: bool = False, origin: Origin | None = None,
     ) -> Team:  # fmt: skip
-        """The same team, seen by another caller; by a `person`, who gets a place in the team with the first act."""
+        """The same team, seen by another caller; by a `person`, who gets a place in the team with the first act.
+        `origin` is the run that a caller over the wire belongs to."""
 
     def end_session(self) -> None:
         """The caller's session is over; what it was given and never acknowledged is offered to the next one."""
@@ -340,6 +342,13 @@ class Home(Windows, Protocol):
 
     def __exit__(self, *_: object) -> None:
         """Close it."""
+
+    def need_person(self, what: str) -> None:
+        """Refuse `what` to processes of a run: "open the page", say. Nearly every verb of a home asks this first.
+
+        Raises:
+            Forbidden: this process belongs to a run of this home; that is an event of the run's team.
+        """
 
     def close(self) -> None:
         """Give files and connections back."""

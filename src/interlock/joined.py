@@ -74,7 +74,7 @@ class Windows(Protocol):
         """Forget it again. Raises StorageError."""
 
     def managed(self, team: str) -> tuple[str, str] | None:
-        """(member, session) of the run whose program this process descends from; null where there is none. Programs do
+        """(member, session) of the run of the team that this process belongs to; null where there is none. Programs do
         not pass all of their environment on, which would say it, too.
 
         Raises:

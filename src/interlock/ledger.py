@@ -84,9 +84,6 @@ class TeamRows(Protocol):
     def holds_work(self, member: str, session: str) -> bool:
         """Whether that session has open runs which no runner drives; asked by hooks, which load nothing of runs."""
 
-    def at_work(self) -> list[tuple[str, str, str]]:
-        """(member, session, process) of the open runs whose program is known; `process` as `lifesigns.written`."""
-
     def sent_back(self, member: str, session: str) -> bool:
         """Whether that session was sent back in its present turn."""
 

@@ -73,6 +73,24 @@ def marked(pids: Iterable[int], marker: str) -> set[int]:
     return found
 
 
+def environment(pid: int, variable: str) -> dict[str, str] | None:
+    """The environment that a process was started with; null where `variable` is not in it, or it cannot be read."""
+    if not PROC:
+        which = ("-E", "-ww") if sys.platform == "darwin" else ("eww",)
+        pairs = _run("ps", *which, "-p", str(pid), "-o", "command=").split()
+    else:
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                content = file.read()
+        except OSError:
+            return None  # it ended meanwhile, or is somebody else's
+        if b"\0" + os.fsencode(variable) + b"=" not in b"\0" + content:
+            return None
+        pairs = os.fsdecode(content).split("\0")
+    found = {name: value for name, equals, value in (pair.partition("=") for pair in pairs) if equals}
+    return found if variable in found else None
+
+
 def words(pid: int) -> list[str]:
     """The command line of a process; empty where it cannot be read."""
     if not PROC:

@@ -100,12 +100,6 @@ def identify(pid: int) -> Identity | None:
     return None if row is None else Identity(pid, str(row.started), _this_boot(), _this_host())
 
 
-def inside_run() -> bool:
-    """Whether this process was started, however far up, by a program that Interlock runs for an agent: one that clears
-    its own environment is found by that of its ancestors."""
-    return RUN_TOKEN in os.environ or bool(process_table.marked([one.pid for one in ancestors()], f"{RUN_TOKEN}="))
-
-
 def ancestors() -> list[Identity]:
     """The processes that this one descends from, its parent first."""
     found: list[Identity] = []

@@ -50,15 +50,6 @@ def around(rows: Rows, lineage: Callable[[], Sequence[str]]) -> tuple[str, str] 
     return None
 
 
-def managed(rows: Rows, lineage: Callable[[], Sequence[str]]) -> tuple[str, str] | None:
-    """(member, session) of the run whose program the caller descends from: a runner drives it, it has not joined."""
-    runs = rows.team.at_work()
-    if not runs:
-        return None
-    processes = {process.partition("#")[0]: (member, session) for member, session, process in runs}
-    return next((processes[process] for process in lineage() if process in processes), None)
-
-
 def take(act: Act, *, program: str, session: str, process: str, name: str, alive: Alive) -> Act:
     """Give a window its seat, and answer the same transaction as its member's act.
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from interlock.ancestry import Origin
     from interlock.clock import Clock
     from interlock.ledger import Rows
     from interlock.settings import Settings
@@ -29,9 +30,10 @@ SERVERS = ("http", "mcp-http", "page")
 
 class Caller:
     """What a face knows of who is calling. `run` is the number of the run it works on, where it knows one; `program`
-    the kind of a program that joined. A `person` gets a place in the team with the first act, as `human` does."""
+    the kind of a program that joined. A `person` gets a place in the team with the first act, as `human` does. `origin`
+    is the run that a caller over the wire belongs to; of others the workspace finds it out itself."""
 
-    __slots__ = ("face", "name", "person", "process", "program", "run", "session")
+    __slots__ = ("face", "name", "origin", "person", "process", "program", "run", "session")
 
     def __init__(
         self,
@@ -42,7 +44,9 @@ class Caller:
         process: str | None = None,
         program: str | None = None,
         person: bool = False,
+        origin: Origin | None = None,
     ) -> None:
+        self.origin = origin
         self.person = person
         self.name = name
         self.session = session
@@ -63,6 +67,7 @@ class Act:
         "head",
         "home",
         "name",
+        "origin",
         "process",
         "program",
         "role",
@@ -78,6 +83,7 @@ class Act:
         self.clock = clock
         self.home = settings
         self.face = caller.face
+        self.origin: Origin | None = None
         self.run = caller.run
         self.process = caller.process
         self.program = caller.program
@@ -104,8 +110,8 @@ class Act:
 
     @property
     def leads(self) -> bool:
-        """Whether the actor may do what only the lead may."""
-        return self.role in (LEAD, "person", SYSTEM)
+        """Whether the actor may do what only the lead may: people and the lead, outside of every run."""
+        return self.origin is None and self.role in (LEAD, "person", SYSTEM)
 
     @property
     def commands(self) -> bool:

@@ -10,9 +10,11 @@ Everything that uses the core (the client, the runner, a server) does so through
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+from interlock import ancestry
 from interlock.clock import iso
+from interlock.errors import Forbidden, InterlockError
 from interlock.mirror import RESTORED, Mirror
 from interlock.model.names import SYSTEM
 from interlock.sessions import Act, Caller, begin
@@ -21,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from interlock.ancestry import Origin
     from interlock.clock import Clock
     from interlock.ledger import Ledger, Rows
     from interlock.notifier import Notifier
@@ -56,6 +59,25 @@ class Workspace:
         """Where what an agent printed outside of any task is kept."""
         return os.path.join(self.directory, "desks", f"{member}.log")
 
+    @property
+    def home(self) -> str:
+        """The home that the team is in, also where a link leads to it from another one."""
+        return os.path.dirname(os.path.dirname(os.path.realpath(self.directory)))
+
+    def origin(self, caller: Caller) -> Origin | None:
+        """The run that the caller's process belongs to; null outside of every run, and for Interlock itself."""
+        if caller.name == SYSTEM:
+            return None
+        return caller.origin if caller.face in ancestry.REMOTE else ancestry.origin(self.home)
+
+    def note_refusal(self, origin: Origin, caller: Caller, error: Forbidden) -> None:
+        """Write down that a process of a run was refused what is not its member's to do."""
+        with suppress(InterlockError), self.act(Caller(SYSTEM)) as act:
+            runs = act.rows.runs.open() if origin.session is not None else []
+            task = next((run.task_id for run in runs if run.session == origin.session), None)
+            tried = {"member": origin.member, "team": origin.team, "by": caller.name, "face": caller.face}
+            act.event("access.refused", task, **tried, process=origin.pid, reason=error.message)
+
     @contextmanager
     def act(self, caller: Caller, *, acknowledge: bool = False) -> Iterator[Act]:
         """One verb: everything inside is one transaction. Raising changes nothing.
@@ -65,13 +87,23 @@ class Workspace:
 
         Raises:
             MemberNotFound: `caller` names nobody.
+            Forbidden: its process belongs to a run of somebody else; that is an event.
             LedgerBusy, LedgerUnusable, StorageError, TeamNotFound: see `ledger.Ledger.transaction`.
         """
-        with self.ledger.transaction() as rows:
-            act = begin(rows, caller, self.home_settings, self.clock, acknowledge=acknowledge)
-            yield act
-            head = act.head or rows.events.head()
-            mirrored = act.settings.get("mirror")
+        origin = self.origin(caller)
+        try:
+            with self.ledger.transaction() as rows:
+                act = begin(rows, caller, self.home_settings, self.clock, acknowledge=acknowledge)
+                if origin is not None:
+                    act.origin = origin
+                    origin.must_be(self.name, act.name)
+                yield act
+                head = act.head or rows.events.head()
+                mirrored = act.settings.get("mirror")
+        except Forbidden as error:
+            if origin is not None:
+                self.note_refusal(origin, caller, error)
+            raise
         # A verb that changed nothing, as most hooks do, leaves files that are most likely there already.
         act.warnings = self._mirrored(head, just_now=bool(act.head)) if mirrored else []
         if act.topics:

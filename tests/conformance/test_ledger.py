@@ -567,9 +567,6 @@ class TestRuns:
             assert rows.team.holds_work("bob", "s1")
             assert not rows.team.holds_work("bob", "s2")
             assert not rows.team.holds_work("ada", "s1")
-            assert rows.team.at_work() == []
-            rows.runs.begin(run("003", 1, process="h|b|1|2#token"))
-            assert rows.team.at_work() == [("bob", "s1", "h|b|1|2#token")]
 
     def test_what_is_being_verified_is_found(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:

@@ -19,6 +19,8 @@ EVENT_TYPES: dict[str, str] = {
     "member.spawned": "A member was registered; payload: name, session_key, agent.",
     "member.updated": "A member's agent, model or permissions changed; payload: name and the changed values.",
     "member.removed": "A member left the team; payload: name, reason.",
+    "access.refused": "A process of a run tried what is not its member's to do; payload: member, team, by (as "
+    "whom it tried), face, process, reason.",
     "session.began": "A session of a member acted for the first time; payload: member, session, redelivered.",
     "session.ended": "A session of a member ended; payload: member, session.",
     "session.lost": "The process of a session that holds tasks is gone; payload: member, session, process.",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from interlock.ancestry import Origin
     from interlock.memory import OpenMemory
     from interlock.model.task import Task
     from interlock.roster import WhyIdle
@@ -55,7 +56,7 @@ class LocalBase:
             return caller
         if not isinstance(by, str):
             raise InvalidRequest("Name a member by its name or session key.", field="by")
-        if caller.session is not None:
+        if caller.session is not None and self._workspace.origin(caller) is None:
             raise Forbidden(
                 f"This session belongs to {caller.name} and cannot act as {by}. Leave INTERLOCK_SESSION and "
                 "INTERLOCK_MEMBER unset to act as somebody else.",
@@ -63,7 +64,7 @@ class LocalBase:
             )
         if by == SYSTEM:
             raise MemberNotFound(f"No member {by!r} in this team; that name stands for Interlock itself.", member=by)
-        return Caller(by, face=caller.face, process=caller.process)
+        return Caller(by, face=caller.face, process=caller.process, origin=caller.origin)
 
     def verify_now(self, task: Task, mark: str, by: str | None) -> Task:
         """Run the task's verify, if this call (`mark`) is the one that has to; see `LocalTasks`."""
@@ -79,7 +80,9 @@ class LocalBase:
             yield act
 
 
-def calling(name: str, session: str | None, run: int | None, face: str, person: bool = False) -> Caller:
+def calling(
+    name: str, session: str | None, run: int | None, face: str, person: bool = False, origin: Origin | None = None
+) -> Caller:
     """The caller that a face names; a session with an id is noted with the process it lives in.
 
     Raises:
@@ -94,7 +97,7 @@ def calling(name: str, session: str | None, run: int | None, face: str, person: 
         from interlock import processes
 
         process = processes.current().as_text()
-    return Caller(name, session, run, face, process, person=person)
+    return Caller(name, session, run, face, process, person=person, origin=origin)
 
 
 def plain(metadata: Any) -> Any:

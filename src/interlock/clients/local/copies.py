@@ -10,10 +10,10 @@ from typing import Any
 
 import anyio
 
+from interlock import ancestry
 from interlock.errors import Forbidden, InterlockError, InvalidRequest, WorktreeRefused
 from interlock.locks import alone_in
 from interlock.model.task import Task
-from interlock.processes import inside_run
 from interlock.runner import merging, office, placing
 from interlock.runner.findings import Eyes
 from interlock.runner.scheduler import Scheduler
@@ -81,8 +81,12 @@ def merge(
         known = [task for task in rows.tasks.worktrees() if task.state == "done"]
     # A person that comes in by a token has no place in the team before their first act.
     person = caller.name == "human" or (caller.person if address is None else address[2] == "person")
-    if not person or (caller.face not in ("page", "http") and inside_run()):
-        raise Forbidden("Only a person merges work into a branch of theirs, at a terminal outside of a run.")
+    origin = workspace.origin(caller)
+    if not person or origin is not None:
+        error = Forbidden("Only a person merges work into a branch of theirs, at a terminal outside of a run.")
+        if origin is not None:
+            workspace.note_refusal(origin, caller, error)
+        raise error
     if everything == bool(chosen):
         raise InvalidRequest("Say what to merge: tasks, or --all of the team's work.", field="tasks")
     for task in chosen:
@@ -135,7 +139,7 @@ def merge_now(workspace: Workspace) -> bool:
     tried."""
     with workspace.ledger.snapshot() as rows:
         driven = bool(office.at_work(rows))
-    if driven or inside_run():
+    if driven or ancestry.origin(workspace.home) is not None:
         return False
     eyes = Eyes()
     scheduler = Scheduler(workspace, eyes=eyes)

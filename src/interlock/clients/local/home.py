@@ -73,6 +73,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         from interlock.clock import iso
         from interlock.teams import founded
 
+        self.need_person("create a team")
         check_team_name(name)
         check_session_key(lead)
         if workdir is not None:
@@ -119,7 +120,9 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
     def team(self, name: str) -> LocalTeam:
         from interlock.clients.local.team import LocalTeam
 
-        return LocalTeam(self.workspace(name), Caller(HUMAN), self.open_memory, self.why_idle)
+        workspace, found = self.workspace(name), self.managed(name)
+        caller = Caller(HUMAN) if found is None else Caller(*found)
+        return LocalTeam(workspace, caller, self.open_memory, self.why_idle)
 
     def mailing(
         self, name: str, member: str, *, session: str | None = None, run: int | None = None, face: str = "python"
@@ -143,6 +146,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         from interlock.clients.local.ending import ask_running, stop_runner
         from interlock.tokens import Tokens
 
+        self.need_person("delete a team")
         workspace = self.workspace(name)
         if force:
             stop_runner(workspace, now=True)
@@ -172,6 +176,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         from interlock.plan.comparing import compare
         from interlock.runner import staging
 
+        self.need_person("start a plan")
         # Everything that can be refused is refused before anything is made.
         found, written, notes = self._examined(plan, new=new)
         fresh = found.team not in self.teams()
@@ -218,6 +223,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
 
         from interlock.runner.crew import Crew
 
+        self.need_person("run a team")
         crew = Crew(
             self.workspace(team), self._executor_for, home=self.path, parallel=parallel, until=until, stop=stop,
             on_update=on_update, take_over=take_over, endless=endless, limits=limits, hold=hold, shared=shared,
@@ -245,6 +251,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
     ) -> str:  # fmt: skip
         from interlock.clients.local.proposals import propose
 
+        self.need_person("ask for a plan")
         return propose(self._executor_for, self._settings, goal, agent, tuple(command), directory, path, on_update)
 
     def driven(self, team: str) -> bool:
@@ -257,6 +264,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
     def stop(self, team: str, *, member: str | None = None, now: bool = False) -> dict[str, Any]:
         from interlock.clients.local import ending
 
+        self.need_person("stop a team or a member")
         workspace = self.workspace(team)
         if member is not None:
             return ending.stop_member(workspace, member, now=now)
@@ -285,6 +293,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         from interlock.clients.local.telling import check_programs
         from interlock.mirror import files
 
+        self.need_person("change settings")
         path = os.path.join(self.path, SETTINGS_FILE)
         parsed = {
             name: None if value is None else settings_module.known(name).parse(value, "config set")
@@ -303,6 +312,8 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
     def doctor(self, team: str | None = None, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
         from interlock.doctor import examine_all
 
+        if repair or adopt:
+            self.need_person("repair anything")
         return examine_all(
             self.path, self.teams() if team is None else [team], self._in_directory, self._ledgers.inspect,
             lambda name, remove: self._notifier.leftovers(name, remove=remove),

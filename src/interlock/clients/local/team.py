@@ -8,7 +8,6 @@ from interlock.clients.local.tasks import LocalTasks
 from interlock.clients.local.views import LocalViews
 from interlock.clients.local.workflow_queue import LocalWorkflowQueue
 from interlock.clients.local.workflow_runs import LocalWorkflowRuns
-from interlock.processes import inside_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any
 
+    from interlock.ancestry import Origin
     from interlock.ledger import Rows
     from interlock.model.event import Event
     from interlock.model.question import Question
@@ -40,9 +40,9 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
 
     def acting(
         self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python",
-        person: bool = False,
+        person: bool = False, origin: Origin | None = None,
     ) -> LocalTeam:  # fmt: skip
-        caller = calling(name, session, run, face, person)
+        caller = calling(name, session, run, face, person, origin)
         return LocalTeam(self._workspace, caller, self._open_memory, self._why_idle)
 
     def end_session(self) -> None:
@@ -155,7 +155,7 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
         face = self._caller.face
         with self._act(by, acknowledge=True) as act:
             found = find(act.rows, task)
-            at_hand = face == "page" or (face in ("cli", "python") and not inside_run())
+            at_hand = face in ("page", "cli", "python") and act.origin is None
             answer.reply(act, found, text, question, at_hand=at_hand)
             whole(act, found)
             answered = [one for one in act.rows.questions.of_task(found.id) if one.answered_at == act.at]

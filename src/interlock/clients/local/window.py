@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from interlock import mailbox, processes, seats
+from interlock import ancestry, mailbox, processes, seats
 from interlock.clients.local.mail import LocalMailing, _lives
 from interlock.model.message import as_xml
 from interlock.model.names import SYSTEM
@@ -131,8 +131,7 @@ class LocalWindow(LocalMailing):
             return seats.of_window(rows, self._session, lineage())
 
     def _managed(self) -> bool:
-        with self._workspace.ledger.snapshot() as rows:
-            return seats.managed(rows, lineage) is not None
+        return ancestry.origin(self._workspace.home) is not None
 
     def _lives_in(self) -> str:
         if self._process is not None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from interlock import ancestry
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from interlock.clients.local.window import LocalWindow
@@ -37,12 +41,24 @@ class LocalWindows:
 
         projects.forget(self.path, project)
 
-    def managed(self, team: str) -> tuple[str, str] | None:
-        from interlock import seats
-        from interlock.clients.local.window import lineage
+    def need_person(self, what: str) -> None:
+        found = ancestry.origin(self.path)
+        if found is None:
+            return
+        from interlock.errors import InterlockError
+        from interlock.sessions import Caller
 
-        with self.workspace(team).ledger.snapshot() as rows:
-            return seats.managed(rows, lineage)
+        error = found.refusal(what)
+        with suppress(InterlockError):  # A check belongs to no team, and a team may be gone.
+            self.workspace(str(found.team)).note_refusal(found, Caller(), error)
+        raise error
+
+    def managed(self, team: str) -> tuple[str, str] | None:
+        found = ancestry.origin(self.path)
+        self.workspace(team)
+        if found is None or found.team != team or found.member is None or found.session is None:
+            return None
+        return found.member, found.session
 
     def seated(self, team: str) -> tuple[str, str] | None:
         from interlock import seats

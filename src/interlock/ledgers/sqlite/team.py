@@ -127,11 +127,6 @@ class SqliteTeam(Table):
         )
         return found.fetchone() is not None
 
-    def at_work(self) -> list[tuple[str, str, str]]:
-        return self.connection.execute(
-            "SELECT member, session, process FROM runs WHERE ended_at IS NULL AND process IS NOT NULL"
-        ).fetchall()
-
     def sent_back(self, member: str, session: str) -> bool:
         found = self.connection.execute("SELECT sent_back FROM sessions WHERE member=? AND id=?", (member, session))
         row = found.fetchone()

@@ -59,11 +59,17 @@ def identify(
 
 
 def joined(home: Home, team: str, who: Identity) -> Identity:
-    """`who`, or, within a program that has joined the team, the member that this program is.
+    """`who`, or, within a run or a program that has joined the team, the member that this run or program is.
 
     Raises:
         Forbidden: within such a program, for another member than that one, or for a human.
     """
+    run = home.managed(team)
+    if run is not None:
+        # Whoever names somebody else is refused by the first verb that is more than a look.
+        member, session = run
+        other = who.given and who.name != member
+        return who if other else Identity(member, who.session or session, who.run)
     if who.session is not None:
         return who
     seat = home.seated(team)

@@ -26,6 +26,7 @@ def join(call: Call, name: str | None, agent: str | None) -> None:
     It gets hooks and an MCP entry, in the settings of this directory; what else is in there stays as it is. From then
     on each of its windows is a member: the first NAME, the next NAME-2. `interlock leave` gives the files back.
     """
+    call.home.need_person("let programs join")
     program = agent or _found(os.getcwd())
     team = call.team()
     called = name or program
@@ -61,6 +62,7 @@ def leave(call: Call, agent: str | None, everywhere: bool) -> None:
     A file that nobody edited since `join` is as it was, byte for byte; from others only our entries are taken. Members
     and their tasks stay in the team.
     """
+    call.home.need_person("let programs leave")
     done = []
     for project in call.home.joined() if everywhere else [os.path.realpath(os.getcwd())]:
         done += [(project, *one) for one in leave_project(project, None if agent is None else [agent])]

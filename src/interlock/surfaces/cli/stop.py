@@ -29,6 +29,7 @@ def down(call: Call) -> int:
     """End everything that runs in this home, and check that it is gone."""
     from interlock.serve import place
 
+    call.home.need_person("end what runs in this home")
     server = place.end(call.home.path)
     stopped = [call.home.stop(name, now=True) for name in call.home.teams()]
     lines = [] if server is None else [f"Ended the server at {server}."]

@@ -6,7 +6,6 @@ import click
 
 from interlock.model.evidence import in_words
 from interlock.model.task import Task
-from interlock.processes import inside_run
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
@@ -129,6 +128,7 @@ def _brief(call: Call, task: Task) -> list[str]:
         lines += ["", words.strong("Findings of the last try"), *words.block(task.findings)]
     if task.verify:
         lines += ["", f"  {words.faint('done when this succeeds:')} {words.clean(task.verify)}"]
-    if not call.json and call.team().setting("isolation")[0] == "worktree" and not inside_run():
+    team = call.team()
+    if not call.json and team.setting("isolation")[0] == "worktree" and call.home.managed(team.name) is None:
         lines += ["", f'  {words.faint("to work apart from others:")} cd "$(interlock task worktree {task.id})"']
     return lines

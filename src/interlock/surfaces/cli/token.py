@@ -22,6 +22,7 @@ def create(call: Call, member: str | None, person: str | None, role: str | None)
     """
     if (member is None) is (person is None):
         raise InvalidRequest("Say whose token it is: `--member M` or `--person P`.", field="member")
+    call.home.need_person("make a token")
     tokens = Tokens(call.home.path)
     if member is not None:
         team = call.team()
@@ -48,5 +49,6 @@ def list_(call: Call) -> None:
 @click.argument("id")
 def revoke(call: Call, id: str) -> None:
     """Take a token back. It opens nothing from now on, and streams that it opened end within seconds."""
+    call.home.need_person("revoke a token")
     gone = Tokens(call.home.path).revoke(id)
     call.answer(gone.as_dict(), f"{gone.id} of {gone.name} opens nothing any more.")

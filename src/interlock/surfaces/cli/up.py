@@ -39,6 +39,7 @@ def up(call: Call, port: int | None, host: str | None, browse: bool) -> None:
         if browse:
             open_browser(call.home.path, served.link)
 
+    call.home.need_person("serve the home")
     serve(call.home, host=host, port=port, on_ready=ready, pages=[router()])
     if not call.json:
         call.say("Everything has ended.")
@@ -51,6 +52,7 @@ def open_(call: Call, browse: bool) -> None:
     from interlock.serve.place import link_to, need
     from interlock.tokens import Tokens
 
+    call.home.need_person("open the page")
     place = need(call.home.path)
     link = link_to(place.url, Tokens(call.home.path))
     call.answer({"url": place.url, "link": link}, link)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from uuid import uuid4
 
+from interlock.ancestry import Origin
 from interlock.client import Home, Team
 from interlock.errors import TeamNotFound
 from interlock.model.names import HUMAN, LEAD
@@ -19,9 +20,11 @@ class Connection:
     """Whether it is known who the member is; that of a program that joined shows with its first call."""
 
     def __init__(
-        self, home: Home, team: str, member: str, session: str | None, *, face: str = FACE, person: bool = False
-    ) -> None:
+        self, home: Home, team: str, member: str, session: str | None, *, face: str = FACE, person: bool = False,
+        origin: Origin | None = None,
+    ) -> None:  # fmt: skip
         self.home = home
+        self._origin = origin
         self._face = face
         self._person = person
         self.team_name = team
@@ -54,14 +57,15 @@ class Connection:
 
     @classmethod
     def share(
-        cls, home: Home, team: str, member: str, session: str, *, given: bool, face: str, person: bool
-    ) -> Connection:
+        cls, home: Home, team: str, member: str, session: str, *, given: bool, face: str, person: bool,
+        origin: Origin | None = None,
+    ) -> Connection:  # fmt: skip
         """A connection to a home that others use, too. `given`: the session is not the connection's own.
 
         Raises:
             TeamNotFound, MemberNotFound: no such team, or nobody of that name.
         """
-        made = cls(home, team, member, session, face=face, person=person)
+        made = cls(home, team, member, session, face=face, person=person, origin=origin)
         made._given = given
         made._bind(home.team(team))
         return made
@@ -127,4 +131,10 @@ class Connection:
             if self.member != HUMAN and not self._person:
                 team.history(member=self.member, limit=1)
             self.leads = True
-        self._team = team.acting(self.member, session=self.session, face=self._face, person=self._person)
+        run = self.home.managed(team.name) if self._face == FACE else None
+        if run is not None and self.member != run[0]:
+            self.home.need_person(f"act as {self.member}")
+        self.leads = self.leads and run is None and self._origin is None
+        self._team = team.acting(
+            self.member, session=self.session, face=self._face, person=self._person, origin=self._origin
+        )

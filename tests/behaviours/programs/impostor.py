@@ -1,0 +1,88 @@
+"""An agent that tries to be somebody else: `impostor.py DIRECTORY`. `tries.json` there says what, and how it disguises;
+`tried.json` gets what came of each: exit code and error."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+NEEDED = ("HOME", "PATH", "INTERLOCK_HOME")
+TEST = """
+import os, subprocess, unittest
+class Test(unittest.TestCase):
+    def test(self):
+        self.assertEqual(subprocess.run({words!r}, env={clean!r}).returncode, 0)
+unittest.main()
+"""
+
+
+def clean() -> dict[str, str]:
+    """Only what nobody can do without; our own command is on the PATH."""
+    return {name: os.environ[name] for name in NEEDED}
+
+
+def disguised(how: str, words: list[str], place: Path) -> None:
+    """Run the words, and wait for their end."""
+    if how.startswith("env -i"):
+        words = ["env", "-i", *(f"{name}={value}" for name, value in clean().items()), *words]
+    if how == "from a test":
+        file = place / "test_evil.py"
+        file.write_text(TEST.format(words=words, clean=clean()))
+        words = [sys.executable, str(file)]
+    subprocess.run(words, start_new_session=how.endswith("of its own"), check=False)
+
+
+def on_the_command_line(words: list[str]) -> tuple[int, str]:
+    """What `interlock` answers: its exit code, and what it says on stderr."""
+    from interlock.surfaces.cli.entry import run
+
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+        code = run(["--json", *words])
+    return code, said.getvalue()
+
+
+def in_python(line: str) -> tuple[int, str]:
+    """The same for a line of Python."""
+    import interlock
+    from interlock.errors import InterlockError
+
+    home = interlock.connect()
+    try:
+        exec(line, {"home": home, "team": home.team("crew")})
+    except InterlockError as error:
+        return 1, json.dumps({"error": error.code})
+    return 0, ""
+
+
+def attempt(place: Path) -> None:
+    """Try everything, as the program that was started for it."""
+    found = {}
+    for name, what in json.loads((place / "tries.json").read_text())["tries"].items():
+        code, said = in_python(what) if isinstance(what, str) else on_the_command_line(what)
+        found[name] = [code, json.loads(said.strip().splitlines()[-1])["error"] if code else None]
+    (place / "tried.new").write_text(json.dumps(found))
+    os.rename(place / "tried.new", place / "tried.json")
+
+
+def main() -> None:
+    place = Path(sys.argv[1])
+    how = json.loads((place / "tries.json").read_text())["how"]
+    if how == "wait":
+        Path("waits").write_text("yes\n")
+        while not Path("go").exists():
+            time.sleep(0.02)
+    else:
+        disguised(how, [sys.executable, __file__, str(place), "try"], place)
+
+
+if sys.argv[2:] == ["try"]:
+    attempt(Path(sys.argv[1]))
+else:
+    main()
