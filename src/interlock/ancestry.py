@@ -1,9 +1,10 @@
 """Which run a process belongs to, whatever it says of itself.
 
-What Interlock starts for an agent (its program, a verify, a setup, a hook) carries `INTERLOCK_RUN_TOKEN` in the
-environment that it was started with, beside the variables that name its home, team and member. A process can clear and
-change its own environment, and that of what it starts, but not that of a process above it. So the ancestors are asked,
-and the outermost one counts: below itself an agent may start anything with any variables.
+What Interlock starts for an agent (its program, a verify, a setup, a hook) descends from a supervisor, which carries
+`INTERLOCK_RUN_TOKEN` in the environment that it was started with, beside the variables that name its home, team and
+member. A process can clear and change its own environment, and that of what it starts, but not that of a process above
+it. So the ancestors are asked, and the outermost one counts: below itself an agent may start anything, with any
+variables.
 
 Loaded by every hook: a look costs two small files for each generation, and is taken once in a process.
 """
@@ -14,15 +15,14 @@ import os
 
 from interlock import process_table
 from interlock.errors import Forbidden
-from interlock.processes import RUN_TOKEN
+from interlock.processes import RUN_HOME, RUN_TOKEN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 GENERATIONS = 64
-REMOTE = ("http", "page", "mcp-http")
-"""Faces whose callers are other processes than the one that acts."""
+SUPERVISOR = os.path.join("interlock", "supervisor.py")
 
 
 class Origin:
@@ -32,7 +32,7 @@ class Origin:
     __slots__ = ("home", "member", "pid", "session", "team")
 
     def __init__(self, environment: Mapping[str, str], pid: int) -> None:
-        self.home = environment.get("INTERLOCK_HOME")
+        self.home = environment.get(RUN_HOME) or environment.get("INTERLOCK_HOME")
         self.team = environment.get("INTERLOCK_TEAM")
         self.member = environment.get("INTERLOCK_MEMBER")
         self.session = environment.get("INTERLOCK_SESSION")
@@ -109,4 +109,10 @@ def _around(pid: int) -> list[Origin]:
         if environment is not None:
             found.insert(0, Origin(environment, pid))
         pid = row.parent
-    return found
+    # What a program below has changed its variables to says nothing; without a supervisor (it was killed) it is all
+    # there is.
+    return [one for one in found if _supervises(one.pid)] or found
+
+
+def _supervises(pid: int) -> bool:
+    return any(word.endswith(SUPERVISOR) for word in process_table.words(pid)[1:6])

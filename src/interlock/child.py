@@ -4,7 +4,9 @@ Promises, to programs that only print and to agents that are spoken with:
 
 * It gets exactly the environment it is given, plus `INTERLOCK_RUN_TOKEN` (made up unless the environment names one),
   by which even what escapes its group is found again. A token must be shared by nothing that should outlive it.
-* The first process is not waited for before its group has ended: while it is a zombie, the pid cannot be another's.
+* A supervisor stands between it and us (see `supervisor`): whatever it starts descends from that, and is ended by it
+  when we die. `identity` is the supervisor's.
+* The supervisor is not waited for before everything has ended: while it is a zombie, its pid cannot be another's.
 * When `end` returns, nothing that it started is running, or `left` says what.
 """
 
@@ -13,7 +15,9 @@ from __future__ import annotations
 import errno
 import os
 import shlex
+import socket
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import IO
@@ -21,11 +25,12 @@ from typing import IO
 import anyio
 import anyio.to_thread
 
-from interlock import processes
+from interlock import processes, supervisor
 from interlock.errors import AgentError, CannotStart
-from interlock.processes import RUN_TOKEN, Identity
+from interlock.processes import RUN_HOME, RUN_TOKEN, Identity
 
 _REAPING = 5.0
+_STARTING = 60.0  # seconds; more only where the machine has no time at all for us
 
 
 class Child:
@@ -48,50 +53,68 @@ class Child:
     ) -> None:
         self.token = environment.get(RUN_TOKEN) or os.urandom(16).hex()
         self.left: tuple[int, ...] = ()
+        self.exit_code: int | None = None
+        """Negative for a signal (-9: KILL); null before the end."""
         self._stop_grace = stop_grace
         self._ended = False
         self._ending = anyio.Lock()
+        self._wire, theirs = socket.socketpair()
+        # Python sets it for itself where the locale says nothing; the program is to get what it was given.
+        unset = [RUN_HOME, *(name for name in ("LC_CTYPE",) if name not in environment)]
+        words = [sys.executable or "python3", "-I", "-S", "-E", supervisor.__file__, str(theirs.fileno())]
         try:
-            self._process = subprocess.Popen(
-                list(argv),
-                cwd=workdir,
-                env={**environment, RUN_TOKEN: self.token},
-                stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
-                start_new_session=True,
-            )
+            with theirs:
+                self._process = subprocess.Popen(
+                    [*words, str(stop_grace), ",".join(unset), *argv],
+                    cwd=workdir,
+                    env={**environment, RUN_TOKEN: self.token},
+                    stdin=stdin,
+                    stdout=stdout,
+                    stderr=stderr,
+                    start_new_session=True,
+                    pass_fds=[theirs.fileno()],
+                )
+            # It may have ended by now, but nobody has waited for it, so the pid still names it.
+            identity = processes.identify(self._process.pid)
+            self._wire.settimeout(_STARTING)
+            number = self._line()
+            if number != 0:
+                self._process.kill()
+                self._process.wait()
+                raise OSError(number or errno.EIO, os.strerror(number or errno.EIO))
         except (OSError, ValueError) as error:
+            self._wire.close()
             raise _error(argv, workdir, environment.get("PATH", os.defpath), error) from error
         self.started = time.monotonic()
-        # It may have ended by now, but nobody has waited for it, so the pid still names it.
-        identity = processes.identify(self._process.pid)
+        self._wire.setblocking(False)
         if identity is None:
             self._process.kill()
             self._process.wait()
             raise AgentError("Processes cannot be told apart here: neither /proc nor ps can be read.")
         self.identity: Identity = identity
 
-    @property
-    def exit_code(self) -> int | None:
-        """Negative for a signal (-9: KILL); null before `end`."""
-        return self._process.returncode
-
     async def exited(self) -> None:
-        """Return when the first process has ended, without waiting for it in the system's sense (see the promises)."""
-        process = self._process
+        """Return when the program has ended, or its supervisor."""
+        if self.exit_code is None:
+            await anyio.wait_readable(self._wire)
+            self._hear()
+
+    def _line(self) -> int | None:
+        """The next number that the supervisor says; null where it is gone."""
+        said = b""
+        while not said.endswith(b"\n"):
+            byte = self._wire.recv(1)
+            if not byte:
+                return None
+            said += byte
+        return int(said)
+
+    def _hear(self) -> None:
+        """Note how the program has ended, where that is known by now."""
         try:
-            handle = os.pidfd_open(process.pid)
-        except (AttributeError, OSError):
-            pause = 0.005
-            while not _has_exited(process):
-                await anyio.sleep(pause)
-                pause = min(pause * 1.5, 0.1)
-            return
-        try:
-            await anyio.wait_readable(handle)
-        finally:
-            os.close(handle)
+            self.exit_code = self._line()
+        except BlockingIOError:
+            pass
 
     async def end(self) -> None:
         """End it and everything it started: TERM, the grace, KILL. May be called twice, and is not cancelled."""
@@ -102,28 +125,17 @@ class Child:
 
     def _end_all(self) -> tuple[bool, tuple[int, ...]]:
         leader = self.identity
-        if self._process.returncode is not None:
-            # The system made us wait for the leader to learn of its end (see `_has_exited`). We have watched the group
-            # until now, so it is ours without proof.
-            gone = processes.end_group(leader, grace=self._stop_grace)
-            gone = processes.end_marked(self.token, self._stop_grace) and gone
-        else:
-            gone = processes.end_group(leader, grace=self._stop_grace, token=self.token)
+        gone = processes.end_group(leader, grace=self._stop_grace, token=self.token)
         try:
-            # Its threads may outlive its first one for an instant, and it can be waited for only after them.
             self._process.wait(_REAPING if gone else 0)
         except subprocess.TimeoutExpired:
             pass
+        if self.exit_code is None:
+            self._hear()
+        if self.exit_code is None:
+            self.exit_code = self._process.returncode or None  # Somebody ended the supervisor itself.
+        self._wire.close()
         return gone, () if gone else tuple(processes.group_members(leader, token=self.token))
-
-
-def _has_exited(process: subprocess.Popen[bytes]) -> bool:
-    if not hasattr(os, "waitid"):  # macOS before Python 3.13: nothing but waiting for it tells
-        return process.poll() is not None
-    try:
-        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:
-        return True
 
 
 def refusal(program: str, workdir: str, search: str) -> str | None:

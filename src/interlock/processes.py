@@ -13,6 +13,8 @@ What belongs to a program that we started, and how we know:
   is gone, too. Members older than our leader are not ours. Where a token is known, one member has to carry it.
 * **What escaped** by starting a session of its own: every program of ours carries `INTERLOCK_RUN_TOKEN=<random>` in
   its environment, and so does what it starts, unless that wipes its environment.
+* **What descends from the leader**, whatever it has done to its environment: the leader of a program of ours is its
+  supervisor, to which the system gives what has lost its parent. It is ended last, when nothing is left below it.
 * **What belongs to a run and may end before it** (a subagent) has a token of its own, and the run's as
   `INTERLOCK_RUN_WITHIN`: it is ended by itself, or with the run as a *whole*.
 
@@ -32,6 +34,8 @@ from interlock.process_table import Row
 
 RUN_TOKEN = "INTERLOCK_RUN_TOKEN"
 RUN_WITHIN = "INTERLOCK_RUN_WITHIN"
+RUN_HOME = "INTERLOCK_RUN_HOME"
+"""The home that a run is of, for its supervisor; the program does not see it."""
 
 TOKEN_CHARS = 16
 _GENERATIONS = 32
@@ -186,7 +190,8 @@ def _end(identity: Identity | None, token: str | None, grace: float, whole: bool
             number, patience, pause = signal.SIGKILL, now + _KILL_WAIT, 0.005
         for row in members.values():
             if number == signal.SIGKILL:
-                _send(row, signal.SIGKILL)
+                if len(members) == 1 or identity is None or row.pid != identity.pid:
+                    _send(row, signal.SIGKILL)
             elif (row.pid, row.started) not in asked:
                 _send(row, signal.SIGTERM)
                 _send(row, signal.SIGCONT)  # a stopped process hears TERM only when it goes on
@@ -214,8 +219,24 @@ def _members(identity: Identity | None, token: str | None, whole: bool = False) 
         else:
             ours = leader.started == since
         group = group if ours else []
+        if leader is not None and ours:
+            group += _below(rows, identity.pid)
     found = {row.pid: row for row in [*group, *(row for row in rows if row.pid in marked)] if row.running}
     found.pop(os.getpid(), None)
+    return found
+
+
+def _below(rows: list[Row], pid: int) -> list[Row]:
+    """What descends from that process, by the parents that its descendants have now."""
+    children: dict[int, list[Row]] = {}
+    for row in rows:
+        children.setdefault(row.parent, []).append(row)
+    found: list[Row] = []
+    parents = [pid]
+    while parents:
+        below = children.get(parents.pop(), [])
+        found += below
+        parents += [row.pid for row in below]
     return found
 
 

@@ -115,12 +115,9 @@ class Act:
 
     @property
     def commands(self) -> bool:
-        """Whether what the actor names may be executed: it is a person, or a lead, outside every run."""
-        from interlock.processes import inside_run
-
-        if self.role == SYSTEM or not self.leads:
-            return self.leads
-        return not self.session.startswith(RUN_SESSION) and (self.face in SERVERS or not inside_run())
+        """Whether what the actor names may be executed: it is a person, or a lead, outside every run, also where a
+        runner speaks for it."""
+        return self.leads and (self.role == SYSTEM or not self.session.startswith(RUN_SESSION))
 
     def event(self, type: str, task_id: str | None = None, /, **payload: Any) -> int:
         """Append an event of this verb."""

@@ -17,7 +17,7 @@ from interlock.clock import iso
 from interlock.errors import Forbidden, InterlockError
 from interlock.mirror import RESTORED, Mirror
 from interlock.model.names import SYSTEM
-from interlock.sessions import Act, Caller, begin
+from interlock.sessions import SERVERS, Act, Caller, begin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Workspace:
         """The run that the caller's process belongs to; null outside of every run, and for Interlock itself."""
         if caller.name == SYSTEM:
             return None
-        return caller.origin if caller.face in ancestry.REMOTE else ancestry.origin(self.home)
+        return caller.origin if caller.face in SERVERS else ancestry.origin(self.home)
 
     def note_refusal(self, origin: Origin, caller: Caller, error: Forbidden) -> None:
         """Write down that a process of a run was refused what is not its member's to do."""

@@ -19,6 +19,7 @@ LATE_IMPORTS = {
     "interlock.mirror": "loaded by every hook, which writes inboxes only",
     "interlock.seats": "loaded by every hook",
     "interlock.sessions": "loaded by every hook",
+    "interlock.supervisor": "started for each run, and needs the rest only where a runner has died",
     "interlock.surfaces": "a command loads only what it needs",
 }
 

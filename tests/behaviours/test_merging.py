@@ -225,15 +225,20 @@ def test_many_who_claim_the_merge_slot_at_one_moment_get_it_once(place: Place, r
 
 def waiting_for_its_merge(place: Place) -> str:
     """A task that is in the queue for its merge, and no runner there; its id."""
-    tasks = {"one": {"run": "touch a", "review": "rita", "verify": "test -e a", "assignee": "ada"}}
-    stage(place, tasks, {"ada": SHELL, "rita": SHELL})
-    assert place.drive() == "finished" and place.states() == {"one": "review"}
+    stage(
+        place,
+        {"one": {"subject": "One", "assignee": "ada", "verify": "test -e a"}},
+        {"ada": {"agent": {"command": ["true"]}}},
+    )
     id = place.task("one").id
-    run = {"TEAM": "crew", "MEMBER": "rita", "SESSION": "mine", "RUN_TOKEN": "0" * 32, "HOME": place.home.path}
+    run = {"TEAM": "crew", "MEMBER": "ada", "SESSION": "mine", "RUN_TOKEN": "0" * 32, "HOME": place.home.path}
     environment = {**os.environ, **{f"INTERLOCK_{name}": value for name, value in run.items()}}
     # Inside of a run nobody waits for a merge: it is left in the queue.
-    approve = f"import interlock; interlock.connect({place.home.path!r}).team('crew').approve({id!r})"
-    subprocess.run([sys.executable, "-c", approve], env=environment, check=True, cwd=ROOT)
+    work = (
+        f"import interlock, pathlib\nteam = interlock.connect().team('crew')\nteam.claim({id!r})\n"
+        f"pathlib.Path(team.worktree({id!r}).worktree['directory'], 'a').touch()\nteam.complete({id!r})"
+    )
+    subprocess.run([sys.executable, "-c", work], env=environment, check=True, cwd=ROOT)
     assert place.task("one").merging is not None
     return id
 

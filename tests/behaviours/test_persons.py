@@ -155,6 +155,6 @@ def test_a_person_outside_is_a_person_while_a_run_goes_on(place: Place, scene: t
         place.wait_for("waits")
         done = subprocess.run([*verb, "task", "approve", gate], cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        (place.work / "go").touch()
+        (place.work / "go").write_text("go")
         runner.hears("finished|waiting|nothing")
     assert place.team.task(gate).state == "done" and refusals(place) == []

@@ -20,6 +20,7 @@ from interlock.ledger import Rows
 from interlock.model.names import SYSTEM
 from interlock.model.task import Run, Task
 from interlock.output import plain
+from interlock.processes import RUN_HOME
 from interlock.runner import recovery
 from interlock.runner.environment import allowed_environment
 from interlock.runner.lifesigns import token_of, verifier
@@ -68,7 +69,7 @@ async def examine(workspace: Workspace, task: Task, *, on_line: Callable[[str], 
     if files is not None and files == failed["fingerprint"]:
         known = {field.name: failed[field.name] for field in fields(Evidence) if field.name in failed}
         return Evidence(**{**known, "unchanged": True})
-    environment, secrets = allowed_environment(os.environ, names=names)
+    environment, secrets = allowed_environment(os.environ, names=names, extra={RUN_HOME: workspace.home})
     evidence = await verify(
         str(task.verify),
         workdir=workdir,

@@ -118,7 +118,7 @@ async def command(
     """Run a command that belongs to the task in one of its checkouts, with the surroundings of its verify."""
     with workspace.ledger.snapshot() as rows:
         names = variables(rows, task, task.owner)
-    environment, secrets = allowed_environment(os.environ, names=names)
+    environment, secrets = allowed_environment(os.environ, names=names, extra={processes.RUN_HOME: workspace.home})
     timeout = how.setup_timeout if kind.endswith("setup") else how.verify_timeout
     tree = None if kind.endswith("setup") else await anyio.to_thread.run_sync(tree_of, directory)
     return await verify(

@@ -57,6 +57,9 @@ def hook(event: str, fields: dict[str, object]) -> list[object]:
 
 
 def main() -> None:
+    if "INTERLOCK_RUN_TOKEN" in os.environ:  # The program of a run: not every one passes on what it was given.
+        for name in ("TEAM", "MEMBER", "SESSION", "RUN_TOKEN"):
+            del os.environ[f"INTERLOCK_{name}"]
     server: Server | None = None
     for line in sys.stdin:
         asked = json.loads(line)

@@ -8,12 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock import processes
 from interlock.client import Team
 from interlock.model.message import Message
-from interlock.model.names import SYSTEM
 from interlock.runner.findings import CLAIM_GRACE
-from interlock.sessions import Caller
 from tests.surfaces.joining.conftest import Window
 
 Open = Callable[[str], Window]
@@ -254,17 +251,18 @@ def test_a_program_that_a_runner_drives_is_left_to_it(
 
 
 def test_the_mcp_server_of_a_program_that_a_runner_drives_serves_its_member_whatever_the_environment_says(
-    team: Team, window: Open
+    team: Team, window: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     team.spawn("bob")
     task = team.create_task("Write the parser")
-    one = window("s-1")
-    team.acting("bob", session="run:0123456789abcdef").claim(task.id)
-    with team._workspace.act(Caller(SYSTEM)) as act:  # type: ignore[attr-defined]
-        run = act.rows.runs.get(task.id, 1)
-        program = processes.identify(one.pid)
-        assert run is not None and program is not None
-        act.rows.runs.update(run, process=f"{program.as_text()}#0123456789abcdef")
+    session = "run:0123456789abcdef"
+    with monkeypatch.context() as patched:
+        # As a runner starts it; the program does not pass these on.
+        run = {"TEAM": "alpha", "MEMBER": "bob", "SESSION": session, "RUN_TOKEN": "0123456789abcdef"}
+        for name, value in run.items():
+            patched.setenv(f"INTERLOCK_{name}", value)
+        one = window("s-1")
+    team.acting("bob", session=session).claim(task.id)
     you = one.tool("team_status")["you"]
     assert (you["name"], you["session"]) == ("bob", "run:0123456789abcdef")
     assert one.hook("SessionStart") is None
