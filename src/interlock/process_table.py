@@ -22,11 +22,15 @@ _FIELDS = "pid=,ppid=,pgid=,stat=,lstart="
 
 
 class Row:
-    """One process: its parent, process group and session, when it started, and whether it still runs."""
+    """One process: its parent, process group and session, when it started, and whether it still runs. `name` is what
+    the system calls it, empty where that is not known."""
 
-    __slots__ = ("group", "parent", "pid", "running", "session", "started")
+    __slots__ = ("group", "name", "parent", "pid", "running", "session", "started")
 
-    def __init__(self, pid: int, parent: int, group: int, session: int, running: bool, started: int) -> None:
+    def __init__(
+        self, pid: int, parent: int, group: int, session: int, running: bool, started: int, name: str = ""
+    ) -> None:
+        self.name = name
         self.pid = pid
         self.parent = parent
         self.group = group
@@ -121,11 +125,20 @@ def _proc_row(pid: int) -> Row | None:
     except OSError:
         return None
     # The second field is the program's name in brackets, which may itself hold blanks and brackets.
-    fields = text[text.rfind(b")") + 2 :].split()
+    end = text.rfind(b")")
+    fields = text[end + 2 :].split()
     if len(fields) < 20:
         return None
     running = fields[0] not in (b"Z", b"X", b"x")
-    return Row(pid, int(fields[1]), int(fields[2]), int(fields[3]), running, int(fields[19]))
+    return Row(
+        pid,
+        int(fields[1]),
+        int(fields[2]),
+        int(fields[3]),
+        running,
+        int(fields[19]),
+        os.fsdecode(text[text.find(b"(") + 1 : end]),
+    )
 
 
 def _ps_rows(*which: str) -> list[Row]:

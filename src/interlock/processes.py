@@ -220,13 +220,13 @@ def _members(identity: Identity | None, token: str | None, whole: bool = False) 
             ours = leader.started == since
         group = group if ours else []
         if leader is not None and ours:
-            group += _below(rows, identity.pid)
+            group += below(rows, identity.pid)
     found = {row.pid: row for row in [*group, *(row for row in rows if row.pid in marked)] if row.running}
     found.pop(os.getpid(), None)
     return found
 
 
-def _below(rows: list[Row], pid: int) -> list[Row]:
+def below(rows: list[Row], pid: int) -> list[Row]:
     """What descends from that process, by the parents that its descendants have now."""
     children: dict[int, list[Row]] = {}
     for row in rows:

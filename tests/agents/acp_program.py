@@ -84,7 +84,7 @@ class Program:
     def record(self, got: str, **what: Any) -> None:
         if path := self.script.get("record"):
             with open(path, "a", encoding="utf-8") as file:
-                file.write(json.dumps({"got": got, "pid": os.getpid(), **what}) + "\n")
+                file.write(json.dumps({"got": got, "pid": os.getpid(), "parent": os.getppid(), **what}) + "\n")
 
     async def initialize(self, protocol_version: int, client_capabilities: Any = None, **_: Any) -> Any:
         offered = client_capabilities.model_dump(by_alias=True, exclude_none=True) if client_capabilities else None

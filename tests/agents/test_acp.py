@@ -330,4 +330,4 @@ def test_a_program_that_never_opens_a_session_is_given_up(stage: Stage, monkeypa
 def test_its_process_is_known_before_its_session_is_open(stage: Stage) -> None:
     seen: list[int] = []
     stage.prompt("go", agent=stage.agent(), on_start=lambda identity: seen.append(identity.pid))
-    assert seen == [stage.got("initialize")[0]["pid"]] and os.getpgid(0) != seen[0]
+    assert seen == [stage.got("initialize")[0]["parent"]] and os.getpgid(0) != seen[0]  # its supervisor

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.behaviours.driving import ROOT, Place
+from interlock import process_table, processes
+from tests.behaviours.driving import ROOT, Place, until
 
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives orphans to another process than init")
 AGENT = Path(__file__).parent / "programs" / "impostor.py"
 
 
@@ -158,3 +161,39 @@ def test_a_person_outside_is_a_person_while_a_run_goes_on(place: Place, scene: t
         (place.work / "go").write_text("go")
         runner.hears("finished|waiting|nothing")
     assert place.team.task(gate).state == "done" and refusals(place) == []
+
+
+@LINUX
+def test_what_a_killed_runner_leaves_is_ended_also_what_has_hidden_itself(place: Place) -> None:
+    """Nobody starts another runner, and nothing of its environment, session or parents is left to the daemon."""
+    daemon = "import os, time; os.fork() and os._exit(0); open('daemon', 'w').write(f'{os.getpid()}\\n'); "
+    daemon += "time.sleep(600)"
+    command = f'env -i setsid {sys.executable} -c "{daemon}" & until test -s daemon; do sleep 0.02; done; sleep 600'
+    place.stage({"one": {"run": command}})
+    with place.runner() as runner:
+        place.wait_for("daemon")
+        until(lambda: place.lines("daemon")[0].isdigit())
+        hidden = processes.identify(int(place.lines("daemon")[0]))
+        assert hidden is not None
+        os.kill(runner.pid, signal.SIGKILL)
+        until(lambda: processes.alive(hidden) is False)
+
+
+@LINUX
+def test_what_a_run_leaves_is_ended_also_what_has_hidden_itself(place: Place) -> None:
+    daemon = "import os, time; os.fork() and os._exit(0); open('daemon', 'w').write(f'{os.getpid()}\\n'); "
+    daemon += "time.sleep(600)"
+    command = f'env -i setsid {sys.executable} -c "{daemon}" & until test -s daemon; do sleep 0.02; done'
+    place.stage({"one": {"run": command}})
+    assert place.drive() == "finished"
+    row = process_table.row(int(place.lines("daemon")[0]))
+    assert row is None or not row.running or row.started < int(processes.current().started)
+
+
+@LINUX
+def test_a_program_that_has_left_everything_behind_is_still_its_member(place: Place, scene: tuple[str, str]) -> None:
+    gate, asked = scene
+    every = attempts(gate, asked, str(place.path / "plan.yaml"))
+    tries = {name: every[name] for name in ("approve", "reply", "settings of the home", "token", "spawn", "open")}
+    assert outcome(place, tries, "env -i as a daemon") == {name: [1, "forbidden"] for name in tries}
+    assert place.team.task(gate).state == "review" and place.team.setting("allowed_commands")[1] == "default"

@@ -34,7 +34,13 @@ def disguised(how: str, words: list[str], place: Path) -> None:
         file = place / "test_evil.py"
         file.write_text(TEST.format(words=words, clean=clean()))
         words = [sys.executable, str(file)]
+    if how.endswith("as a daemon"):
+        os.mkfifo(place / "done")
+        words = [*words, "daemon"]
     subprocess.run(words, start_new_session=how.endswith("of its own"), check=False)
+    if how.endswith("as a daemon"):
+        with open(place / "done"):
+            pass  # until it has ended
 
 
 def on_the_command_line(words: list[str]) -> tuple[int, str]:
@@ -82,7 +88,20 @@ def main() -> None:
         disguised(how, [sys.executable, __file__, str(place), "try"], place)
 
 
+def alone() -> None:
+    """Have a session of one's own, and no parent that was there before."""
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+
+
 if sys.argv[2:] == ["try"]:
     attempt(Path(sys.argv[1]))
+elif sys.argv[2:] == ["try", "daemon"]:
+    alone()
+    attempt(Path(sys.argv[1]))
+    open(Path(sys.argv[1]) / "done", "w").close()
 else:
     main()

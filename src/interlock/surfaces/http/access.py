@@ -9,6 +9,8 @@ A bearer token never counts as a person at the page: what runs as an agent may h
 alone: browsers send it to every port of a host, and so to what an agent serves. The key is held per origin: by the
 page's script, in its `localStorage`, where it was put when the link was opened. A browser without script gets it in its
 forms, at the page's own host name only, whose cookie no other server is sent.
+
+Where the connection comes from a process of a run, none of these counts: that process is the run's member.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from interlock import peers
+from interlock.ancestry import Origin
 from interlock.errors import Forbidden, InterlockError, Unauthorized
 from interlock.model.names import HUMAN
 from interlock.surfaces.http.failures import refusal
@@ -55,6 +59,8 @@ class Principal:
     key: str = ""
     where: str = ""
     """For a browser without script: where its forms count."""
+    origin: Origin | None = None
+    """The run that the caller's process belongs to."""
 
     def must(self, *roles: str) -> None:
         """Raise Forbidden where the principal's role is none of these."""
@@ -75,13 +81,37 @@ class Access:
     """The tokens and cookies of one home, as requests bring them."""
 
     def __init__(self, home: str, tokens: Tokens | None = None) -> None:
+        self._home = home
         self.tokens = tokens or Tokens(home)
         # Cookies of one host are shared by all its ports, and so by the servers of all homes of a machine.
         self.cookie_name = f"interlock_{hashlib.sha256(home.encode()).hexdigest()[:12]}"
         self._forms = os.urandom(32)
 
+    def caller(self, scope: Scope) -> Principal:
+        """Who a request is from: a process of a run is that run's member, whatever it carries.
+
+        Raises:
+            Unauthorized: nobody we know.
+            Forbidden: a process of a run that acts for nobody.
+        """
+        found = self.principal(Headers(scope=scope), scope["method"])
+        origin = self.origin(scope)
+        if origin is None:
+            return found
+        if origin.member is None or origin.team is None:
+            raise origin.refusal("come in over HTTP")
+        key = f"{origin.team}/{origin.member}/{origin.pid}"
+        return Principal(origin.member, "worker", HTTP, origin.team, key, origin=origin)
+
+    def origin(self, scope: Scope) -> Origin | None:
+        """The run that the process at the other end of the connection belongs to."""
+        client, server = scope.get("client"), scope.get("server")
+        if client is None or server is None or server[1] is None:
+            return None  # Not by a connection of the network.
+        return peers.origin(self._home, (client[0], client[1]), server[1])
+
     def principal(self, headers: Headers, method: str = "GET") -> Principal:
-        """Who a request with these headers is from.
+        """Whom the headers of a request name.
 
         Raises:
             Unauthorized: nobody we know.
@@ -150,7 +180,7 @@ class Door:
         if scope["type"] == "http" and not self._is_open(scope["path"]):
             try:
                 # A thread, since the files of tokens may lie on a slow disk.
-                found = await run_in_threadpool(self._access.principal, Headers(scope=scope), scope["method"])
+                found = await run_in_threadpool(self._access.caller, scope)
             except InterlockError as error:
                 await refusal(error, scope)(scope, receive, send)
                 return

@@ -34,6 +34,9 @@ def open_link(code: str, request: Request) -> Response:
 def redeem(code: str, request: Request) -> Response:
     """Turn a code into a cookie, and a key for a script."""
     access: Access = request.app.state.access
+    origin = access.origin(request.scope)
+    if origin is not None:
+        raise origin.refusal("open the page")
     scripted = "application/json" in request.headers.get("accept", "")
     found = access.tokens.redeem(code, scripted=scripted)
     if found is None:

@@ -134,7 +134,16 @@ class Tools:
         known = self._connections.get(key)
         if known is None:
             person = principal.team is None and member == principal.name
-            made = Connection.share(self._home, team, member, session, given=own is not None, face=FACE, person=person)
+            made = Connection.share(
+                self._home,
+                team,
+                member,
+                session,
+                given=own is not None,
+                face=FACE,
+                person=person,
+                origin=principal.origin,
+            )
             known = self._connections.setdefault(key, (made, 0.0))
         self._connections[key] = (known[0], time.monotonic())
         return known[0]

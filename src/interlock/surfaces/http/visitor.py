@@ -65,8 +65,9 @@ class Visitor:
         """
         self.check(name)
         principal = self.principal
-        person = principal.team is None
-        return self.home.team(name).acting(self.name, session=session, face=principal.face, person=person)
+        return self.home.team(name).acting(
+            self.name, session=session, face=principal.face, person=principal.team is None, origin=principal.origin
+        )
 
     def acting(self, team: str, by: str | None = None, session: str | None = None) -> Team:
         """The team, for a verb that changes something. `by`: act as that member, which only an admin may.
