@@ -38,7 +38,7 @@ def test_a_process_of_a_run_is_its_member_with_every_cookie_and_token(
         "as another": ["POST", approve, bob.headers, {"by": "bob"}],
         "a member": ["POST", "/api/teams/alpha/members", admin.headers, {"name": "eve"}],
         "another team": ["GET", "/api/teams/beta", admin.headers, None],
-        "a link": ["GET", f"/open/{server.tokens.new_code()}", {}, None],
+        "a link": ["POST", f"/open/{server.tokens.new_code()}", {}, None],
         "its own": ["POST", "/api/teams/alpha/tasks", admin.headers, {"subject": "Mine", "assignee": "bob"}],
     }
     asked = {"host": server.host, "port": server.port, "requests": requests}
