@@ -98,9 +98,9 @@ def home(project: Path) -> Iterator[Home]:
 
 
 @pytest.fixture
-def team(home: Home) -> Team:
-    """A team with a lead."""
-    return home.create_team("alpha")
+def team(home: Home, project: Path) -> Team:
+    """A team with a lead, made in the project."""
+    return home.create_team("alpha", workdir=str(project))
 
 
 @pytest.fixture

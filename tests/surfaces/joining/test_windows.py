@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.client import Team
+from interlock.client import Home, Team
 from interlock.model.message import Message
 from interlock.runner.findings import CLAIM_GRACE
 from tests.surfaces.joining.conftest import Window
@@ -152,6 +152,18 @@ def test_two_windows_are_two_members_over_mcp_and_in_their_shells(team: Team, wi
     assert code == 1 and "cannot act as ada" in err
     code, _, err = two.shell("interlock --as human question list")
     assert code == 1 and "cannot act as human" in err
+
+
+def test_the_shell_of_a_window_is_in_its_team_in_every_directory(team: Team, home: Home, window: Open) -> None:
+    home.create_team("beta")
+    one = window("s-1")
+    one.hook("SessionStart")
+    task = team.create_task("first")
+    code, out, err = one.shell(f"cd / && interlock --json task claim {task.id}")
+    assert code == 0 and '"owner": "ada"' in out, err
+    # What is in no window names its team.
+    away = subprocess.run(["interlock", "--json", "task", "create", "Else"], cwd="/", capture_output=True, text=True)
+    assert away.returncode == 1 and "team_not_found" in away.stderr
 
 
 def test_a_program_without_hooks_gets_a_seat_of_its_own_over_mcp(team: Team, window: Open) -> None:

@@ -11,7 +11,7 @@ from interlock.clients.local.memories import LocalMemories
 from interlock.clients.local.project_verbs import LocalProjects
 from interlock.clients.local.windows import LocalWindows
 from interlock.errors import LedgerUnusable, MembersRunning, StorageError, TeamExists, TeamLimit, TeamNotFound
-from interlock.locks import alone_in, alone_with
+from interlock.locks import alone_in
 from interlock.model.names import HUMAN, check_session_key, check_team_name, check_text
 from interlock.sessions import Caller
 from interlock.workspace import Workspace
@@ -271,43 +271,15 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         return ending.stop_runner(workspace, now=now)
 
     def settings(self) -> list[dict[str, Any]]:
-        found = []
-        for setting in settings_module.SETTINGS:
-            value, source = self._settings.look_up(setting.name)
-            found.append(
-                {
-                    "name": setting.name,
-                    "value": value,
-                    "source": source,
-                    "default": setting.default,
-                    "variable": setting.variable,
-                    "scope": "team" if setting.team else "home",
-                    "help": setting.help,
-                }
-            )
-        return found
+        from interlock.clients.local import configuration
+
+        return configuration.shown(self._settings)
 
     def configure(self, changes: Mapping[str, Any]) -> None:
-        import json
-
-        from interlock.clients.local.telling import check_programs
-        from interlock.mirror import files
+        from interlock.clients.local import configuration
 
         self.need_person("change settings")
-        path = os.path.join(self.path, SETTINGS_FILE)
-        parsed = {
-            name: None if value is None else settings_module.known(name).parse(value, "config set")
-            for name, value in changes.items()
-        }
-        check_programs(parsed)
-        try:
-            os.makedirs(self.path, mode=0o700, exist_ok=True)
-            with alone_with(os.path.join(self.path, ".settings.lock")):
-                values = {**settings_module.read_file(path), **parsed}
-                kept = {name: value for name, value in sorted(values.items()) if value is not None}
-                files.replace(path, (json.dumps(kept, indent=2) + "\n").encode())
-        except OSError as error:
-            raise StorageError(f"The settings could not be written: {error}.", path=path) from error
+        configuration.change(os.path.join(self.path, SETTINGS_FILE), changes)
 
     def doctor(self, team: str | None = None, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
         from interlock.doctor import examine_all

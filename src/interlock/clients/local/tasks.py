@@ -218,13 +218,12 @@ class LocalTasks(LocalBase):
 
     def verify_now(self, task: Task, token: str, by: str | None) -> Task:
         """Run the task's verify, if this call is the one that has to."""
-        from interlock.tasks import verify
-
         if task.state != "review" or task.verifying is None or task.verifying["process"] != token:
             return self.merge_now(task)
         import anyio
 
         from interlock.runner.checking import examine
+        from interlock.tasks import verify
 
         evidence = anyio.run(examine, self._workspace, task)
         with self._act(by, acknowledge=False) as act:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from interlock.commands import words_of
 from interlock.runner.notices import Notices
 from interlock.runner.sending import Way, ways
 from interlock.settings import Settings
@@ -26,16 +25,3 @@ def notices(
 
     names = home.teams if team is None else lambda: [team]
     return Notices(home.path, names, home.workspace, set_now, clock, link)
-
-
-def check_programs(changes: Mapping[str, Any]) -> None:
-    """Whether settings that name programs and addresses make sense, before they are kept.
-
-    Raises:
-        InvalidRequest: one does not.
-    """
-    if any(name.startswith("notify.") for name in changes):
-        ways(str(changes.get("notify.command") or ""), str(changes.get("notify.webhook") or ""))
-    for name in ("forgetful_command", "serena_command"):
-        if changes.get(name):
-            words_of(str(changes[name]), name)

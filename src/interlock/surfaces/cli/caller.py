@@ -1,9 +1,9 @@
 """Who calls, and which team is meant, by the rules of the contract (Command line).
 
 *Team*: `--team`, `INTERLOCK_TEAM`, the nearest `interlock.toml` upward, the only team whose working directory, or own
-one, contains the current one; for what only reads, the only team. *Actor*: `--as`, `INTERLOCK_MEMBER`, the joined
-program that the caller runs in, else `human`. *Session*: `INTERLOCK_SESSION`, the one of the joined program, and
-`INTERLOCK_RUN` the number of the run under way.
+one, contains the current one, else the only one that the program around us has joined; for what only reads, the only
+team. *Actor*: `--as`, `INTERLOCK_MEMBER`, the joined program that the caller runs in, else `human`. *Session*:
+`INTERLOCK_SESSION`, the one of the joined program, and `INTERLOCK_RUN` the number of the run under way.
 
 The hook command loads this module at each start: it imports only what is needed.
 """
@@ -140,7 +140,8 @@ def choose_team(home: Home, environment: Mapping[str, str] = os.environ, *, read
     teams = home.teams()
     if len(teams) == 1 and reads:
         return teams[0]
-    around = [name for name in teams if here is not None and _works_around(home, name, here)] if teams else []
+    around = [name for name in teams if here is not None and _works_around(home, name, here)]
+    around = around or [name for name in teams if _has_joined(home, name)]
     if len(around) == 1:
         return around[0]
     if not teams:
@@ -198,6 +199,13 @@ def _works_around(home: Home, name: str, here: str) -> bool:
         return False  # A team that cannot be opened is no reason to refuse work on another.
     roots = [os.path.realpath(place) for place in places if place]
     return any(here == root or here.startswith(root.rstrip("/") + "/") for root in roots)
+
+
+def _has_joined(home: Home, name: str) -> bool:
+    try:
+        return home.seated(name) is not None
+    except InterlockError:
+        return False
 
 
 def _current_directory() -> str | None:

@@ -18,7 +18,11 @@ from interlock.surfaces.cli.text import TEXT
 def approve(call: Call, task: str, summary: str | None) -> None:
     """A reviewer's yes: the task is done."""
     found = call.team().approve(task, summary=summary)
-    said = f"{words.state('done')}, {in_words(found.evidence)}" if found.state == "done" else "is approved, and waits for its merge"
+    said = (
+        f"{words.state('done')}, {in_words(found.evidence)}"
+        if found.state == "done"
+        else "is approved, and waits for its merge"
+    )
     if found.state == "review" and found.merging is None:
         said = "is approved, but could not be merged: `interlock question list` says why"
     call.answer(found.as_dict(), line(found, said))
