@@ -79,8 +79,7 @@ class Child:
             self._wire.settimeout(_STARTING)
             number = self._line()
             if number != 0:
-                self._process.kill()
-                self._process.wait()
+                self._abandon()
                 raise OSError(number or errno.EIO, os.strerror(number or errno.EIO))
         except (OSError, ValueError) as error:
             self._wire.close()
@@ -88,10 +87,13 @@ class Child:
         self.started = time.monotonic()
         self._wire.setblocking(False)
         if identity is None:
-            self._process.kill()
-            self._process.wait()
+            self._abandon()
             raise AgentError("Processes cannot be told apart here: neither /proc nor ps can be read.")
         self.identity: Identity = identity
+
+    def _abandon(self) -> None:
+        with self._process:  # Closes its pipes and waits.
+            self._process.kill()
 
     async def exited(self) -> None:
         """Return when the program has ended, or its supervisor."""

@@ -125,7 +125,7 @@ def command(home: str, *words: str) -> dict[str, Any]:
     """What a command answers, carried out by somebody for whom modes count."""
     done = subprocess.run(
         [sys.executable, "-m", "interlock", *words, "--json"], text=True, preexec_fn=bound_by_modes, timeout=120,
-        capture_output=True, env={**os.environ, "INTERLOCK_HOME": home},
+        capture_output=True, env={**os.environ, "INTERLOCK_HOME": home, "INTERLOCK_TEAM": "alpha"},
     )  # fmt: skip
     return json.loads(done.stdout or done.stderr)  # type: ignore[no-any-return]
 

@@ -63,8 +63,8 @@ def ask(team: Team, subject: str) -> str:
 def test_a_question_is_told_with_title_team_task_and_link_and_without_its_text(
     home: Home, team: Team, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("INTERLOCK_RUN_TOKEN", "0123456789abcdef")
     task = ask(team, "Move the database")
+    monkeypatch.setenv("INTERLOCK_RUN_TOKEN", "0123456789abcdef")
     assert home.notices("alpha", link=lambda: "http://127.0.0.1:1").tell() == 1
     [one] = told()
     assert one["title"] == "Waits for you (clarification): Move the database"

@@ -93,7 +93,8 @@ class Storm:
                 assert task.id in questions
             if task.state in WAITING:
                 (question,) = [one for one in self.team.questions() if one.task_id == task.id]
-                assert task.question is not None and str(task.output).endswith(question.text)
+                reason = str(task.output).partition("YES/NO")[0].strip()  # Before AOF's own words, when it said any
+                assert task.question is not None and (reason in question.text or reason.endswith(question.text))
         assert questions <= {task.id for task in self.team.tasks() if task.state in (*WAITING, "review")}
 
 

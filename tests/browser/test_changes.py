@@ -58,7 +58,7 @@ def test_changes_are_read_line_by_line_and_merged_by_a_button(
     expect(page.get_by_text("Merged into main")).to_be_visible()
     assert (repository.path / "more.txt").read_text() == "more\n"
     assert team.task(first).worktree["delivered"] == "main"
-    page.goto(f"{place.server.url}/projects/crew/tasks/{first}/changes")
+    page.goto(f"{place.url(scripted)}/projects/crew/tasks/{first}/changes")
     expect(page.locator(".patch .added")).to_have_text(["+one", "+<b>two</b>", "+\\u202e)("])
     assert page.locator(".patch b").count() == 0
     expect(page.get_by_text("Merged into main")).to_be_visible()

@@ -22,7 +22,7 @@ def fill(team: Team) -> str:
     other = bob.create_task(EVIL[:190], body=EVIL)
     bob.claim(other.id)
     bob.complete(other.id, summary=EVIL)
-    failed = bob.create_task(EVIL[:190], verify="printf '%s' '<script>window.owned=1</script>'; false")
+    failed = team.create_task(EVIL[:190], verify="printf '%s' '<script>window.owned=1</script>'; false")
     bob.claim(failed.id)
     while team.task(failed.id).state == "in-progress":
         bob.complete(failed.id, summary=EVIL)

@@ -61,8 +61,12 @@ async def examine(workspace: Workspace, task: Task, *, on_line: Callable[[str], 
             settings = workspace.settings(rows)
             limits = {name: settings.get(name) for name in ("verify_timeout", "output_bytes", "stop_grace")}
             place, names, own = place_of(rows, task), variables(rows, task, task.owner), rows.team.get().workdir
+            author = rows.team.member(str(task.owner))
         top = checkout_of(own) if own is not None and task.worktree is not None else None
-        files = everything(place) if failed.get("fingerprint") and failed["command"] == task.verify else None
+        # Who works by hand may have put right what lies elsewhere.
+        managed = author is not None and author.agent is not None
+        same = managed and failed.get("fingerprint") and failed["command"] == task.verify
+        files = everything(place) if same else None
         return place, tree_of(place), top, names, limits, files
 
     workdir, tree, top, names, limits, files = await anyio.to_thread.run_sync(look)

@@ -70,5 +70,5 @@ def _marked(lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _bare(line: str) -> str:
-    found = TURNING.sub(lambda one: f"\\u{ord(one[0]):04x}", plain(line))
+    found = plain(TURNING.sub(lambda one: f"\\u{ord(one[0]):04x}", line))
     return found if len(found) <= WIDTH else found[: WIDTH - 1] + "…"
