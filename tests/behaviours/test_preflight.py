@@ -68,7 +68,8 @@ def test_an_environment_elsewhere_with_the_project_installed_from_the_checkout_i
         ({"uv.lock": ""}, ".venv/bin/python", "`uv run python`"),
         ({"poetry.lock": ""}, ".venv/bin/python", "poetry install"),
         ({"package.json": "{}", "yarn.lock": ""}, "node_modules/.bin/jest", "`setup: yarn install --frozen-lockfile`"),
-        ({"package.json": "{}"}, "node_modules/.bin/jest", "`setup: npm ci`"),
+        ({"package-lock.json": "{}"}, "node_modules/.bin/jest", "`setup: npm ci`"),
+        ({"package.json": "{}"}, "node_modules/.bin/jest", "`setup: npm install --no-package-lock`"),
     ],
 )
 def test_a_program_that_git_ignores_is_named_with_the_remedy_of_its_tool(

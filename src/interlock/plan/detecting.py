@@ -1,5 +1,8 @@
 """What a directory offers: agents on this machine, git, and commands that really run here to lint, test and build.
 
+Where something is committed they are for worktrees, which hold nothing that git ignores: with the project's tools from
+an environment of each worktree's own, and the command that makes it.
+
 Looking runs nothing that the directory brings along: only `git` and Python's own search for a module.
 """
 
@@ -14,15 +17,18 @@ import tomllib
 from dataclasses import dataclass
 from typing import Any
 
+from interlock.plan.surroundings import checkout_of, elsewhere, javascript_setup, python_setup
+
 #: Agent programs that people have, in the order in which they are proposed.
 AGENTS = ("claude", "codex", "gemini", "opencode")
-_LARGEST = 262_144
+_LARGEST = 4_194_304  # of a lock file, too
 _PATIENCE = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What `inspect` saw. Commands are null where none was found that would run; they run in `directory`."""
+    """What `inspect` saw. Commands are null where none was found that would run. They run in `directory`; with `setup`,
+    in worktrees that it was run in."""
 
     directory: str
     name: str
@@ -33,6 +39,7 @@ class Findings:
     lint_command: str | None = None
     test_command: str | None = None
     build_command: str | None = None
+    setup: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +48,21 @@ class _Commands:
     lint: str | None = None
     test: str | None = None
     build: str | None = None
+    setup: str | None = None
 
 
 def inspect(directory: str) -> Findings:
     """Look at `directory`; what cannot be read there is as good as absent."""
     directory = os.path.abspath(directory)
     is_git = _succeeds(["git", "rev-parse", "--is-inside-work-tree"], directory, says="true")
-    kinds = [look(directory) for look in (_make, _python, _javascript, _rust, _go)]
+    committed = is_git and _succeeds(["git", "rev-parse", "--verify", "--quiet", "HEAD:./"], directory)
+    kinds = [
+        _make(directory),
+        _python(directory, committed),
+        _javascript(directory, committed),
+        _rust(directory),
+        _go(directory),
+    ]
     return Findings(
         directory=directory,
         name=team_name(os.path.basename(directory)),
@@ -58,6 +73,7 @@ def inspect(directory: str) -> Findings:
         lint_command=next((kind.lint for kind in kinds if kind.lint), None),
         test_command=next((kind.test for kind in kinds if kind.test), None),
         build_command=next((kind.build for kind in kinds if kind.build), None),
+        setup=" && ".join(kind.setup for kind in kinds if kind.setup) or None,
     )
 
 
@@ -80,27 +96,46 @@ def _make(directory: str) -> _Commands:
     )
 
 
-def _python(directory: str) -> _Commands:
+def _python(directory: str, committed: bool) -> _Commands:
     project = _toml(directory, "pyproject.toml")
-    marks = ("pyproject.toml", "setup.py", "setup.cfg", "pytest.ini")
+    marks = ("pyproject.toml", "setup.py", "setup.cfg", "pytest.ini", "requirements.txt")
     if not any(_has(directory, mark) for mark in marks):
         return _Commands()
     tools = project.get("tool", {}) if isinstance(project.get("tool"), dict) else {}
-    uses_ruff = "ruff" in tools or _has(directory, "ruff.toml") or _has(directory, ".ruff.toml")
-    ruff = _python_tool(directory, "ruff") if uses_ruff else None
-    return _Commands(language="python", lint=f"{ruff} check ." if ruff else None, test=_python_test(directory, tools))
-
-
-def _python_test(directory: str, tools: dict[str, Any]) -> str | None:
     tests = next((name for name in ("tests", "test") if os.path.isdir(os.path.join(directory, name))), None)
     files = [name for name in _names(directory, tests) if re.fullmatch(r"test_.*\.py", name)] if tests else []
-    if files or "pytest" in tools or _has(directory, "pytest.ini"):
-        pytest = _python_tool(directory, "pytest")
-        if pytest:
-            return f"{pytest} -q"
+    uses_ruff = "ruff" in tools or _has(directory, "ruff.toml") or _has(directory, ".ruff.toml")
+    uses_pytest = bool(files) or "pytest" in tools or _has(directory, "pytest.ini")
+    wanted = [tool for tool, used in (("ruff", uses_ruff), ("pytest", uses_pytest)) if used]
+    found = {tool: start for tool in wanted if (start := _python_tool(directory, tool))}
     uses_unittest = any("unittest" in _text(directory, os.path.join(tests or "", name)) for name in files[:20])
-    python = _python_program(directory)
-    return f"{python} -m unittest discover -s {tests}" if uses_unittest and python else None
+    python = _python_program(directory) if uses_unittest else None
+    found |= {"python": python} if python else {}
+    setup = _python_environment(directory, wanted, found) if committed else None
+    lint, test = found.get("ruff"), found.get("pytest")
+    command = f"{test} -q" if test else None
+    if test is None and "python" in found:
+        command = f"{found['python']} -m unittest discover -s {tests}"
+    return _Commands("python", lint and f"{lint} check .", command, setup=setup)
+
+
+def _python_environment(directory: str, wanted: list[str], found: dict[str, str]) -> str | None:
+    """The command that makes an environment in a worktree, where it needs one of its own: the project has one, or a
+    program would run in another that has it installed from the checkout. The programs are then those of it."""
+    manager, setup = python_setup(directory)
+    if manager != "pip":
+        locked = _text(directory, f"{manager}.lock")
+        there = shutil.which(manager) is not None
+        names = [*(found.keys() & {"python"}), *(one for one in wanted if f'\nname = "{one}"\n' in locked)]
+        found.clear()
+        found.update({name: f"uv run {name}" if manager == "uv" else f".venv/bin/{name}" for name in names if there})
+        return setup if there else None
+    top, search = checkout_of(directory), os.environ.get("PATH", os.defpath)
+    own = any(_has(directory, name) for name in (".venv/pyvenv.cfg", "venv/pyvenv.cfg"))
+    if not own and not any(top and elsewhere(one, directory, top=top, search=search) for one in found.values()):
+        return None
+    found.update({name: f".venv/bin/{name}" for name in found})
+    return python_setup(directory, *(name for name in found if name != "python"))[1]
 
 
 def _python_program(directory: str) -> str | None:
@@ -123,7 +158,7 @@ def _python_tool(directory: str, tool: str) -> str | None:
     return None
 
 
-def _javascript(directory: str) -> _Commands:
+def _javascript(directory: str, committed: bool) -> _Commands:
     if not _has(directory, "package.json"):
         return _Commands()
     try:
@@ -132,10 +167,11 @@ def _javascript(directory: str) -> _Commands:
         return _Commands("javascript")
     if not isinstance(package, dict):
         return _Commands("javascript")
-    locks = (("pnpm-lock.yaml", "pnpm"), ("yarn.lock", "yarn"), ("package-lock.json", "npm"))
-    program = next((program for lock, program in locks if _has(directory, lock)), "npm")
+    install = javascript_setup(directory)
+    program = install.partition(" ")[0]
     needs = bool(package.get("dependencies") or package.get("devDependencies"))
-    installed = not needs or os.path.isdir(os.path.join(directory, "node_modules"))
+    setup = install if needs and committed else None
+    installed = not needs or setup or os.path.isdir(os.path.join(directory, "node_modules"))
     scripts = package.get("scripts")
     if not shutil.which(program) or not installed or not isinstance(scripts, dict):
         return _Commands("javascript")
@@ -145,7 +181,7 @@ def _javascript(directory: str) -> _Commands:
         real = isinstance(script, str) and script.strip() and "no test specified" not in script
         return f"{program} run {name}" if real else None
 
-    return _Commands("javascript", command("lint"), command("test"), command("build"))
+    return _Commands("javascript", command("lint"), command("test"), command("build"), setup)
 
 
 def _rust(directory: str) -> _Commands:

@@ -37,6 +37,7 @@ def write_plan(findings: Findings) -> str:
         "",
         f"team: {json.dumps(findings.name)}",
         "workdir: .                    # relative to this file",
+        *_isolated(findings),
         "parallel: 2                   # tasks under way at once",
         "",
         "members:",
@@ -112,6 +113,15 @@ def _present(paths: list[str]) -> InvalidRequest:
     return InvalidRequest(message, paths=paths)
 
 
+def _isolated(findings: Findings) -> list[str]:
+    if findings.setup is None:
+        return []
+    return [
+        "isolation: worktree           # each task works in a copy of what is committed, merged when it is done",
+        f"setup: {json.dumps(findings.setup)}   # makes what git ignores, in each copy",
+    ]
+
+
 def _agents_found(findings: Findings) -> str:
     if findings.agents:
         return f"  # Found on this machine: {', '.join(findings.agents)}. To let one take part:"
@@ -125,9 +135,11 @@ def _tasks(findings: Findings) -> list[tuple[str, str, str]]:
         ("test", "Run the tests", findings.test_command),
         ("build", "Build it", findings.build_command),
     ]
+    if findings.setup and sum(command is not None for *_, command in found) > 1:
+        return [(key, subject, command) for key, subject, command in found if command]
     first = (
         ("look", "See what has changed", "git status --short")
-        if findings.is_git
+        if findings.is_git and not findings.setup
         else ("look", "See what is here", "ls")
     )
     tasks = [first] + [(key, subject, command) for key, subject, command in found if command]

@@ -20,6 +20,7 @@ from interlock.ledger import Rows
 from interlock.model.names import SYSTEM
 from interlock.model.task import Run, Task
 from interlock.output import plain
+from interlock.plan.surroundings import checkout_of
 from interlock.processes import RUN_HOME
 from interlock.runner import recovery
 from interlock.runner.environment import allowed_environment
@@ -32,7 +33,6 @@ from interlock.tasks import verify as verify_rows
 from interlock.tasks.find import find
 from interlock.workspace import Workspace
 from interlock.worktrees.snapshot import tree_of
-from interlock.worktrees.surroundings import checkout_of
 
 
 def variables(rows: Rows, task: Task, member: str | None) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from interlock.errors import AgentError, CannotStart, GitFailed, StaleRun
 from interlock.model.evidence import NOT_STARTED, ended
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
+from interlock.plan.surroundings import checkout_of
 from interlock.runner import keeping
 from interlock.runner.checking import variables
 from interlock.runner.environment import allowed_environment
@@ -28,7 +29,6 @@ from interlock.sessions import Caller
 from interlock.tasks.find import find
 from interlock.workspace import Workspace
 from interlock.worktrees.snapshot import tree_of
-from interlock.worktrees.surroundings import checkout_of
 from interlock.worktrees.team import Isolation, look, trees
 from interlock.worktrees.trees import BEFORE, DELIVERING, DIRECTORY, MERGING, REVIEWING, Sealed, Trees
 

@@ -16,9 +16,9 @@ from interlock import clock, commands
 from interlock.agent import ignore
 from interlock.errors import AgentError, InvalidRequest, StorageError
 from interlock.output import plain
+from interlock.plan.surroundings import elsewhere
 from interlock.processes import RUN_TOKEN, Identity
 from interlock.programs import Program
-from interlock.worktrees.surroundings import elsewhere
 
 TAIL_CHARS = 4000
 

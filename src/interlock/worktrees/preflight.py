@@ -10,8 +10,8 @@ from interlock import commands
 from interlock.errors import GitFailed, InvalidRequest
 from interlock.plan.document import Plan
 from interlock.plan.nodes import Faults
+from interlock.plan.surroundings import checkout_of, elsewhere, programs, remedy
 from interlock.worktrees.git import Git
-from interlock.worktrees.surroundings import checkout_of, elsewhere, programs, remedy
 
 
 def examine(plan: Plan, faults: Faults, *, isolated: bool, timeout: float) -> tuple[str, ...]:

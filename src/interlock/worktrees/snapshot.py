@@ -10,9 +10,9 @@ import shutil
 import tempfile
 
 from interlock.errors import GitFailed, WorktreeRefused
+from interlock.plan.surroundings import checkout_of
 from interlock.worktrees.repository import open_repository
 from interlock.worktrees.staging import stage, write_rules
-from interlock.worktrees.surroundings import checkout_of
 
 PATIENCE = 20.0
 """Seconds for each call of git: what takes longer is not known."""

@@ -33,6 +33,7 @@ def init(call: Call, directory: str) -> None:
         "lint": found.lint_command,
         "test": found.test_command,
         "build": found.build_command,
+        "setup": found.setup,
     }
     plan = os.path.relpath(plan_file)
     lines = [
@@ -43,6 +44,7 @@ def init(call: Call, directory: str) -> None:
                 ("lint", words.clean(found.lint_command or "")),
                 ("test", words.clean(found.test_command or "") or "none found that would run here"),
                 ("build", words.clean(found.build_command or "")),
+                ("setup", words.clean(found.setup or "")),
             ]
         ),
         "",

@@ -12,12 +12,16 @@ import os
 import re
 import shlex
 import shutil
+import tomllib
 from collections.abc import Iterator
 
 _OPERATOR = re.compile(r"[();<>|&]+")
 _SHELL_WORDS = frozenset("! { if then else elif do while until time exec env command".split())
 _INSTALLED = ("*.pth", "*.egg-link", "__editable__*.py", "*.dist-info/direct_url.json")
 """Files of an environment that name the place which a project is imported or was installed from."""
+_PROJECT = ("pyproject.toml", "setup.py", "setup.cfg")
+_TESTING = ("dev", "test", "tests", "testing")
+"""What projects call the extras and groups that their tests need."""
 _LARGEST = 1_000_000
 _BEFORE, _AFTER = r"(?<![\w./~-])", r"(?![\w.-])"
 
@@ -71,34 +75,63 @@ def elsewhere(command: str, directory: str, *, top: str, search: str | None = No
 
 def remedy(program: str, directory: str) -> str:
     """What gives each worktree its own `program`, by what the project in `directory` uses."""
-
-    def has(*names: str) -> bool:
-        return any(os.path.exists(os.path.join(directory, name)) for name in names)
-
     name = os.path.basename(program)
     if "node_modules" in program.split("/"):
-        lock = {"pnpm-lock.yaml": "pnpm install --frozen-lockfile", "yarn.lock": "yarn install --frozen-lockfile"}
-        install = next((line for file, line in lock.items() if has(file)), "npm ci")
-        return f"Give each worktree its own: `setup: {install}`"
-    if "vendor" in program.split("/") and has("composer.json"):
+        return f"Give each worktree its own: `setup: {javascript_setup(directory)}`"
+    if "vendor" in program.split("/") and _has(directory, "composer.json"):
         return "Give each worktree its own: `setup: composer install`"
-    if has("uv.lock"):
+    tool, setup = python_setup(directory)
+    if tool == "uv":
         return f"Write `uv run {name}`, which makes an environment in each worktree"
-    if has("poetry.lock"):
-        setup = "POETRY_VIRTUALENVS_IN_PROJECT=1 poetry install"
+    if tool == "poetry" or _has(directory, *_PROJECT, "requirements.txt"):
         return f"Give each worktree its own: `setup: {setup}`, and write `.venv/bin/{name}`"
-    if has("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt"):
-        return f"Give each worktree its own: `setup: {python_setup(directory)}`, and write `.venv/bin/{name}`"
     return "Write a path relative to `workdir`, and make in `setup` what git ignores"
 
 
-def python_setup(directory: str) -> str:
-    """The command that makes an environment in a worktree of the Python project in `directory`."""
-    project = any(os.path.exists(os.path.join(directory, name)) for name in ("pyproject.toml", "setup.py", "setup.cfg"))
+def python_setup(directory: str, *tools: str) -> tuple[str, str]:
+    """What manages the environment of the Python project in `directory` (uv, poetry or pip), and the command that makes
+    one in a worktree, with what its tests need; with pip, these tools are added."""
+    extras, more = _for_tests(directory)
+    if _has(directory, "uv.lock"):
+        return "uv", " ".join(["uv sync", *(f"--extra {name}" for name in extras)])
+    if _has(directory, "poetry.lock"):
+        # It would install into an environment that happens to be active.
+        install = "env -u VIRTUAL_ENV POETRY_VIRTUALENVS_IN_PROJECT=1 poetry install"
+        return "poetry", " ".join([install, *(f"--extras {name}" for name in extras)])
     listed = [name for name in ("requirements.txt", "requirements-dev.txt", "dev-requirements.txt")
-              if os.path.exists(os.path.join(directory, name))]  # fmt: skip
-    wanted = " ".join([*(f"-r {name}" for name in listed), *(["-e ."] if project else [])])
-    return f"python3 -m venv .venv && .venv/bin/pip install {wanted}"
+              if _has(directory, name)]  # fmt: skip
+    itself = ["-e", f".[{','.join(extras)}]" if extras else "."] if _has(directory, *_PROJECT) else []
+    wanted = [*(word for name in listed for word in ("-r", name)), *itself, *more, *tools]
+    return "pip", "python3 -m venv .venv" + (f" && .venv/bin/pip install {shlex.join(wanted)}" if wanted else "")
+
+
+def _for_tests(directory: str) -> tuple[list[str], list[str]]:
+    """The extras of a Python project that its tests need, and the requirements of its groups for them."""
+    try:
+        with open(os.path.join(directory, "pyproject.toml"), "rb") as file:
+            project = tomllib.load(file)
+    except (OSError, ValueError, RecursionError):
+        return [], []
+    about, groups = project.get("project"), project.get("dependency-groups")
+    extras = about.get("optional-dependencies") if isinstance(about, dict) else None
+    named = [groups.get(name) for name in _TESTING] if isinstance(groups, dict) else []
+    wanted = [one for group in named if isinstance(group, list) for one in group if isinstance(one, str)]
+    return [name for name in _TESTING if isinstance(extras, dict) and name in extras], list(dict.fromkeys(wanted))
+
+
+def javascript_setup(directory: str) -> str:
+    """The command that installs in a worktree what the JavaScript project in `directory` needs, and changes no file
+    that git tracks."""
+    locks = {
+        "pnpm-lock.yaml": "pnpm install --frozen-lockfile",
+        "yarn.lock": "yarn install --frozen-lockfile",
+        "package-lock.json": "npm ci",
+    }
+    return next((line for lock, line in locks.items() if _has(directory, lock)), "npm install --no-package-lock")
+
+
+def _has(directory: str, *names: str) -> bool:
+    return any(os.path.exists(os.path.join(directory, name)) for name in names)
 
 
 def checkout_of(directory: str) -> str | None:
