@@ -240,6 +240,9 @@ class EventRows(Protocol):
     def head(self) -> int:
         """The newest `seq`."""
 
+    def newest(self) -> tuple[int, str]:
+        """(seq, at) of the newest event."""
+
     def raw_since(self, seq: int, limit: int | None = None) -> list[tuple[int, str, str | None, str, str]]:
         """(seq, type, task id, payload as JSON text, time) after `seq`: all the mirror needs."""
 
@@ -319,6 +322,9 @@ class Rows(Protocol):
     @property
     def queue(self) -> QueueRows:
         """Workflows that wait for their turn."""
+
+    def set_back(self, seconds: float) -> list[str]:
+        """Date what waits for a time, and open runs, that much earlier; the ids of the tasks that are concerned."""
 
 
 class Ledger(Protocol):

@@ -7,7 +7,7 @@ and never acknowledged is then offered again, marked as redelivered (decision 5)
 
 from __future__ import annotations
 
-from interlock.clock import iso
+from interlock.clock import iso, seconds
 from interlock.errors import Forbidden, MemberNotFound
 from interlock.model.names import HUMAN, LEAD, PERSON_KEY, SESSION_KEY_LIMIT, SYSTEM, check_text
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 RUN_SESSION = "run:"
 """How the ids of sessions begin that a runner opened for one run."""
+SET_BACK = 2.0
+"""Seconds by which the clock may lie behind the newest event before it counts as set back."""
 SERVERS = ("http", "mcp-http", "page")
 """Faces whose process is a server: where it runs says nothing of who calls."""
 
@@ -139,6 +141,7 @@ def begin(rows: Rows, caller: Caller, settings: Settings, clock: Clock, *, ackno
         Forbidden: a person has the name of a member, as whom a person must not act.
     """
     act = Act(rows, caller, settings, clock)
+    _follow(act, rows.events.newest()[1])
     if caller.name == SYSTEM:
         return act
     found = rows.team.address(caller.name)
@@ -160,6 +163,22 @@ def begin(rows: Rows, caller: Caller, settings: Settings, clock: Clock, *, ackno
             acknowledged(act)
     rows.team.touch(act.name, act.session, act.at)
     return act
+
+
+def _follow(act: Act, newest: str) -> None:
+    """Where the clock was set back behind the event `newest`, date what waits for a time earlier, too: nothing waits
+    longer than it would have when that event was written."""
+    if not set_back(newest, act.clock):
+        return
+    by = seconds(newest) - act.clock.now()
+    for task in (None, *act.rows.set_back(by)):
+        act.head = act.rows.events.append("clock.set_back", SYSTEM, task, act.at, {"seconds": round(by, 3)})
+    act.topics |= {"events", "tasks"}
+
+
+def set_back(newest: str, clock: Clock) -> bool:
+    """Whether the newest event of a ledger is from a time that the clock has yet to come to."""
+    return newest > iso(clock.now() + SET_BACK)
 
 
 def open_session(act: Act) -> None:

@@ -17,7 +17,7 @@ from interlock.clock import iso
 from interlock.errors import Forbidden, InterlockError
 from interlock.mirror import RESTORED, Mirror
 from interlock.model.names import SYSTEM
-from interlock.sessions import SERVERS, Act, Caller, begin
+from interlock.sessions import SERVERS, Act, Caller, begin, set_back
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,8 +119,11 @@ class Workspace:
     def settle(self) -> list[str]:
         """Finish what the mirror owes; the warnings where that is not possible now."""
         with self.ledger.snapshot() as rows:
-            head = rows.events.head()
+            head, at = rows.events.newest()
             mirrored = self.settings(rows).get("mirror")
+        if set_back(at, self.clock):
+            with suppress(InterlockError), self.act(Caller(SYSTEM)) as act:  # Where nothing can be written we read on.
+                head = act.head or head
         return self._mirrored(head) if mirrored else []
 
     def _mirrored(self, head: int, *, just_now: bool = False) -> list[str]:

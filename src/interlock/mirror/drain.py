@@ -26,6 +26,7 @@ _RUN_EVENTS = frozenset(
         "task.completed",
         "task.reclaimed",
         "task.transitioned",
+        "clock.set_back",
         "run.heartbeat",
         "run.reported",
         "verify.finished",

@@ -176,6 +176,8 @@ EVENT_TYPES: dict[str, str] = {
     "mirror.conflict": "A file that somebody edited was kept aside before it was written again; payload: path, kept.",
     "mirror.adopted": "An edited file was taken over into the ledger; payload: path, fields.",
     "ledger.repaired": "`interlock doctor --repair` put right what did not add up; payload: what.",
+    "clock.set_back": "The clock was set back behind the newest event, and what waits for a time is dated earlier by "
+    "as much: once for the team, and for each task that is concerned; payload: seconds.",
     "ledger.restored": "The files showed what the ledger does not have: an older state of it was put back; payload: "
     "head, the newest event then.",
     "ledger.migrated": "The ledger got a newer schema; payload: from, to.",

@@ -378,9 +378,10 @@ class Crew:
         """The limit of this whole run that is used up, in words."""
         if not self._limits:
             return None
-        workspace = self._workspace
-        with workspace.ledger.snapshot() as rows:
-            spent = rows.runs.spent(iso(workspace.clock.now()), since=self._began)
+        now = iso(self._workspace.clock.now())
+        self._began = min(self._began, now)  # A clock that was set back must not hide what is spent from now on.
+        with self._workspace.ledger.snapshot() as rows:
+            spent = rows.runs.spent(now, since=self._began)
         for measure, limit in self._limits.items():
             if limit is not None and spent[measure] >= limit:
                 used = spending.amount(measure, spent[measure])

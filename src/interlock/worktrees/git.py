@@ -105,7 +105,7 @@ class Git:
         git writes there takes it milliseconds."""
         try:
             empty = not os.path.getsize(os.path.join(administration, "commondir"))
-            if empty and time.time() - os.stat(administration).st_mtime > ABANDONED:
+            if empty and abs(time.time() - os.stat(administration).st_mtime) > ABANDONED:
                 shutil.rmtree(administration, ignore_errors=True)
         except OSError:
             return  # It is whole by now, or gone.

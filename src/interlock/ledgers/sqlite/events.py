@@ -62,7 +62,11 @@ class SqliteEvents:
         return [_event(row) for row in found]
 
     def head(self) -> int:
-        return int(self.connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])
+        return self.newest()[0]
+
+    def newest(self) -> tuple[int, str]:
+        found = self.connection.execute("SELECT seq, at FROM events ORDER BY seq DESC LIMIT 1").fetchone()
+        return found or (0, "")
 
     def raw_since(self, seq: int, limit: int | None = None) -> list[tuple[int, str, str | None, str, str]]:
         return self.connection.execute(

@@ -90,6 +90,12 @@ class SqliteRows:
         """The last event of this transaction, by which it is known again; None where it wrote none."""
         return self.events.last if "events" in self.__dict__ else None  # type: ignore[attr-defined]
 
+    def set_back(self, seconds: float) -> list[str]:
+        """See `ledger.Rows.set_back`."""
+        from interlock.ledgers.sqlite.set_back import set_back
+
+        return set_back(self.connection, seconds)
+
     def team_is_deleted(self) -> bool:
         """Whether the team's last act was its own deletion."""
         return bool(self.connection.execute("SELECT status = 'deleted' FROM team").fetchone()[0])
