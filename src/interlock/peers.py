@@ -1,9 +1,10 @@
 """Which process of this machine is at the other end of a connection, as far as that matters: whether it is a run's.
 
 Where the far end is on this machine, the system's table of connections has it, too, with the number of its socket;
-whoever holds that socket is the caller. Only what descends from supervisors is searched: while no run is open, a server
-pays for one look at the table of processes. Where the far end has no holder any more, it has sent its request and gone:
-it cannot hear the answer, and while a run is open it is taken for one of its processes.
+whoever holds that socket is the caller. Only what descends from supervisors is searched: while no run is open, a
+connection costs a look at the names of all processes, one or two milliseconds. Where the far end has no holder any
+more, it has sent its request and gone: it cannot hear the answer, and while a run is open it is taken for one of its
+processes.
 
 Known on Linux only, for processes that this user may look into.
 """
@@ -26,9 +27,8 @@ def origin(home: str, client: tuple[str, int], server: int) -> Origin | None:
     `server`; null where it is none's, or cannot be known."""
     if not process_table.PROC:
         return None
-    rows = process_table.rows()
-    tops = [row for row in rows if row.name == NAME.decode()]
-    runs = [(top, found) for top in tops if (found := ancestry.origin_of(top.pid, home)) is not None]
+    tops = process_table.named(NAME)
+    runs = [(top, found) for top in tops if (found := ancestry.origin_of(top, home)) is not None]
     if not runs:
         return None
     socket = _socket(*client, server)
@@ -36,8 +36,9 @@ def origin(home: str, client: tuple[str, int], server: int) -> Origin | None:
         return None  # It is on another machine, or in a network of its own.
     if socket == "0":
         return Origin({}, 0)
+    rows = process_table.rows()
     for top, found in runs:
-        for row in processes.below(rows, top.pid):
+        for row in processes.below(rows, top):
             if _holds(row.pid, f"socket:[{socket}]"):
                 return found
     return None

@@ -22,15 +22,11 @@ _FIELDS = "pid=,ppid=,pgid=,stat=,lstart="
 
 
 class Row:
-    """One process: its parent, process group and session, when it started, and whether it still runs. `name` is what
-    the system calls it, empty where that is not known."""
+    """One process: its parent, process group and session, when it started, and whether it still runs."""
 
-    __slots__ = ("group", "name", "parent", "pid", "running", "session", "started")
+    __slots__ = ("group", "parent", "pid", "running", "session", "started")
 
-    def __init__(
-        self, pid: int, parent: int, group: int, session: int, running: bool, started: int, name: str = ""
-    ) -> None:
-        self.name = name
+    def __init__(self, pid: int, parent: int, group: int, session: int, running: bool, started: int) -> None:
         self.pid = pid
         self.parent = parent
         self.group = group
@@ -106,6 +102,24 @@ def words(pid: int) -> list[str]:
         return []
 
 
+def named(name: bytes) -> list[int]:
+    """The pids of what the system calls by that name; only where there is `/proc`."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            file = os.open(f"/proc/{pid}/comm", os.O_RDONLY)
+        except OSError:
+            continue  # it ended meanwhile
+        try:
+            if os.read(file, 64) == name + b"\n":
+                found.append(int(pid))
+        except OSError:
+            pass
+        finally:
+            os.close(file)
+    return found
+
+
 def boot() -> str:
     """What names the time since this machine was started."""
     if PROC:
@@ -130,15 +144,7 @@ def _proc_row(pid: int) -> Row | None:
     if len(fields) < 20:
         return None
     running = fields[0] not in (b"Z", b"X", b"x")
-    return Row(
-        pid,
-        int(fields[1]),
-        int(fields[2]),
-        int(fields[3]),
-        running,
-        int(fields[19]),
-        os.fsdecode(text[text.find(b"(") + 1 : end]),
-    )
+    return Row(pid, int(fields[1]), int(fields[2]), int(fields[3]), running, int(fields[19]))
 
 
 def _ps_rows(*which: str) -> list[Row]:

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from interlock.errors import InvalidRequest
+from interlock.surfaces.http.access import CONNECTION
 
 HEADER_BYTES = 32_768
 HEADER_SECONDS = 15.0
@@ -100,13 +101,14 @@ class Listener(uvicorn.Server):
 
 
 class _Protocol(H11Protocol):
-    """HTTP/1.1, with a limit to how long the head of a request may take."""
+    """HTTP/1.1, with a limit to how long the head of a request may take, and a place for what its requests share."""
 
     _slow: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See asyncio."""
         super().connection_made(transport)
+        self.app_state = {**self.app_state, CONNECTION: {}}
         self._expect_head()
 
     def data_received(self, data: bytes) -> None:

@@ -41,6 +41,8 @@ PAGE = "page"
 """The face of a person at the page."""
 HTTP = "http"
 KEY = "x-interlock-key"
+CONNECTION = "connection"
+"""Where the state of a request holds what is known of its connection."""
 
 REFUSED = (
     "This needs `Authorization: Bearer TOKEN` with the token of the home (its file `token`), or one that "
@@ -104,11 +106,14 @@ class Access:
         return Principal(origin.member, "worker", HTTP, origin.team, key, origin=origin)
 
     def origin(self, scope: Scope) -> Origin | None:
-        """The run that the process at the other end of the connection belongs to."""
+        """The run that the process at the other end of the connection belongs to; looked up once for a connection."""
         client, server = scope.get("client"), scope.get("server")
         if client is None or server is None or server[1] is None:
             return None  # Not by a connection of the network.
-        return peers.origin(self._home, (client[0], client[1]), server[1])
+        known: dict[str, Origin | None] = scope.get("state", {}).get(CONNECTION, {})
+        if "origin" not in known:
+            known["origin"] = peers.origin(self._home, (client[0], client[1]), server[1])
+        return known["origin"]
 
     def principal(self, headers: Headers, method: str = "GET") -> Principal:
         """Whom the headers of a request name.
