@@ -10,6 +10,7 @@ import pytest
 from httpx2 import AsyncClient
 from mcp.client.session import ClientSession
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CancelledNotification, CancelledNotificationParams
 
 from tests.surfaces.http.harness import Client, Server
 from tests.surfaces.mcp.harness import Agent
@@ -68,6 +69,46 @@ def test_mail_counts_as_delivered_once_its_answer_was_written(server: Server, te
     anyio.run(work)
     kinds = [event["type"] for event in admin.get(f"/api/teams/{team}/events")["events"]]
     assert "message.delivered" in kinds and "message.requeued" not in kinds
+
+
+@pytest.mark.req("CORE-FR-006")
+@pytest.mark.parametrize("tool", ["read_inbox", "poll_inbox"])
+def test_a_cancellation_that_crosses_the_answer_gives_its_mail_back(
+    server: Server, team: str, admin: Client, tool: str
+) -> None:
+    """The client cancelled before it read the answer that was on its way, and so looks at nothing in it."""
+    admin.post(f"/api/teams/{team}/messages", {"to": "bob", "content": "late"})
+
+    async def work() -> None:
+        async with agent(server, secret_of(server, "bob", team)) as bob, agent(server, secret_of(server, "bob", team)):
+            assert len((await bob.ask(tool))["messages"]) == 1
+            for request in range(10):
+                given_up = CancelledNotificationParams(request_id=request, reason="took too long")
+                await bob.session.send_notification(CancelledNotification(params=given_up))
+            again = (await bob.ask("read_inbox"))["messages"]
+            assert [(message["content"], message["redelivered"]) for message in again] == [("late", True)]
+            assert (await bob.ask("read_inbox"))["messages"] == []
+
+    anyio.run(work)
+    kinds = [event["type"] for event in admin.get(f"/api/teams/{team}/events")["events"]]
+    assert kinds.count("message.requeued") == 1
+
+
+def test_a_poll_that_its_client_gives_up_keeps_no_mail(server: Server, team: str, admin: Client) -> None:
+    async def work() -> None:
+        async with agent(server, secret_of(server, "bob", team)) as bob:
+            with anyio.move_on_after(0.2):
+                await bob.ask("poll_inbox", timeout_ms=60_000)
+            await anyio.to_thread.run_sync(
+                lambda: admin.post(f"/api/teams/{team}/messages", {"to": "bob", "content": "late"})
+            )
+            found = []
+            with anyio.fail_after(60):
+                while not found:
+                    found = (await bob.ask("poll_inbox", timeout_ms=5000))["messages"]
+            assert [message["content"] for message in found] == ["late"]
+
+    anyio.run(work)
 
 
 def test_a_person_names_the_team_and_may_do_what_the_lead_may(server: Server, team: str) -> None:

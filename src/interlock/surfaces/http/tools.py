@@ -10,6 +10,7 @@ The SDK is loaded with the first call: it costs more than all the rest, and most
 from __future__ import annotations
 
 import time
+from collections import deque
 from typing import TYPE_CHECKING
 
 import anyio
@@ -24,6 +25,7 @@ from interlock.surfaces.http.access import PAGE, Principal
 from interlock.surfaces.http.closing import Closing
 from interlock.surfaces.http.failures import refusal
 from interlock.surfaces.mcp.connection import Connection
+from interlock.surfaces.mcp.handover import REMEMBERED, Handovers
 from interlock.surfaces.mcp.threads import in_thread
 
 if TYPE_CHECKING:
@@ -33,6 +35,18 @@ PATH = "/mcp"
 FACE = "mcp-http"
 IDLE_SECONDS = 1800.0
 """After so long without a call a session ends."""
+LONGEST_CANCELLATION = 65_536
+"""Bytes of a request that may say that another one is cancelled."""
+
+
+class _Client:
+    """Whom one client acts as, and what its latest answers carried. One without a session on the wire has answers that
+    nothing tells from those to another one with the same token: they are remembered for their own request only."""
+
+    def __init__(self, connection: Connection, on_the_wire: bool) -> None:
+        self.connection = connection
+        self.recent: deque[Handovers] = deque(maxlen=REMEMBERED if on_the_wire else 0)
+        self.used = 0.0
 
 
 class Tools:
@@ -44,7 +58,7 @@ class Tools:
         self._wanted = anyio.Event()
         self._ready = anyio.Event()
         self._sessions: Sessions | None = None
-        self._connections: dict[tuple[str, str, str, str], tuple[Connection, float]] = {}
+        self._clients: dict[tuple[str, ...], _Client] = {}
 
     async def serve(self) -> None:
         """Load the SDK once somebody asks for it, and serve until cancelled."""
@@ -60,17 +74,17 @@ class Tools:
         """One request."""
         principal: Principal = scope["state"]["principal"]
         try:
-            connection = await in_thread(self._connect, principal, Headers(scope=scope))
+            client = await in_thread(self._connect, principal, Headers(scope=scope))
         except InterlockError as error:
             await refusal(error, scope)(scope, receive, send)
             return
         self._wanted.set()
         await self._ready.wait()
         assert self._sessions is not None
-        exchange = self._sessions.begin(scope, connection, principal.key)
+        exchange = self._sessions.begin(scope, client.connection, client.recent, principal.key)
         await self._carry_out(exchange, scope, receive, send)
         if scope["method"] == "DELETE":
-            await self._forget(connection)
+            await self._forget(client)
 
     async def _carry_out(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the SDK answer, and see whether the answer reached the line: mail in it counts as delivered only then."""
@@ -86,11 +100,16 @@ class Tools:
 
         async def hear() -> None:
             nonlocal gone
+            body = b""
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     gone = True
                     exchange.end_polls()
+                elif len(body) < LONGEST_CANCELLATION:
+                    body += message.get("body", b"")
+                    if b"notifications/cancelled" in body and not message.get("more_body", False):
+                        await in_thread(exchange.cancelled, body)  # Before the SDK ends that call.
                 await put.send(message)
                 if gone:
                     return
@@ -113,8 +132,8 @@ class Tools:
             with anyio.CancelScope(shield=True):
                 await in_thread(exchange.handovers.end_all, written)
 
-    def _connect(self, principal: Principal, headers: Headers) -> Connection:
-        """The caller's connection; in a thread.
+    def _connect(self, principal: Principal, headers: Headers) -> _Client:
+        """The client that calls; in a thread.
 
         Raises:
             InvalidRequest: a person does not say which of several teams is meant.
@@ -129,9 +148,10 @@ class Tools:
         if principal.team not in (None, team) or (member != principal.name and principal.role != "admin"):
             raise Forbidden(f"This token acts as {principal.name} in {principal.team or team} only.")
         own = headers.get("interlock-session")
-        session = own or f"mcp:{headers.get('mcp-session-id') or principal.key}"
-        key = (principal.key, team, member, session)
-        known = self._connections.get(key)
+        wire = headers.get("mcp-session-id", "")
+        session = own or f"mcp:{wire or principal.key}"
+        key = (principal.key, team, member, session, wire)
+        known = self._clients.get(key)
         if known is None:
             person = principal.team is None and member == principal.name
             made = Connection.share(
@@ -144,9 +164,9 @@ class Tools:
                 person=person,
                 origin=principal.origin,
             )
-            known = self._connections.setdefault(key, (made, 0.0))
-        self._connections[key] = (known[0], time.monotonic())
-        return known[0]
+            known = self._clients.setdefault(key, _Client(made, bool(wire)))
+        known.used = time.monotonic()
+        return known
 
     def _only_team(self) -> str:
         teams = self._home.teams()
@@ -161,16 +181,16 @@ class Tools:
     async def _sweep(self) -> None:
         """End sessions that have been idle for long."""
         before = time.monotonic() - IDLE_SECONDS
-        for connection, used in list(self._connections.values()):
-            if used < before:
-                await self._forget(connection)
+        for client in list(self._clients.values()):
+            if client.used < before:
+                await self._forget(client)
 
-    async def _forget(self, connection: Connection) -> None:
-        for key, (known, _) in list(self._connections.items()):
-            if known is connection:
-                del self._connections[key]
+    async def _forget(self, client: _Client) -> None:
+        for key, known in list(self._clients.items()):
+            if known is client:
+                del self._clients[key]
         try:
-            await in_thread(connection.end)
+            await in_thread(client.connection.end)
         except InterlockError:
             pass  # The team is gone, or busy: a session that is not ended is no harm.
 

@@ -5,6 +5,8 @@ Both revisions of the transport are served: the older, in which a client has a s
 
 from __future__ import annotations
 
+import json
+from collections import deque
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -30,11 +32,25 @@ INSTRUCTIONS = (
 
 
 class Exchange:
-    """One HTTP request: whose it is, and the mail that its answer carries."""
+    """One HTTP request: whose it is, and the mail that its answer carries. `recent`: what earlier answers to the same
+    client carried, which a cancellation may be about."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, recent: deque[Handovers]) -> None:
         self.handovers = Handovers()
         self.face = Face(connection, self.handovers)
+        self._recent = recent
+        recent.append(self.handovers)
+
+    def cancelled(self, body: bytes) -> None:
+        """Where this request says that the client cancelled another, the mail of that one goes back. May block."""
+        try:
+            said = json.loads(body)
+            request = said["params"]["requestId"] if said["method"] == "notifications/cancelled" else None
+        except (ValueError, TypeError, LookupError, RecursionError):
+            return  # The SDK says what is wrong with it.
+        if isinstance(request, (str, int)):
+            for handovers in list(self._recent):
+                handovers.cancel(request)
 
     def end_polls(self) -> None:
         """Nobody waits for the answer any more, or the server ends."""
@@ -60,10 +76,10 @@ class Sessions:
         """Sessions live as long as this block."""
         return self._manager.run()
 
-    def begin(self, scope: Scope, connection: Connection, key: str) -> Exchange:
+    def begin(self, scope: Scope, connection: Connection, recent: deque[Handovers], key: str) -> Exchange:
         """A request of the caller that `key` stands for; a session of the SDK can be used by its own caller only."""
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=key, scopes=[]))
-        exchange = Exchange(connection)
+        exchange = Exchange(connection, recent)
         scope["state"]["exchange"] = exchange
         return exchange
 
