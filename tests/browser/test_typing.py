@@ -72,6 +72,22 @@ def test_a_sentence_stays_in_its_box_while_the_cards_above_it_are_answered(
     assert [one["answer"] for one in team.conversation(fifth.task_id)] == [SENTENCE]
 
 
+def test_what_is_sent_before_the_page_is_ready_is_sent_when_it_is(place: Place, expect: Callable[..., Any]) -> None:
+    team = place.team("paint", "bob")
+    [question] = asked(team, "one")
+    page = place.visit("/projects/paint")
+    scripts: list[Any] = []
+    page.route("**/static/app.js", lambda route: scripts.append(route))
+    with page.expect_request("**/static/app.js"):
+        page.reload(wait_until="commit")
+    page.locator(f"#r-{question.id}").fill("9090")
+    page.get_by_role("button", name="Answer", exact=True).click()
+    assert team.questions()
+    scripts[-1].continue_()
+    expect(page.locator("[data-role=question]")).to_have_count(0)
+    assert [one["answer"] for one in team.conversation(question.task_id)] == ["9090"]
+
+
 def test_a_sentence_stays_in_its_box_while_whole_projects_above_it_come_and_go(
     place: Place, expect: Callable[..., Any]
 ) -> None:

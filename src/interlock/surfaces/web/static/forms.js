@@ -3,7 +3,10 @@ import { keep } from "./kept.js";
 import { everything } from "./live.js";
 import { say } from "./toasts.js";
 
+/* global early, hold */
 export function sendForms() {
+  document.removeEventListener("submit", hold);
+  for (const [form, button] of early.splice(0)) send(form, button);
   document.addEventListener("submit", (event) => {
     const form = event.target;
     if (!form.matches("form[data-form]")) return;
