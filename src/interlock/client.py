@@ -350,6 +350,10 @@ class Home(Windows, Protocol):
             Forbidden: this process belongs to a run of this home; that is an event of the run's team.
         """
 
+    def warnings(self) -> list[str]:
+        """What verbs that only read met since the last call, and have no place for in their answers:
+        `mirror_pending`, `ledger_restored`. What changes a task says so in its `warnings`."""
+
     def close(self) -> None:
         """Give files and connections back."""
 

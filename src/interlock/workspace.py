@@ -43,6 +43,8 @@ class Workspace:
         self.home_settings = settings
         self.clock = clock
         self.mirror = Mirror(directory, ledger, clock)
+        self.unsaid: dict[str, None] = {}
+        """Warnings that readers met and that nobody has asked for since."""
         self.named = False
         """Whether the ledger has been seen to be that of the team `name`."""
 
@@ -112,7 +114,7 @@ class Workspace:
     @contextmanager
     def look(self) -> Iterator[Rows]:
         """One consistent moment, read only; files that are owed are written first."""
-        self.settle()
+        self.unsaid.update(dict.fromkeys(self.settle()))
         with self.ledger.snapshot() as rows:
             yield rows
 
@@ -129,7 +131,8 @@ class Workspace:
     def _mirrored(self, head: int, *, just_now: bool = False) -> list[str]:
         warnings = self.mirror.catch_up(head, just_now=just_now)
         if RESTORED in warnings:
-            with self.ledger.transaction() as rows:
+            # The change, or what was read, stands, whether or not this can be written now.
+            with suppress(InterlockError), self.ledger.transaction() as rows:
                 head = rows.events.append("ledger.restored", SYSTEM, None, iso(self.clock.now()), {"head": head})
             self.mirror.catch_up(head, just_now=True)
             self.notifier.notify(self.name, {"events"})

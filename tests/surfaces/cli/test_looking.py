@@ -43,6 +43,43 @@ def test_the_status_of_all_teams_survives_a_damaged_one(interlock: Interlock, te
     assert "broken" in interlock("status", "--all").out
 
 
+def test_a_command_that_only_reads_says_when_an_older_ledger_was_put_back(
+    interlock: Interlock, task: Create, team: str, tmp_path: Path
+) -> None:
+    directory = tmp_path / "home" / "teams" / team
+    older = {path.name: path.read_bytes() for path in directory.glob("ledger.db*")}
+
+    def put_back() -> None:
+        for path in directory.glob("ledger.db*"):
+            path.unlink()
+        for name, content in older.items():
+            (directory / name).write_bytes(content)
+
+    task("lost")
+    put_back()
+    answer = interlock("task", "list")
+    assert answer.err.startswith("warning: An older state of the ledger was put back") and "lost" not in answer.out
+    assert interlock("task", "list").err == "", "it is said once"
+    task("lost, too")
+    put_back()
+    assert interlock("--json", "status").json["warnings"] == ["ledger_restored"]
+    assert "warnings" not in interlock("--json", "status").json
+
+
+def test_a_command_that_only_reads_says_when_files_cannot_be_written(
+    interlock: Interlock, team: str, tmp_path: Path
+) -> None:
+    blocking = tmp_path / "home" / "teams" / team / "tasks" / "ready"
+    blocking.parent.mkdir(exist_ok=True)
+    blocking.write_text("in the way")
+    created = interlock("--json", "task", "create", "Write it").json
+    assert created["warnings"] == ["mirror_pending"]
+    answer = interlock("task", "show", created["id"])
+    assert answer.code == 0 and answer.err.count("warning: ") == 1 and "could not be written yet" in answer.err
+    blocking.unlink()
+    assert interlock("task", "show", created["id"]).err == ""
+
+
 def test_the_report_in_every_form(interlock: Interlock, task: Create) -> None:
     finish(interlock, task("proven", "--verify", "true"))
     finish(interlock, task("not <proven>"))

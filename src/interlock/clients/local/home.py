@@ -298,6 +298,13 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def warnings(self) -> list[str]:
+        found: dict[str, None] = {}
+        for workspace in list(self._workspaces.values()):
+            unsaid, workspace.unsaid = workspace.unsaid, {}
+            found |= unsaid
+        return list(found)
+
     def close(self) -> None:
         self._ledgers.close()
         self._workspaces.clear()

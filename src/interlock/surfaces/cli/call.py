@@ -25,6 +25,7 @@ class Call:
         self.asked_json = False
         self.reads = False
         self._home: Home | None = None
+        self._warned: set[str] = set()
 
     @property
     def json(self) -> bool:
@@ -68,6 +69,7 @@ class Call:
     def close(self) -> None:
         """Give the home back, if it was opened."""
         if self._home is not None:
+            self.warn(self._home.warnings())
             self._home.close()
             self._home = None
 
@@ -79,7 +81,10 @@ class Call:
             self.say(lines)
 
     def document(self, document: Any) -> None:
-        """Print one JSON document."""
+        """Print one JSON document, with what reading has met in its `warnings`."""
+        unsaid = [] if self._home is None else self._home.warnings()
+        if unsaid and isinstance(document, dict):
+            document = {**document, "warnings": list(dict.fromkeys([*document.get("warnings", ()), *unsaid]))}
         sys.stdout.write(as_json(document) + "\n")
 
     def say(self, lines: str | Iterable[str]) -> None:
@@ -89,14 +94,15 @@ class Call:
     def warn(self, warnings: Sequence[str]) -> None:
         """Print warnings, for people only: in JSON they stand in the document."""
         if not self.json:
-            for warning in warnings:
+            for warning in [one for one in warnings if one not in self._warned]:
+                self._warned.add(warning)
                 click.secho(f"warning: {WARNINGS.get(warning, warning)}", fg="yellow", err=True)
 
 
 WARNINGS: Mapping[str, str] = {
     "ledger_restored": "An older state of the ledger was put back: what was done after it is not in there. The files "
     "were written again from it; those of tasks that it does not know are kept.",
-    "mirror_pending": "The change is safe in the ledger, but the files that show it could not be written yet. "
+    "mirror_pending": "What was changed is safe in the ledger, but the files that show it could not be written yet. "
     "The next command tries again; `interlock doctor` says what is wrong.",
 }
 
