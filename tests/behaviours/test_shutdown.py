@@ -256,9 +256,11 @@ def test_what_a_stopped_member_held_by_hand_goes_back_and_it_gets_nothing_more(
         lambda: team.claim(held, force=True, by="bob"),
         lambda: team.next_task(by="bob"),
         lambda: team.assign(next_one, to="bob", by="lead"),
+        lambda: team.create_task("for bob", assignee="bob"),
     ):
         with pytest.raises(Forbidden, match=r"bob has stopped and gets no work\. `interlock resume --member bob`"):
             refused()
+    assert "for bob" not in [task.subject for task in team.tasks()]
     team.reply(asked, "blue")
     for task in (asked, answered):
         assert (team.task(task).state, team.claim(task, by="ada").owner) == ("ready", "ada")

@@ -46,7 +46,7 @@ class LocalTasks(LocalBase):
         limits: Mapping[str, float] | None = None,
         by: str | None = None,
     ) -> Task:
-        from interlock.tasks import create
+        from interlock.tasks import claim, create
 
         with self._act(by, acknowledge=True) as act:
             task = create.create(
@@ -54,6 +54,7 @@ class LocalTasks(LocalBase):
                 review=review, verify=verify, command=run, parent_id=parent_id, metadata=plain(metadata),
                 env=env, timeout=timeout, retries=retries, limits=limits,
             )  # fmt: skip
+            claim.refuse_stopped(act.rows, task.assignee)
             whole(act, task)
         return warned(act, task)
 
