@@ -203,6 +203,9 @@ class Home(Windows, Protocol):
             MembersRunning: somebody is at work; `force` ends them.
         """
 
+    def places(self, team: str) -> list[str]:
+        """Where that team is at work: its own directory, which holds the worktrees of its tasks, and its workdir."""
+
     def stage(self, plan: str, *, redo: Collection[str] = (), new: bool = False, dry_run: bool = False) -> Staged:
         """Bring a team up to a plan file: members, tasks, dependencies, all or nothing.
 

@@ -86,6 +86,17 @@ def test_outside_of_a_team_it_is_silent(inject: Inject) -> None:
     assert inject("inject") == Answer(0, "", "")
 
 
+def test_elsewhere_it_takes_no_mail_of_the_only_team(
+    interlock: Interlock, inject: Inject, team: str, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interlock("message", "send", "--to", "tester", "hello")
+    monkeypatch.chdir(here.parent)
+    assert inject("inject", "--as", "tester") == Answer(0, "", "")
+    assert [one["stage"] for one in interlock("--json", "message", "history").json["messages"]] == ["stored"]
+    monkeypatch.chdir(here)
+    assert "hello" in inject("inject", "--as", "tester").out
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

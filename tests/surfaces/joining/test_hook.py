@@ -110,6 +110,14 @@ def test_outside_of_a_team_it_is_silent(call: Call) -> None:
     assert call(event("SessionStart")) == SILENT
 
 
+def test_a_window_elsewhere_does_not_join_the_only_team(
+    call: Call, team: Team, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.parent)
+    assert call(event("SessionStart"), "--name", "ada") == SILENT
+    assert [member.name for member in team.members()] == ["lead"]
+
+
 @pytest.mark.parametrize(
     "given", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"session_id": 3}', b'{"hook_event_name": "Stop"}', b"{}" * 9]
 )

@@ -141,6 +141,12 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
             raise StorageError(f"{self._teams} cannot be read: {error}.", path=self._teams) from error
         return sorted(name for name in names if not name.startswith(".") and self._is_team(name))
 
+    def places(self, team: str) -> list[str]:
+        workspace = self.workspace(team)
+        with workspace.ledger.snapshot() as rows:
+            workdir = rows.team.get().workdir
+        return [workspace.directory] if workdir is None else [workspace.directory, workdir]
+
     def delete_team(self, name: str, *, force: bool = False) -> None:
         from interlock.clients.local.copies import forgetting
         from interlock.clients.local.ending import ask_running, stop_runner

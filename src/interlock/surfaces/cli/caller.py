@@ -192,12 +192,9 @@ def _read_team(path: str) -> str | None:
 
 def _works_around(home: Home, name: str, here: str) -> bool:
     try:
-        team = home.team(name)
-        # Worktrees of its tasks lie in its own directory.
-        places = [team.directory, team.describe()["workdir"]]
+        roots = [os.path.realpath(place) for place in home.places(name)]
     except InterlockError:
         return False  # A team that cannot be opened is no reason to refuse work on another.
-    roots = [os.path.realpath(place) for place in places if place]
     return any(here == root or here.startswith(root.rstrip("/") + "/") for root in roots)
 
 

@@ -133,7 +133,7 @@ def answer(options: dict[str, str], given: bytes, deadline: Deadline) -> None:
     busy = str(BUSY * deadline.seconds)
     home = connect(options.get("--home"), environment={**os.environ, "INTERLOCK_BUSY_TIMEOUT": busy})
     try:
-        team = options.get("--team") or choose_team(home, reads=True)  # as for `inject`
+        team = options.get("--team") or choose_team(home)
         called = options.get("--name") or options.get("--as") or program
         window = home.window(team, program=program, session=session, name=called)
         with window.hear(event, again=bool(said.get("stop_hook_active"))) as heard:

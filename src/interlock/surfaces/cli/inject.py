@@ -94,9 +94,8 @@ def hand_over(
 
     opened = connect(home)
     try:
-        # To look where a team works would cost a hook more than all the rest: the only one there is will do.
         who = identify(member, session)
-        with open_mail(opened, team, who, reads=True).mail(inject=True, urgent_only=urgent) as mail:
+        with open_mail(opened, team, who, reads=False).mail(inject=True, urgent_only=urgent) as mail:
             text = _as_json(mail) if as_json else mail.as_xml()
             put(text)
     finally:
