@@ -63,8 +63,9 @@ def connect(
         home, settings, clock, ledgers, notifier, lambda member: executor_for(member, home, opened.workspace)
     )
     opened.roster = lambda: _roster(home)
+    opened.open_home = connect
     opened.open_memory = memory_of(home)
-    opened.why_idle = lambda member: why_idle(member, home)
+    opened.why_idle = lambda member, *, wholly=False: why_idle(member, home, wholly=wholly)
     return opened
 
 
@@ -96,16 +97,19 @@ def executor_for(
     return WorkflowExecutor(found, workspace_of, memory_of(home) if home is not None else None, _models(member, home))
 
 
-def why_idle(member: Member, home: str) -> str | None:
-    """Why the agent of a member cannot be had here, and what to do; null where it can, or where only trying tells.
+def why_idle(member: Member, home: str, *, wholly: bool = False) -> str | None:
+    """See `roster.WhyIdle`; null where only trying tells.
+
     Cheap enough for every look at a team: `executor_for` would load what speaks to agents."""
-    from interlock.agents.installed import why_not
+    from interlock.agents.installed import lacks, why_not
     from interlock.errors import AgentError, ConfigParseError
 
     if member.agent in (None, "shell") or member.command:
         return None
     try:
-        return why_not(_profile(member, home), member.permissions, os.environ)
+        profile = _profile(member, home)
+        why = why_not(profile, member.permissions, os.environ)
+        return why or (lacks(profile, os.environ) if wholly else None)
     except (AgentError, ConfigParseError) as error:
         return error.message
 

@@ -14,7 +14,7 @@ from interlock.model.team import Member
 class Offer:
     """One kind of agent. `how` is null where nothing of it is installed, `path` what is started; `version` its own
     program's, null where that does not say. `own` is true for a profile of the user's. `proven` is what Interlock's own
-    tests show with the real program."""
+    tests show with the real program. `lacks` says what does not work here for want of a helper."""
 
     name: str
     title: str
@@ -24,6 +24,7 @@ class Offer:
     install: str
     own: bool
     proven: tuple[str, ...]
+    lacks: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,11 @@ class Roster(Protocol):
         """
 
 
-WhyIdle = Callable[[Member], str | None]
-"""Why the agent of a member cannot be had on this machine, and what to do; null where it can."""
+class WhyIdle(Protocol):
+    """Why the agent of a member cannot be had on this machine, and what to do; null where it can. With `wholly`, also
+    why not all of it works."""
+
+    def __call__(self, member: Member, *, wholly: bool = False) -> str | None: ...
+
+
 Roll = Callable[[], Roster]

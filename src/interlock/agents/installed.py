@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -52,6 +53,15 @@ def why_not(profile: Profile, permissions: str | None, environment: Mapping[str,
             f"{profile.install}."
         )
     return None
+
+
+def lacks(profile: Profile, environment: Mapping[str, str]) -> str | None:
+    """What of an installed agent does not work here, since a program that it starts is missing; null for nothing."""
+    search = environment.get("PATH", os.defpath)
+    if sys.platform != "linux" or look(profile, environment).start is None:
+        return None
+    missing = [(name, what) for name, what in profile.helpers.items() if shutil.which(name, path=search) is None]
+    return "; ".join(f"{profile.title} does not find {name}: {what}" for name, what in missing) or None
 
 
 def find(program: str, environment: Mapping[str, str]) -> str | None:

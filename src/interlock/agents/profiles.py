@@ -47,6 +47,7 @@ class Profile:
       arguments.
     * `usage`: in whose way it keeps account of what its sessions use (`usage.py`); only an agent over ACP with it, or
       one that tells it over ACP, can be held to a limit of tokens.
+    * `helpers`: programs that it starts on Linux, with what comes of it where one is missing, and what to do.
     * `limits`: how it says that it cannot work now. `install`, `login`: what a person has to do.
     * `proven`: what Interlock's own tests show with the real program.
     """
@@ -67,6 +68,7 @@ class Profile:
     headless_model: tuple[str, ...] = ()
     headless_mcp: tuple[str, ...] = ()
     headless_modes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    helpers: Mapping[str, str] = field(default_factory=dict)
     limits: tuple[Limit, ...] = ()
     usage: str = ""
     proven: tuple[str, ...] = ()
@@ -163,6 +165,12 @@ def _variables(value: object) -> dict[str, str]:
     return {_checked_name(name): one for name, one in value.items()}
 
 
+def _helpers(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise ValueError("must be a table of texts")
+    return {name: _text(one) for name, one in value.items()}
+
+
 def _abilities(value: object) -> tuple[str, ...]:
     return tuple(_one_of(one, ABILITIES) for one in _texts(value))
 
@@ -222,6 +230,7 @@ _READERS: dict[str, Any] = {
     "variables": _variables,
     "modes": _modes,
     "models": _models,
+    "helpers": _helpers,
     "headless_modes": _headless_modes,
     "limits": _limits,
     "proven": _abilities,

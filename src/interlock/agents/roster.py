@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from difflib import get_close_matches
 
 from interlock.agents.hiring import agent_of
-from interlock.agents.installed import look
+from interlock.agents.installed import lacks, look
 from interlock.agents.profiles import FILE, Profile, load
 from interlock.errors import AgentError
 from interlock.roster import Hire, Offer
@@ -50,7 +50,10 @@ class ProfileRoster:
     def _offer(self, profile: Profile, own: bool) -> Offer:
         found = look(profile, self._environment)
         version = _version(found.program, self._environment) if found.program else None
-        return Offer(profile.name, profile.title, found.how, found.start, version, profile.install, own, profile.proven)
+        return Offer(
+            profile.name, profile.title, found.how, found.start, version, profile.install, own, profile.proven,
+            lacks(profile, self._environment),
+        )  # fmt: skip
 
 
 def _version(program: str, environment: Mapping[str, str]) -> str | None:

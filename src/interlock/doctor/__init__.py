@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import count
 from shlex import quote
 from typing import Any
@@ -165,7 +166,9 @@ def _agents(workspace: Workspace, why_idle: WhyIdle | None) -> list[Finding]:
     """Agents that cannot be had here; somebody has to do something about them where there is work for the team."""
     with workspace.ledger.snapshot() as rows:
         level = "warning" if rows.team.get().open_tasks else "info"
-        return [Finding(level, in_words(one)) for one in unable(rows, why_idle)]
+        idle = {one["member"]: in_words(one) for one in unable(rows, why_idle)}
+        found = unable(rows, partial(why_idle, wholly=True)) if why_idle is not None else []
+        return [Finding(level, idle.get(one["member"], f"{one['member']}: {one['why']}.")) for one in found]
 
 
 def _ledger(workspace: Workspace, repair: bool) -> list[Finding]:

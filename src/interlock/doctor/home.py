@@ -16,6 +16,9 @@ from interlock.settings import read_file
 UNFINISHED = (".creating-", ".deleting-")
 """Directories of teams that are being made or removed; who does it holds a lock on the directory."""
 
+CHECKING = ".checking-"
+"""Homes that agent programs are being tried in, likewise."""
+
 TRACES = (POSITION, LOCK, BACKUPS)
 """What only Interlock leaves in the directory of a team."""
 
@@ -39,19 +42,23 @@ def examine(path: str, known: Collection[str], *, repair: bool) -> list[Finding]
 
 
 def _leftovers(teams: str, repair: bool) -> list[Finding]:
-    findings = []
-    for name in _names(teams):
-        if not name.startswith(UNFINISHED) or _in_use(os.path.join(teams, name)):
-            continue
+    findings = [Finding("warning", "Left by a process that was killed while it tried an agent.", left)
+                for left in abandoned(os.path.dirname(teams), (CHECKING,))]  # fmt: skip
+    for left in abandoned(teams, UNFINISHED):
+        name = os.path.basename(left)
         making = "made" if name.startswith(UNFINISHED[0]) else "deleted"
         team = name.split("-", 1)[1].rsplit("-", 5)[0]
-        finding = Finding("warning", f"Left by a process that was killed while team {team} was {making}.")
-        finding.path = os.path.join(teams, name)
-        if repair:
-            shutil.rmtree(finding.path, ignore_errors=True)
-            finding.repaired = not os.path.exists(finding.path)
-        findings.append(finding)
+        findings.append(Finding("warning", f"Left by a process that was killed while team {team} was {making}.", left))
+    for finding in findings if repair else []:
+        shutil.rmtree(str(finding.path), ignore_errors=True)
+        finding.repaired = not os.path.exists(str(finding.path))
     return findings
+
+
+def abandoned(directory: str, beginnings: tuple[str, ...]) -> list[str]:
+    """The directories in `directory` whose names begin so, and that nobody works in any more."""
+    found = [os.path.join(directory, name) for name in _names(directory) if name.startswith(beginnings)]
+    return [path for path in found if not _in_use(path)]
 
 
 def _others(teams: str, known: Collection[str]) -> tuple[list[Finding], list[Finding]]:

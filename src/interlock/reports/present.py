@@ -17,7 +17,7 @@ from interlock.views import complete
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from interlock.ledger import Rows
-    from interlock.roster import WhyIdle
+    from interlock.model.team import Member
 
 NEXT_SHOWN = 10
 LAST_WORDS = 200
@@ -72,7 +72,7 @@ def _spent(sums: dict[str, Any]) -> dict[str, Any]:
     return sums
 
 
-def unable(rows: Rows, why_idle: WhyIdle | None) -> list[dict[str, Any]]:
+def unable(rows: Rows, why_idle: Callable[[Member], str | None] | None) -> list[dict[str, Any]]:
     """The members whose agent cannot be had on this machine, `{member, agent, why}`: whoever drives the team here
     works without them, and says so only to who started it."""
     members = [one for one in rows.team.members() if one.role == "member" and one.agent and one.status != "stopped"]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ import pytest
 from interlock import connect
 from interlock.serve import crews
 from tests.agents.acting import acp_command
+from tests.behaviours import driving
 from tests.surfaces.cli.conftest import Interlock
 from tests.surfaces.mcp.test_mail import until
 
@@ -98,6 +102,71 @@ def test_an_agent_that_does_not_start_is_told_apart_from_one_that_does_not_work(
     refused = interlock("agents", "check", "mien")
     assert refused.code == 1 and "Did you mean 'mine'" in refused.err
     assert interlock("--json", "team", "list").json["teams"] == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_check_that_is_killed_leaves_no_team_and_the_next_look_tidies_up(
+    interlock: Interlock, here: Path, number: signal.Signals
+) -> None:
+    profile(play(here, turns=[[{"run": ["sh", "-c", f"echo $PPID > {here}/pid"]}, {"hang": True}]]))
+    pid, home = here / "pid", Path(os.environ["INTERLOCK_HOME"])
+    with subprocess.Popen(
+        [sys.executable, "-m", "interlock.surfaces.cli", "agents", "check", "mine"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as check:  # fmt: skip
+        try:
+            driving.until(lambda: pid.exists() and pid.read_text().strip() != "", patience=90.0)
+        except BaseException:
+            check.kill()
+            raise
+        assert interlock("--json", "team", "list").json["teams"] == []
+        looked = interlock("--json", "doctor", "--repair").json["findings"]
+        assert not [one for one in looked if ".checking" in str(one["path"])], "what is under way is left alone"
+        check.send_signal(number)
+    driving.until(lambda: not driving.running(int(pid.read_text())))
+    assert interlock("--json", "team", "list").json["teams"] == []
+    left = list(home.glob(".checking-*"))
+    found = [one["path"] for one in interlock("--json", "doctor", "--repair").json["findings"] if one["repaired"]]
+    assert found == [str(path) for path in left] and len(left) == (number != signal.SIGINT)
+    assert list(home.glob(".checking-*")) == []
+
+
+def test_the_next_check_removes_what_a_killed_one_left(interlock: Interlock, here: Path) -> None:
+    left = Path(os.environ["INTERLOCK_HOME"]) / ".checking-abc" / "teams" / "agent-check"
+    left.mkdir(parents=True)
+    profile(play(here, turns=[[{"say": "I am too tired"}]]))
+    interlock("agents", "check", "mine")
+    assert not left.exists() and list(Path(os.environ["INTERLOCK_HOME"]).glob(".checking-*")) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Codex needs it on Linux only")
+def test_codex_without_bwrap_is_named_by_the_list_the_check_and_the_doctor(
+    interlock: Interlock, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = here / "programs"
+    programs.mkdir()
+    (programs / "git").symlink_to(str(shutil.which("git")))
+    monkeypatch.setenv("PATH", str(programs))
+    profile(play(here, turns=GOOD))
+    text = Path(os.environ["INTERLOCK_HOME"]) / "agents.toml"
+    text.write_text(text.read_text().replace("[mine]", "[codex]"))
+    interlock("team", "create", "alpha")
+    interlock("member", "spawn", "cat", "--agent", "codex")
+    interlock("task", "create", "Write it")
+
+    def said() -> list[bool]:
+        found = interlock("--json", "doctor").json["findings"]
+        doctor = [one["what"] for one in found if one["level"] == "warning" and one["what"].startswith("cat: ")]
+        return [
+            "bubblewrap" in text
+            for text in (interlock("agents", "list").out, interlock("agents", "check", "codex").out, str(doctor))
+        ]
+
+    assert said() == [True, True, True]
+    (programs / "bwrap").write_text("#!/bin/sh\n")
+    (programs / "bwrap").chmod(0o755)
+    assert said() == [False, False, False]
+    assert "cannot work here" not in interlock("status").out
 
 
 def test_an_agent_that_cannot_be_had_is_told_of_wherever_one_looks_at_the_team(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 from interlock.errors import NotAvailable, StorageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
-    from interlock.clients.local.team import LocalTeam
+    from interlock.client import Home
+    from interlock.clients.local.home import LocalHome
     from interlock.roster import Offer, Roll, Roster, WhyIdle
-    from interlock.workspace import Workspace
 
 CHECKED = "agents-checked.json"
 NEEDED = ("session", "prompt", "mcp")
@@ -24,6 +26,7 @@ class LocalAgents:
 
     path: str
     roster: Roll | None = None
+    open_home: Callable[[str], Home]
     why_idle: WhyIdle | None = None
 
     def agents(self) -> list[dict[str, Any]]:
@@ -31,24 +34,34 @@ class LocalAgents:
         return [_shown(offer, checked.get(offer.name)) for offer in self._roster().offers()]
 
     def check_agent(self, name: str, *, model: str | None = None) -> dict[str, Any]:
+        from typing import cast
+
         import anyio
 
+        from interlock.doctor.home import CHECKING, abandoned
+        from interlock.locks import alone_in
         from interlock.runner import tryout
 
+        self.need_person("check an agent")
         hire = self._roster().hire(name)
-        team_name = f"agent-check-{os.urandom(3).hex()}"
-        team = self.create_team(team_name)
+        for left in abandoned(self.path, (CHECKING,)):
+            shutil.rmtree(left, ignore_errors=True)
+        # In a home of its own: nobody else works on its team, and what a kill leaves of it is no team of this one.
+        place = os.path.join(self.path, f"{CHECKING}{os.urandom(3).hex()}")
         try:
-            team.spawn(tryout.MEMBER, agent=name)
-            task = team.create_task("Check the connection", assignee=tryout.MEMBER)
-            workspace = self.workspace(team_name)
+            os.makedirs(place, mode=0o700)
+            with alone_in(place), self.open_home(place) as home:
+                team = home.create_team("agent-check")
+                team.spawn(tryout.MEMBER, agent=name)
+                task = team.create_task("Check the connection", assignee=tryout.MEMBER)
+                workspace = cast("LocalHome", home).workspace(team.name)
 
-            async def run() -> tryout.Found:
-                return await tryout.try_out(workspace, hire, task, home=self.path, model=model)
+                async def run() -> tryout.Found:
+                    return await tryout.try_out(workspace, hire, task, home=place, model=model)
 
-            found = anyio.run(run)
+                found = anyio.run(run)
         finally:
-            self.delete_team(team_name, force=True)
+            shutil.rmtree(place, ignore_errors=True)
         result = {
             "version": hire.offer.version,
             "how": hire.offer.how,
@@ -89,9 +102,7 @@ class LocalAgents:
 
     if TYPE_CHECKING:
 
-        def create_team(self, name: str) -> LocalTeam: ...
-        def delete_team(self, name: str, *, force: bool = False) -> None: ...
-        def workspace(self, name: str) -> Workspace: ...
+        def need_person(self, what: str) -> None: ...
 
 
 def _shown(offer: Offer, checked: dict[str, Any] | None) -> dict[str, Any]:

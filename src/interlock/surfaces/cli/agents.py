@@ -43,7 +43,10 @@ def list_(call: Call) -> None:
         ]
         for one in found
     ]
+    lacking = [words.clean(f"{one['name']}: {one['lacks']}.") for one in found if one["lacks"]]
     lines = table(["AGENT", "DRIVEN BY", "VERSION", "TESTED", "GUARANTEES"], rows)
+    if lacking:
+        lines += ["", *lacking]
     if any(one["installed"] and one["tested"] != "checked" for one in found):
         lines += ["", "To try one here, for a few requests of its model: interlock agents check NAME"]
     call.answer({"agents": found}, lines)
@@ -80,4 +83,6 @@ def _shown(found: dict[str, Any]) -> list[str]:
     for name, worked in checked["abilities"].items():
         detail = words.clean(checked["details"].get(name, ""))
         lines.append(f"  {marks[worked]}  {ABILITIES.get(name, name)}{f': {detail}' if detail else ''}")
+    if found["lacks"]:
+        lines.append(f"  {marks[False]}  {words.clean(found['lacks'])}")
     return lines
