@@ -15,14 +15,13 @@ import os
 
 from interlock import process_table
 from interlock.errors import Forbidden
-from interlock.processes import RUN_HOME, RUN_TOKEN
+from interlock.processes import RUN_HOME, RUN_TEAM, RUN_TOKEN, supervises
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 GENERATIONS = 64
-SUPERVISOR = os.path.join("interlock", "supervisor.py")
 
 
 class Origin:
@@ -33,7 +32,7 @@ class Origin:
 
     def __init__(self, environment: Mapping[str, str], pid: int) -> None:
         self.home = environment.get(RUN_HOME) or environment.get("INTERLOCK_HOME")
-        self.team = environment.get("INTERLOCK_TEAM")
+        self.team = environment.get(RUN_TEAM) or environment.get("INTERLOCK_TEAM")
         self.member = environment.get("INTERLOCK_MEMBER")
         self.session = environment.get("INTERLOCK_SESSION")
         self.pid = pid
@@ -111,8 +110,4 @@ def _around(pid: int) -> list[Origin]:
         pid = row.parent
     # What a program below has changed its variables to says nothing; without a supervisor (it was killed) it is all
     # there is.
-    return [one for one in found if _supervises(one.pid)] or found
-
-
-def _supervises(pid: int) -> bool:
-    return any(word.endswith(SUPERVISOR) for word in process_table.words(pid)[1:6])
+    return [one for one in found if supervises(one.pid)] or found

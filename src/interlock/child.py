@@ -7,7 +7,8 @@ Promises, to programs that only print and to agents that are spoken with:
 * A supervisor stands between it and us (see `supervisor`): whatever it starts descends from that, and is ended by it
   when we die. `identity` is the supervisor's.
 * The supervisor is not waited for before everything has ended: while it is a zombie, its pid cannot be another's.
-* When `end` returns, nothing that it started is running, or `left` says what.
+* When `end` returns, nothing that it started is running but daemons that the user keeps (`processes.kept`), or `left`
+  says what.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import shlex
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import IO
@@ -27,7 +29,7 @@ import anyio.to_thread
 
 from interlock import processes, supervisor
 from interlock.errors import AgentError, CannotStart
-from interlock.processes import RUN_HOME, RUN_TOKEN, Identity
+from interlock.processes import RUN_HOME, RUN_KEEP, RUN_TEAM, RUN_TOKEN, Identity
 
 _REAPING = 5.0
 _STARTING = 60.0  # seconds; more only where the machine has no time at all for us
@@ -60,7 +62,7 @@ class Child:
         self._ending = anyio.Lock()
         self._wire, theirs = socket.socketpair()
         # Python sets it for itself where the locale says nothing; the program is to get what it was given.
-        unset = [RUN_HOME, *(name for name in ("LC_CTYPE",) if name not in environment)]
+        unset = [RUN_HOME, RUN_TEAM, RUN_KEEP, *(name for name in ("LC_CTYPE",) if name not in environment)]
         words = [sys.executable or "python3", "-I", "-S", "-E", supervisor.__file__, str(theirs.fileno())]
         try:
             with theirs:
@@ -129,9 +131,10 @@ class Child:
         leader = self.identity
         gone = processes.end_group(leader, grace=self._stop_grace, token=self.token)
         try:
-            self._process.wait(_REAPING if gone else 0)
+            self._process.wait(_REAPING if gone and not processes.kept(leader) else 0)
         except subprocess.TimeoutExpired:
-            pass
+            # It stays with a daemon that the user keeps, or something has withstood.
+            threading.Thread(target=self._process.wait, daemon=True).start()
         if self.exit_code is None:
             self._hear()
         if self.exit_code is None:

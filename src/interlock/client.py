@@ -18,6 +18,7 @@ from interlock.ancestry import Origin
 from interlock.client_verbs import Mail, Mailing, People, Speech, Tasks
 from interlock.client_views import Views
 from interlock.client_workflow import WorkflowQueue, WorkflowRuns
+from interlock.errors import Forbidden
 from interlock.joined import Windows
 from interlock.model.event import Event
 from interlock.model.task import Task
@@ -356,6 +357,9 @@ class Home(Windows, Protocol):
     def warnings(self) -> list[str]:
         """What verbs that only read met since the last call, and have no place for in their answers:
         `mirror_pending`, `ledger_restored`. What changes a task says so in its `warnings`."""
+
+    def note_refusal(self, origin: Origin, error: Forbidden, face: str = "python") -> None:
+        """Write down, as an event of its team, that the run `origin` was refused something; `error` said so to it."""
 
     def close(self) -> None:
         """Give files and connections back."""

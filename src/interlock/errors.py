@@ -391,6 +391,8 @@ class Forbidden(InterlockError):
     """The caller may not do that; the message says who may."""
 
     code = "forbidden"
+    noted = False
+    """Whether it is an event already."""
 
 
 class LedgerBusy(InterlockError):

@@ -104,20 +104,26 @@ def words(pid: int) -> list[str]:
 
 def named(name: bytes) -> list[int]:
     """The pids of what the system calls by that name; only where there is `/proc`."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            file = os.open(f"/proc/{pid}/comm", os.O_RDONLY)
-        except OSError:
-            continue  # it ended meanwhile
-        try:
-            if os.read(file, 64) == name + b"\n":
-                found.append(int(pid))
-        except OSError:
-            pass
-        finally:
-            os.close(file)
-    return found
+    return [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and _comm(pid) == name]
+
+
+def names(pid: int) -> set[str]:
+    """What that process is called: by the system, which cuts names, and by the first word of its command line."""
+    called = {os.path.basename(word).lstrip("-") for word in words(pid)[:1]}
+    return {*called, os.fsdecode(_comm(str(pid)))} if PROC else called
+
+
+def _comm(pid: str) -> bytes:
+    try:
+        file = os.open(f"/proc/{pid}/comm", os.O_RDONLY)
+    except OSError:
+        return b""  # it ended meanwhile
+    try:
+        return os.read(file, 64).rstrip(b"\n")
+    except OSError:
+        return b""
+    finally:
+        os.close(file)
 
 
 def boot() -> str:

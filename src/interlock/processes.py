@@ -14,7 +14,10 @@ What belongs to a program that we started, and how we know:
 * **What escaped** by starting a session of its own: every program of ours carries `INTERLOCK_RUN_TOKEN=<random>` in
   its environment, and so does what it starts, unless that wipes its environment.
 * **What descends from the leader**, whatever it has done to its environment: the leader of a program of ours is its
-  supervisor, to which the system gives what has lost its parent. It is ended last, when nothing is left below it.
+  supervisor, to which the system gives what has lost its parent. It is ended last, when nothing is left below it. A
+  token names supervisors, too, since they carry it.
+* **A daemon that the user keeps** (`keep_processes`) is left alone, with what it has started and its supervisor: one of
+  that name in a session of its own. The names are in the supervisor's environment, where no program can change them.
 * **What belongs to a run and may end before it** (a subagent) has a token of its own, and the run's as
   `INTERLOCK_RUN_WITHIN`: it is ended by itself, or with the run as a *whole*.
 
@@ -35,7 +38,12 @@ from interlock.process_table import Row
 RUN_TOKEN = "INTERLOCK_RUN_TOKEN"
 RUN_WITHIN = "INTERLOCK_RUN_WITHIN"
 RUN_HOME = "INTERLOCK_RUN_HOME"
-"""The home that a run is of, for its supervisor; the program does not see it."""
+RUN_TEAM = "INTERLOCK_RUN_TEAM"
+"""The home and the team that a run is of, for its supervisor; the program does not see them."""
+
+RUN_KEEP = "INTERLOCK_RUN_KEEP"
+"""For its supervisor only, too: the names of the daemons that a run may leave behind, with commas between."""
+SUPERVISOR = os.path.join("interlock", "supervisor.py")
 
 TOKEN_CHARS = 16
 _GENERATIONS = 32
@@ -148,7 +156,24 @@ def group_members(identity: Identity, *, token: str | None = None) -> list[int]:
 
     Empty on another host or after a reboot. This process is never among them.
     """
-    return sorted(_members(identity, token))
+    return sorted(_members(identity, token)[0])
+
+
+def kept(identity: Identity) -> dict[int, str]:
+    """The daemons that a program of ours has left behind and that the user keeps: their pids, and what they are called.
+
+    Only those whose parents have ended, and not what they have started in turn.
+    """
+    if not alive(identity):
+        return {}  # Its supervisor stays as long as they do.
+    _, _, stay = _members(identity, None)
+    known = {row.pid for row in stay}
+    return {row.pid: max(process_table.names(row.pid), default="", key=len) for row in stay if row.parent not in known}
+
+
+def supervises(pid: int) -> bool:
+    """Whether that process calls itself the supervisor of a run."""
+    return any(word.endswith(SUPERVISOR) for word in process_table.words(pid)[1:6])
 
 
 def end_group(identity: Identity, *, grace: float, token: str | None = None, whole: bool = False) -> bool:
@@ -178,7 +203,7 @@ def _end(identity: Identity | None, token: str | None, grace: float, whole: bool
     pause = 0.005
     empty = 0
     while True:
-        members = _members(identity, token, whole)
+        members, tops, _ = _members(identity, token, whole)
         # The table is not read in one instant: a child forked meanwhile can be missed once, not twice.
         empty = 0 if members else empty + 1
         if empty == 2 or (empty and not asked):
@@ -190,7 +215,7 @@ def _end(identity: Identity | None, token: str | None, grace: float, whole: bool
             number, patience, pause = signal.SIGKILL, now + _KILL_WAIT, 0.005
         for row in members.values():
             if number == signal.SIGKILL:
-                if len(members) == 1 or identity is None or row.pid != identity.pid:
+                if row.pid not in tops or tops.issuperset(members):
                     _send(row, signal.SIGKILL)
             elif (row.pid, row.started) not in asked:
                 _send(row, signal.SIGTERM)
@@ -200,16 +225,20 @@ def _end(identity: Identity | None, token: str | None, grace: float, whole: bool
         pause = min(pause * 1.5, 0.1)
 
 
-def _members(identity: Identity | None, token: str | None, whole: bool = False) -> dict[int, Row]:
+def _members(
+    identity: Identity | None, token: str | None, whole: bool = False
+) -> tuple[dict[int, Row], set[int], list[Row]]:
+    """(what is to be ended, the supervisors among it, the daemons that the user keeps)."""
     if token is not None and len(token) < TOKEN_CHARS:
         raise InvalidRequest(f"A run token has at least {TOKEN_CHARS} characters; {token!r} could name a stranger.")
     if identity is not None and (identity.host != _this_host() or identity.boot != _this_boot()):
-        return {}
+        return {}, set(), []
     since = int(identity.started) if identity else 0
     rows = [row for row in process_table.rows() if row.started >= since]
     running = [row.pid for row in rows if row.running]
     names = (RUN_TOKEN, RUN_WITHIN) if whole else (RUN_TOKEN,)
     marked = {pid for name in names for pid in process_table.marked(running, f"{name}={token}")} if token else set()
+    tops = {pid for pid in marked if supervises(pid)}
     group: list[Row] = []
     if identity is not None:
         group = [row for row in rows if identity.pid in (row.group, row.session)]
@@ -220,10 +249,39 @@ def _members(identity: Identity | None, token: str | None, whole: bool = False) 
             ours = leader.started == since
         group = group if ours else []
         if leader is not None and ours:
-            group += below(rows, identity.pid)
+            tops.add(identity.pid)
+    group += [row for top in tops for row in below(rows, top)]
     found = {row.pid: row for row in [*group, *(row for row in rows if row.pid in marked)] if row.running}
+    stay = _kept(found, tops)
+    for row in stay:
+        for one in (row, *below(rows, row.pid)):
+            found.pop(one.pid, None)
+    for top in [top for top in tops if any(row in below(rows, top) for row in stay)]:
+        found.pop(top, None)
     found.pop(os.getpid(), None)
-    return found
+    return found, tops, stay
+
+
+def _kept(found: Mapping[int, Row], tops: set[int]) -> list[Row]:
+    """Those of `found` that the user keeps, as the supervisors say that are below no other one."""
+    lines = [
+        environment[RUN_KEEP]
+        for top in tops
+        if top not in found or found[top].parent not in found
+        if (environment := process_table.environment(top, RUN_KEEP)) is not None
+    ]
+    names = {name for line in lines for name in line.split(",")}
+    if not names:
+        return []
+    names |= {name[:15] for name in names}
+    return [
+        row
+        for row in found.values()
+        # Where there are no sessions, what has lost its parent.
+        if (row.session not in tops if process_table.PROC else row.parent == 1)
+        and row.pid not in tops
+        and names & process_table.names(row.pid)
+    ]
 
 
 def below(rows: list[Row], pid: int) -> list[Row]:

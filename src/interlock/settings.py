@@ -212,6 +212,11 @@ SETTINGS: tuple[Setting, ...] = (
         "task_cost_usd", 0.0, "Dollars that all runs of one task may cost before a person is asked; 0: any.", minimum=0
     ),
     Setting("stop_grace", 5.0, "Seconds between asking a process to end (TERM) and ending it (KILL).", minimum=0),
+    Setting(
+        "keep_processes",
+        "",
+        "Names of daemons, with spaces between, that a run may leave running; everything else is ended with it.",
+    ),
     Setting("output_bytes", 1_048_576, "Output kept of one run or verify, in bytes; the middle is cut.", minimum=1024),
     Setting("shutdown_timeout", 300, "Seconds a shutdown request waits for its answers.", minimum=1),
     Setting("workflow_parallel", 1, "Workflows of a team at work at once; the others wait in the queue.", minimum=1),

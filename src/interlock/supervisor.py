@@ -8,7 +8,8 @@ becomes its child, not init's, so that what belongs to a run can be told by desc
 
 Over the socket DESCRIPTOR it says one line when the program runs (`0`, or the number of the error), and one when it has
 ended (its exit code, negative for a signal). It goes when told to (TERM) and nothing is left below it. When the other
-end of the socket is gone, so is whoever cared: it ends everything below it (TERM, GRACE seconds, KILL) and goes.
+end of the socket is gone, so is whoever cared: it ends everything below it (TERM, GRACE seconds, KILL) and goes. Where
+the user keeps a daemon that the run leaves behind, it stays as long as that: what is started there is the run's.
 
 A program that is started for each run has to start fast: nothing of ours is imported before there is somebody to end.
 """
@@ -58,6 +59,7 @@ def main(arguments: list[str]) -> None:
             return
         if _gone(wire, wake):
             _end_all(grace)
+            _outlast()
             return
 
 
@@ -135,6 +137,15 @@ def _end_all(grace: float) -> None:
 
     token = os.environ.get(processes.RUN_TOKEN)
     processes.end_group(processes.current(), grace=grace, token=token)
+
+
+def _outlast() -> None:
+    """Stay until nothing is left."""
+    try:
+        while True:
+            os.waitpid(-1, 0)
+    except ChildProcessError:
+        pass
 
 
 def _say(wire: int, number: int) -> None:

@@ -29,6 +29,11 @@ def ago(at: str | None, now: float | None = None) -> str:
     return "just now" if passed < 5 else f"{span(int(passed))} ago"
 
 
+def programs(found: Sequence[Mapping[str, Any]]) -> str:
+    """Programs that run: "gradle (4711), java (4712)"."""
+    return ", ".join(f"{one['name']} ({one['pid']})" for one in found)
+
+
 def span(length: float) -> str:
     """Seconds as the largest unit that fits: "8ms", "4.2s", "42s", "3m", "2h", "5d"."""
     for size, unit in UNITS:

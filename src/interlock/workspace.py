@@ -73,11 +73,14 @@ class Workspace:
         return caller.origin if caller.face in SERVERS else ancestry.origin(self.home)
 
     def note_refusal(self, origin: Origin, caller: Caller, error: Forbidden) -> None:
-        """Write down that a process of a run was refused what is not its member's to do."""
+        """Write down that a process of a run was refused what is not its member's to do; once for each refusal."""
+        if error.noted:
+            return
+        error.noted = True
         with suppress(InterlockError), self.act(Caller(SYSTEM)) as act:
             runs = act.rows.runs.open() if origin.session is not None else []
-            task = next((run.task_id for run in runs if run.session == origin.session), None)
-            tried = {"member": origin.member, "team": origin.team, "by": caller.name, "face": caller.face}
+            task, run = next(((one.task_id, one.id) for one in runs if one.session == origin.session), (None, None))
+            tried = {"member": origin.member, "team": origin.team, "by": caller.name, "face": caller.face, "run": run}
             act.event("access.refused", task, **tried, process=origin.pid, reason=error.message)
 
     @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -122,6 +123,38 @@ def test_the_python_interface_is_no_way_round(place: Place, scene: tuple[str, st
     assert place.team.task(gate).state == "review"
 
 
+@pytest.mark.parametrize("how", ["as it is", "env -i"])
+def test_over_mcp_a_run_is_its_member_and_looks_at_nothing_else(place: Place, scene: tuple[str, str], how: str) -> None:
+    place.home.create_team("other")
+    tries = {
+        "as human": {"team": "crew", "as": "human", "tool": "team_status"},
+        "as lead": {"team": "crew", "as": "lead", "tool": "task_list"},
+        "another": {"team": "crew", "as": "bob", "tool": "read_inbox"},
+        "another team": {"team": "other", "as": "human", "tool": "team_status"},
+        "a lead's": {"team": "crew", "as": "ada", "tool": "teammate_spawn", "arguments": {"name": "eve"}},
+        "itself": {"team": "crew", "as": "ada", "tool": "team_status"},
+    }
+    found = outcome(place, tries, how)
+    code, you = found.pop("itself")
+    assert code == 0 and (you["name"], you["leads"]) == ("ada", False)
+    assert found == {name: [1, "forbidden"] for name in tries if name != "itself"}
+    assert "eve" not in {member.name for member in place.team.members()}
+    # That a tool is the lead's is told to every member; nobody tried to be somebody else.
+    assert [payload["member"] for payload in refusals(place)] == ["ada"] * (len(found) - 1)
+
+
+@pytest.mark.parametrize("how", ["as it is", "env -i"])
+def test_what_was_refused_is_there_for_people_to_see(place: Place, scene: tuple[str, str], how: str) -> None:
+    gate, asked = scene
+    tries = {name: attempts(gate, asked, "")[name] for name in ("approve", "approve as lead", "open", "token")}
+    assert outcome(place, tries, how) == {name: [1, "forbidden"] for name in tries}
+    seen = refusals(place)
+    assert len(seen) == len(tries) and {payload["member"] for payload in seen} == {"ada"}
+    told = [one for one in place.team.report()["incidents"] if "tried" in one["outcome"]]
+    assert [one["member"] for one in told] == ["ada"] * len(tries)
+    assert [one["task_id"] for one in told] == [place.task("one").id] * len(tries)
+
+
 def test_a_check_acts_for_nobody(place: Place) -> None:
     """What an agent wrote is run by its task's check, after the agent itself has ended."""
     command = [sys.executable, "-m", "interlock.surfaces.cli", "--home", place.home.path, "--team", "crew", "--json"]
@@ -197,3 +230,48 @@ def test_a_program_that_has_left_everything_behind_is_still_its_member(place: Pl
     tries = {name: every[name] for name in ("approve", "reply", "settings of the home", "token", "spawn", "open")}
     assert outcome(place, tries, "env -i as a daemon") == {name: [1, "forbidden"] for name in tries}
     assert place.team.task(gate).state == "review" and place.team.setting("allowed_commands")[1] == "default"
+
+
+def parent_of(one: processes.Identity | None) -> int:
+    row = process_table.row(one.pid) if one is not None else None
+    assert row is not None
+    return row.parent
+
+
+@LINUX
+@pytest.mark.parametrize("ended", ["by itself", "with its runner"])
+def test_a_daemon_that_the_user_keeps_is_reported_and_nothing_else_is_left(place: Place, ended: str) -> None:
+    """It may even have hidden itself. What it starts is still the run's, since its supervisor stays."""
+    for name in ("keptd", "otherd"):
+        shutil.copy("/bin/sleep", place.path / name)
+    daemon = "env -i setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; exec {1}/{0} 600' & "
+    command = "".join(daemon.format(name, place.path) for name in ("keptd", "otherd"))
+    command += "until test -e keptd -a -e otherd; do sleep 0.02; done"
+    kept = None
+    place.stage({"one": {"run": command if ended == "by itself" else f"{command}; echo yes > there; sleep 600"}})
+    place.team.configure({"keep_processes": "gradle keptd"})
+    try:
+        if ended == "by itself":
+            assert place.drive() == "finished"
+        else:
+            with place.runner() as runner:
+                place.wait_for("there")
+                os.kill(runner.pid, signal.SIGKILL)
+        other = processes.identify(int(place.lines("otherd")[0]))
+        kept = processes.identify(int(place.lines("keptd")[0]))
+        assert kept is not None
+        until(lambda: other is None or processes.alive(other) is False)
+        until(lambda: processes.supervises(parent_of(kept)))
+        supervisor = parent_of(kept)
+        until(lambda: [row.pid for row in processes.below(process_table.rows(), supervisor)] == [kept.pid])
+        assert processes.alive(kept)
+        if ended == "by itself":
+            (event,) = [event for event in place.team.events()[0] if event.type == "processes.left"]
+            assert event.payload["processes"] == [{"pid": kept.pid, "name": "keptd"}]
+            (told,) = place.team.report()["incidents"]
+            assert told["reason"] == f"keptd ({kept.pid})" and "keep_processes" in told["outcome"]
+    finally:
+        if kept is not None:
+            os.kill(kept.pid, signal.SIGKILL)
+    # Nobody waits for it any more.
+    until(lambda: not (row := process_table.row(supervisor)) or not row.running)

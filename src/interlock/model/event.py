@@ -20,7 +20,7 @@ EVENT_TYPES: dict[str, str] = {
     "member.updated": "A member's agent, model or permissions changed; payload: name and the changed values.",
     "member.removed": "A member left the team; payload: name, reason.",
     "access.refused": "A process of a run tried what is not its member's to do; payload: member, team, by (as "
-    "whom it tried), face, process, reason.",
+    "whom it tried), face, run, process, reason.",
     "session.began": "A session of a member acted for the first time; payload: member, session, redelivered.",
     "session.ended": "A session of a member ended; payload: member, session.",
     "session.lost": "The process of a session that holds tasks is gone; payload: member, session, process.",
@@ -84,6 +84,8 @@ EVENT_TYPES: dict[str, str] = {
     "merge.finished": "That ended; payload: outcome (merged, conflict, red, failed, postponed), commit, files, reason.",
     "artifacts.kept": "What a run made that is in no commit is kept with it; payload: run, files (the first), count, "
     "size (bytes), left (null, or why its worktree stays).",
+    "processes.left": "Daemons that `keep_processes` names go on after the run, or the check (run: null), that started "
+    "them; payload: run, member, processes (pid, name).",
     "changes.set_aside": "A member that may only read had changed files, which are taken back and kept with its run as "
     "a patch; payload: run, member, path.",
     "checkout.changed": "The user's checkout is not as it was, and this task's run was at work meanwhile; who changed "

@@ -11,6 +11,7 @@ from interlock.model.task import FINAL, Run, Task, spent_together
 from interlock.reports import copies
 from interlock.reports.needs import first_line, needs_me
 from interlock.views import complete
+from interlock.words import programs as in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ REFUSED = "was refused"
 """The outcome in an incident: an agent asked for a permission and did not get it."""
 FINE = ("done", "released", "blocked", "awaiting-response")
 """Outcomes of a run that are no incident."""
+OVERSTEPPED_SHOWN = 200
 CHAIN_SHOWN = 6
 """How many tasks of a chain that waits are named."""
 
@@ -176,6 +178,7 @@ def _incidents(rows: Rows, tasks: list[Task], runs: dict[str, list[Run]], since:
             if run.ended_at is not None and run.outcome not in FINE
         ]
     found += [one for task in tasks if task.worktree for one in copies.incidents(rows, task)]
+    found += _overstepped(rows, {task.id: task for task in tasks})
     return sorted((one for one in found if since is None or str(one["at"]) >= since), key=lambda one: str(one["at"]))
 
 
@@ -205,6 +208,22 @@ def _refused(task: Task, own: dict[int, Run], events: list[Event]) -> list[dict[
         why = f" ({first['why']})" if first.get("why") else ""
         member = run.member if run is not None else task.owner
         found.append(_incident(task, number, member, some[0].at, REFUSED, f"{what}{more}{why}"))
+    return found
+
+
+def _overstepped(rows: Rows, tasks: dict[str, Task]) -> list[dict[str, Any]]:
+    """What runs tried as somebody else, and daemons that they left running."""
+    found = []
+    for event in rows.events.latest(None, OVERSTEPPED_SHOWN, ("access.refused", "processes.left")):
+        task, said = tasks.get(str(event.task_id)), event.payload
+        if task is None:
+            continue
+        if event.type == "access.refused":
+            outcome, reason = "tried what its member may not, and was refused", said["reason"]
+        else:
+            outcome, reason = "left running, as keep_processes allows", in_words(said["processes"])
+        number = _number(event) if said.get("run") else task.run
+        found.append(_incident(task, number, said["member"] or task.owner, event.at, outcome, reason))
     return found
 
 

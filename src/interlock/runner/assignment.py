@@ -16,7 +16,7 @@ from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.processes import RUN_TOKEN
 from interlock.runner.checking import variables
-from interlock.runner.environment import allowed_environment
+from interlock.runner.environment import allowed_environment, for_supervisor
 from interlock.runner.lifesigns import lives, session_token
 from interlock.runner.permits import refuses, rules_of
 from interlock.runner.prompt import NOT_PROMPTED, RESUMED, prompt_for, review_prompt
@@ -94,7 +94,9 @@ def prepare(
         own |= {"INTERLOCK_RUN": str(task.run), "INTERLOCK_TASK": task.id}
         if files:
             own["INTERLOCK_FILES"] = os.pathsep.join(dict.fromkeys(place for _, place, _ in files))
-    environment, hidden = allowed_environment(os.environ, names=names, extra=own)
+    environment, hidden = allowed_environment(
+        os.environ, names=names, extra={**own, **for_supervisor(workspace, settings)}
+    )
     environment["PATH"] = os.pathsep.join([terms.bin, environment.get("PATH", os.defpath)])
     mail = [] if member.agent == "shell" else _mail(workspace, caller, terms)
     told = [message for message in mail if message.type not in NOT_PROMPTED]
@@ -148,7 +150,9 @@ def for_mail(
         settings = workspace.settings(rows)
         resume = rows.runs.last_agent_session(member.name) if settings.get("isolation") == "none" else None
     own = ours(workspace.name, member.name, session, token, terms.home)
-    environment, hidden = allowed_environment(os.environ, names=(*(member.env or ()), *needed), extra=own)
+    environment, hidden = allowed_environment(
+        os.environ, names=(*(member.env or ()), *needed), extra={**own, **for_supervisor(workspace, settings)}
+    )
     environment["PATH"] = os.pathsep.join([terms.bin, environment.get("PATH", os.defpath)])
     return Job(
         team=workspace.name,

@@ -21,9 +21,8 @@ from interlock.model.names import SYSTEM
 from interlock.model.task import Run, Task
 from interlock.output import plain
 from interlock.plan.surroundings import checkout_of
-from interlock.processes import RUN_HOME
 from interlock.runner import recovery
-from interlock.runner.environment import allowed_environment
+from interlock.runner.environment import allowed_environment, for_supervisor
 from interlock.runner.lifesigns import token_of, verifier
 from interlock.runner.progress import everything
 from interlock.runner.verification import Evidence, verify
@@ -55,11 +54,13 @@ async def examine(workspace: Workspace, task: Task, *, on_line: Callable[[str], 
         InvalidRequest: a variable that the task or its owner names is Interlock's own.
     """
     failed = (task.verifying or {}).get("failed") or {}
+    told: dict[str, str] = {}
 
     def look() -> tuple[str, str | None, str | None, tuple[str, ...], dict[str, float], str | None]:
         with workspace.ledger.snapshot() as rows:
             settings = workspace.settings(rows)
             limits = {name: settings.get(name) for name in ("verify_timeout", "output_bytes", "stop_grace")}
+            told.update(for_supervisor(workspace, settings))
             place, names, own = place_of(rows, task), variables(rows, task, task.owner), rows.team.get().workdir
             author = rows.team.member(str(task.owner))
         top = checkout_of(own) if own is not None and task.worktree is not None else None
@@ -69,11 +70,12 @@ async def examine(workspace: Workspace, task: Task, *, on_line: Callable[[str], 
         files = everything(place) if same else None
         return place, tree_of(place), top, names, limits, files
 
+    started: list[str] = []
     workdir, tree, top, names, limits, files = await anyio.to_thread.run_sync(look)
     if files is not None and files == failed["fingerprint"]:
         known = {field.name: failed[field.name] for field in fields(Evidence) if field.name in failed}
         return Evidence(**{**known, "unchanged": True})
-    environment, secrets = allowed_environment(os.environ, names=names, extra={RUN_HOME: workspace.home})
+    environment, secrets = allowed_environment(os.environ, names=names, extra=told)
     evidence = await verify(
         str(task.verify),
         workdir=workdir,
@@ -87,7 +89,11 @@ async def examine(workspace: Workspace, task: Task, *, on_line: Callable[[str], 
         on_line=on_line,
         tree=tree,
         top=top,
+        on_start=lambda identity: started.append(identity.as_text()),
     )
+    for process in started:
+        note = partial(recovery.note_left, workspace, process, task.id, set(), member=None, run=None)
+        await anyio.to_thread.run_sync(note)
     if evidence.passed or evidence.exit_code is None:
         return evidence
     # What the check itself leaves behind is no change.

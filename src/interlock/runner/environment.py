@@ -16,7 +16,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from interlock.errors import InvalidRequest
-from interlock.processes import RUN_TOKEN
+from interlock.processes import RUN_HOME, RUN_KEEP, RUN_TEAM, RUN_TOKEN
+from interlock.settings import Settings
+from interlock.workspace import Workspace
 
 ALLOWED = frozenset(
     (
@@ -37,6 +39,13 @@ _SECRET_WORD = re.compile(
 )
 _URL_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^/\s:@]*:([^/\s@]+)@", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def for_supervisor(workspace: Workspace, settings: Settings) -> dict[str, str]:
+    """What the supervisor of a program of that team is told, and the program does not see."""
+    keep = str(settings.get("keep_processes")).replace(",", " ").split()
+    known = {RUN_HOME: workspace.home, RUN_TEAM: workspace.name}
+    return {**known, RUN_KEEP: ",".join(keep)} if keep else known
 
 
 def allowed_environment(

@@ -20,6 +20,7 @@ from interlock.agent import Update
 from interlock.errors import InterlockError
 from interlock.executor import Execution, Executor, Job, Result
 from interlock.processes import Identity
+from interlock.runner import recovery
 from interlock.runner.assignment import same_surroundings
 from interlock.sessions import Caller, acknowledged
 from interlock.workspace import Workspace
@@ -39,6 +40,8 @@ class Life:
         self._execution: Execution | None = None
         self._job: Job | None = None
         self._halted = False
+        self._on_update: Callable[[Update], None] = lambda update: None
+        self._left: set[int] = set()
 
     @property
     def lasting(self) -> bool:
@@ -70,7 +73,7 @@ class Life:
                 if result is not None:
                     return result
             await self._execution.close()
-        self._job = job
+        self._job, self._on_update = job, on_update
         self._execution = execution = self.executor.start(job)
         if self._halted:
             await execution.cancel()
@@ -85,6 +88,8 @@ class Life:
             caller, mail, group, begun, talks, lambda begins: execution.run(on_update, starts, begins), lambda: started
         )
         assert result is not None
+        if not self.lasting:
+            await self._note_left()
         return result
 
     async def interrupt(self) -> None:
@@ -103,6 +108,17 @@ class Life:
         self._halted = True
         if self._execution is not None:
             await self._execution.close()
+            await self._note_left()
+
+    async def _note_left(self) -> None:
+        """Tell of the daemons that its program has left behind and the user keeps, once of each."""
+        if self.process is None or self._job is None:
+            return
+        note = partial(recovery.note_left, self._workspace, self.process, self._job.task_id or None, self._left)
+        with suppress(InterlockError):
+            left = await anyio.to_thread.run_sync(partial(note, member=self._job.member, run=self._job.run_id))
+            if left:
+                self._on_update(Update("notice", f"left running, since keep_processes names it: {left}"))
 
     async def _turn(
         self,

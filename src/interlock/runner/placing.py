@@ -22,7 +22,7 @@ from interlock.model.task import Task
 from interlock.plan.surroundings import checkout_of
 from interlock.runner import keeping
 from interlock.runner.checking import variables
-from interlock.runner.environment import allowed_environment
+from interlock.runner.environment import allowed_environment, for_supervisor
 from interlock.runner.permits import ASK, READ_ONLY
 from interlock.runner.verification import Evidence, verify
 from interlock.sessions import Caller
@@ -118,7 +118,8 @@ async def command(
     """Run a command that belongs to the task in one of its checkouts, with the surroundings of its verify."""
     with workspace.ledger.snapshot() as rows:
         names = variables(rows, task, task.owner)
-    environment, secrets = allowed_environment(os.environ, names=names, extra={processes.RUN_HOME: workspace.home})
+        told = for_supervisor(workspace, workspace.settings(rows))
+    environment, secrets = allowed_environment(os.environ, names=names, extra=told)
     timeout = how.setup_timeout if kind.endswith("setup") else how.verify_timeout
     tree = None if kind.endswith("setup") else await anyio.to_thread.run_sync(tree_of, directory)
     return await verify(

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from interlock import processes
 from interlock.errors import InvalidRequest
+from interlock.model.names import SYSTEM
 from interlock.model.task import Run, Task
 from interlock.runner.lifesigns import lives, session_token, token_of
+from interlock.sessions import Caller
+from interlock.words import programs
+from interlock.workspace import Workspace
 
 
 def end(text: str, grace: float) -> bool:
@@ -21,6 +25,21 @@ def end(text: str, grace: float) -> bool:
     except InvalidRequest:
         token = token_of(text)
         return token is None or processes.end_marked(token, grace, whole=True)
+
+
+def note_left(
+    workspace: Workspace, process: str, task: str | None, known: set[int], *, member: str | None, run: str | None
+) -> str:
+    """Write down which daemons the program written down as `process` has left behind that the user keeps, but for those
+    `known`; them in words."""
+    found = processes.kept(processes.Identity.parse(process.partition("#")[0]))
+    new = {pid: name for pid, name in found.items() if pid not in known}
+    known.update(new)
+    left = [{"pid": pid, "name": name} for pid, name in new.items()]
+    if left:
+        with workspace.act(Caller(SYSTEM)) as act:
+            act.event("processes.left", task, run=run, member=member, processes=left)
+    return programs(left)
 
 
 def end_run_programs(run: Run, grace: float) -> bool:

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from interlock.errors import InvalidRequest
-from interlock.surfaces.http.access import CONNECTION
+from interlock.surfaces.http.failures import CONNECTION
 
 HEADER_BYTES = 32_768
 HEADER_SECONDS = 15.0

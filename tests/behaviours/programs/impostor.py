@@ -66,12 +66,41 @@ def in_python(line: str) -> tuple[int, str]:
     return 0, ""
 
 
+def over_mcp(what: dict[str, str]) -> tuple[int, str]:
+    """The same for a tool of an `interlock mcp` that was started as somebody; where it does not even begin, what it
+    says."""
+    words = ["-m", "interlock.surfaces.cli", "--json", "--team", what["team"], "mcp", "--as", what["as"]]
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    call = {"name": what["tool"], "arguments": what.get("arguments", {})}
+    asked: list[dict[str, object]] = [
+        {"id": 1, "method": "initialize", "params": client},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": call},
+    ]
+    server = subprocess.Popen(
+        [sys.executable, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert server.stdin is not None and server.stdout is not None and server.stderr is not None
+    with contextlib.suppress(BrokenPipeError):
+        server.stdin.write("".join(json.dumps({"jsonrpc": "2.0", **one}) + "\n" for one in asked))
+        server.stdin.flush()
+    for line in server.stdout:
+        answer = json.loads(line)
+        if answer.get("id") == 2:
+            with contextlib.suppress(BrokenPipeError):
+                server.stdin.close()
+            server.wait()
+            return int(answer["result"].get("isError", False)), str(answer["result"]["content"][0]["text"])
+    return server.wait(), server.stderr.read()
+
+
 def attempt(place: Path) -> None:
     """Try everything, as the program that was started for it."""
     found = {}
     for name, what in json.loads((place / "tries.json").read_text())["tries"].items():
-        code, said = in_python(what) if isinstance(what, str) else on_the_command_line(what)
-        found[name] = [code, json.loads(said.strip().splitlines()[-1])["error"] if code else None]
+        code, said = {str: in_python, list: on_the_command_line, dict: over_mcp}[type(what)](what)
+        answer = json.loads(said.strip().splitlines()[-1]) if said else {}
+        found[name] = [code, answer["error"] if code else answer.get("you")]
     (place / "tried.new").write_text(json.dumps(found))
     os.rename(place / "tried.new", place / "tried.json")
 

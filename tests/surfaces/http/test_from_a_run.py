@@ -32,6 +32,7 @@ def test_a_process_of_a_run_is_its_member_with_every_cookie_and_token(
     bob.post(f"/api/teams/alpha/tasks/{gate}/claim")
     bob.post(f"/api/teams/alpha/tasks/{gate}/complete", {"summary": "Done"})
     approve = f"/api/teams/alpha/tasks/{gate}/approve"
+    status = {"name": "team_status", "arguments": {}}
     requests = {
         "with the cookie": ["POST", approve, browser.headers, {}],
         "as admin": ["POST", approve, admin.headers, {}],
@@ -39,6 +40,9 @@ def test_a_process_of_a_run_is_its_member_with_every_cookie_and_token(
         "a member": ["POST", "/api/teams/alpha/members", admin.headers, {"name": "eve"}],
         "another team": ["GET", "/api/teams/beta", admin.headers, None],
         "a link": ["POST", f"/open/{server.tokens.new_code()}", {}, None],
+        "another team's tools": ["MCP", "", {**admin.headers, "Interlock-Team": "beta"}, status],
+        "another's tools": ["MCP", "", {**admin.headers, "Interlock-Member": "bob"}, status],
+        "the tools": ["MCP", "", admin.headers, status],
         "its own": ["POST", "/api/teams/alpha/tasks", admin.headers, {"subject": "Mine", "assignee": "bob"}],
     }
     asked = {"host": server.host, "port": server.port, "requests": requests}
@@ -50,6 +54,7 @@ def test_a_process_of_a_run_is_its_member_with_every_cookie_and_token(
     wait_until(lambda: admin.get(f"/api/tasks/{run}")["status"] == "COMPLETE", server)
     answered = json.loads((tmp_path / "answered.json").read_text())
     own_status, own = answered.pop("its own")
+    assert json.loads(answered.pop("the tools")[1])["you"]["name"] == "sh"
     assert {name: answer[0] for name, answer in answered.items()} == {
         "with the cookie": 403,
         "as admin": 403,
@@ -57,11 +62,19 @@ def test_a_process_of_a_run_is_its_member_with_every_cookie_and_token(
         "a member": 403,
         "another team": 404,
         "a link": 403,
+        "another team's tools": 403,
+        "another's tools": 403,
     }, answered
     assert own_status == 201
     home = connect(str(server.home))
     assert home.team("alpha").task(json.loads(own)["id"]).created_by == "sh"
     assert home.team("alpha").task(gate).state == "review"
+    seen = [event for event in home.team("alpha").events()[0] if event.type == "access.refused"]
+    # Another team is hidden, not refused.
+    assert len(seen) == 7 and {event.task_id for event in seen} == {run}
+    assert {(event.payload["member"], event.payload["face"]) for event in seen} == {("sh", "http")}
+    told = [one["outcome"] for one in home.team("alpha").report()["incidents"]]
+    assert told == ["tried what its member may not, and was refused"] * 7
     home.close()
     # From outside the same cookie is a person's.
     assert browser.post(approve)["state"] == "done"

@@ -8,7 +8,9 @@ from interlock import ancestry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from interlock.ancestry import Origin
     from interlock.clients.local.window import LocalWindow
+    from interlock.errors import Forbidden
     from interlock.workspace import Workspace
 
 
@@ -43,15 +45,17 @@ class LocalWindows:
 
     def need_person(self, what: str) -> None:
         found = ancestry.origin(self.path)
-        if found is None:
-            return
+        if found is not None:
+            error = found.refusal(what)
+            self.note_refusal(found, error)
+            raise error
+
+    def note_refusal(self, origin: Origin, error: Forbidden, face: str = "python") -> None:
         from interlock.errors import InterlockError
         from interlock.sessions import Caller
 
-        error = found.refusal(what)
-        with suppress(InterlockError):  # A check belongs to no team, and a team may be gone.
-            self.workspace(str(found.team)).note_refusal(found, Caller(), error)
-        raise error
+        with suppress(InterlockError):  # Its team may be gone.
+            self.workspace(str(origin.team)).note_refusal(origin, Caller(face=face), error)
 
     def managed(self, team: str) -> tuple[str, str] | None:
         found = ancestry.origin(self.path)

@@ -14,6 +14,7 @@ import os
 
 from interlock.errors import ConfigParseError, Forbidden, InterlockError, InvalidRequest, TeamNotFound
 from interlock.model.names import HUMAN
+from interlock.processes import RUN_TOKEN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def identify(
     """
     own = environment.get("INTERLOCK_MEMBER") or None
     set_session = environment.get("INTERLOCK_SESSION") or None
-    if set_session and own and member not in (None, own):
+    # Within a run, the first verb that is more than a look refuses that, and notes it.
+    if set_session and own and member not in (None, own) and RUN_TOKEN not in environment:
         raise Forbidden(
             f"This session belongs to {own} and cannot act as {member}. Leave --as out, or act as {member} from a "
             "terminal of your own, outside the session.",

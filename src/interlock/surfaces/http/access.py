@@ -29,7 +29,7 @@ from interlock import peers
 from interlock.ancestry import Origin
 from interlock.errors import Forbidden, InterlockError, Unauthorized
 from interlock.model.names import HUMAN
-from interlock.surfaces.http.failures import refusal
+from interlock.surfaces.http.failures import CONNECTION, note, refusal
 from interlock.surfaces.http.guard import HARMLESS, without_port
 from interlock.tokens import COOKIE_SECONDS, Tokens
 
@@ -41,8 +41,6 @@ PAGE = "page"
 """The face of a person at the page."""
 HTTP = "http"
 KEY = "x-interlock-key"
-CONNECTION = "connection"
-"""Where the state of a request holds what is known of its connection."""
 
 REFUSED = (
     "This needs `Authorization: Bearer TOKEN` with the token of the home (its file `token`), or one that "
@@ -187,6 +185,7 @@ class Door:
                 # A thread, since the files of tokens may lie on a slow disk.
                 found = await run_in_threadpool(self._access.caller, scope)
             except InterlockError as error:
+                await note(error, scope)
                 await refusal(error, scope)(scope, receive, send)
                 return
             scope.setdefault("state", {})["principal"] = found

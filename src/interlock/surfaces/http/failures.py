@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Match
@@ -46,6 +47,9 @@ MESSAGE_REFUSED: Mapping[str, int] = {"unauthorized_agent": 403, "task_not_found
 AGAIN = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Interlock</title>
 <meta http-equiv="refresh" content="0"><p>One moment …</p></html>"""
 
+CONNECTION = "connection"
+"""Where the state of a request holds what is known of its connection."""
+
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 log = logging.getLogger("interlock.http")
@@ -78,11 +82,19 @@ def refusal(error: InterlockError, scope: Scope) -> Response:
     return answer(error.as_dict(), status, headers)
 
 
+async def note(error: InterlockError, scope: Scope) -> None:
+    """Let people see what a process of a run was refused."""
+    origin = scope.get("state", {}).get(CONNECTION, {}).get("origin")
+    if origin is not None and isinstance(error, errors.Forbidden):
+        await run_in_threadpool(scope["app"].state.home.note_refusal, origin, error, "http")
+
+
 def install(app: FastAPI) -> None:
     """Let `app` answer every failure in our shape."""
 
     async def ours(request: Request, error: Exception) -> Response:
         assert isinstance(error, InterlockError)
+        await note(error, request.scope)
         if status_of(error) == 500:
             log.error("%s %s: %s", request.method, quote(request.url.path), error.message)
         return refusal(error, request.scope)

@@ -23,7 +23,7 @@ from interlock.client import Home
 from interlock.errors import Forbidden, InterlockError, InvalidRequest
 from interlock.surfaces.http.access import PAGE, Principal
 from interlock.surfaces.http.closing import Closing
-from interlock.surfaces.http.failures import refusal
+from interlock.surfaces.http.failures import note, refusal
 from interlock.surfaces.mcp.connection import Connection
 from interlock.surfaces.mcp.handover import REMEMBERED, Handovers
 from interlock.surfaces.mcp.threads import in_thread
@@ -76,6 +76,7 @@ class Tools:
         try:
             client = await in_thread(self._connect, principal, Headers(scope=scope))
         except InterlockError as error:
+            await note(error, scope)
             await refusal(error, scope)(scope, receive, send)
             return
         self._wanted.set()

@@ -132,8 +132,8 @@ class Connection:
                 team.history(member=self.member, limit=1)
             self.leads = True
         run = self.home.managed(team.name) if self._face == FACE else None
-        if run is not None and self.member != run[0]:
-            self.home.need_person(f"act as {self.member}")
+        if self._face == FACE and (run is None or self.member != run[0]):
+            self.home.need_person(f"act as {self.member} in {team.name}")
         self.leads = self.leads and run is None and self._origin is None
         self._team = team.acting(
             self.member, session=self.session, face=self._face, person=self._person, origin=self._origin

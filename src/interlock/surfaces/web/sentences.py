@@ -11,7 +11,7 @@ from interlock.model.event import Event
 from interlock.model.evidence import ended
 from interlock.model.names import HUMAN, SYSTEM
 from interlock.surfaces.web.prose import gist
-from interlock.words import named
+from interlock.words import named, programs
 from interlock.workflow.state.document import GATE, place_of, spoken
 
 QUIET = frozenset(
@@ -29,7 +29,7 @@ LOUD = frozenset(
     "question.asked task.failed task.warning session.lost agent.idle_without_report run.refused review.failed "
     "protocol.message.rejected protocol.message.failed mirror.conflict workflow.escalated workflow.step_failed "
     "workflow.status_cycling workflow.queue_overflow workflow.warning workflow.override_blocked notice.failed "
-    "changes.set_aside checkout.changed worktree.changed".split()
+    "changes.set_aside checkout.changed worktree.changed access.refused".split()
 )
 
 
@@ -195,6 +195,10 @@ _SAID: dict[str, Any] = {
     "team.updated": lambda payload: f"settings changed: {', '.join(map(str, payload))}",
     "question.reminded": _with("a question is still open"),
     "merge.finished": _reason_of("merging ended, {}", "outcome"),
+    "access.refused": _reason_of("a run of {} tried what that may not", "member"),
+    "processes.left": lambda payload: (
+        f"left running, since `keep_processes` names it: {programs(payload.get('processes') or [])}"
+    ),
     "changes.set_aside": _with("{} may only read; what it changed is kept as a patch", "member"),
     "checkout.changed": lambda payload: f"your checkout changed meanwhile: {named(payload.get('changed') or [], 5)}",
     "worktree.changed": lambda payload: (
