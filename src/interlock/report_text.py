@@ -170,7 +170,8 @@ def _incident(one: dict[str, Any]) -> Item:
     first = str(one["reason"] or "").strip().splitlines()
     reason = f": {first[0]}" if first else ""
     key = f" [{one['key']}]" if one["key"] else ""
-    head = f"{at} UTC  {one['task_id']}{key} run {one['run']} ({one['member']}) {one['outcome']}{reason}"
+    who = f"{one['task_id']}{key} run {one['run']} ({one['member']}) " if one["run"] else ""
+    head = f"{at} UTC  {who}{one['outcome']}{reason}"
     return ("-", head, [], "")
 
 

@@ -34,6 +34,18 @@ def test_what_changes_in_the_checkout_is_told_with_the_run_that_was_at_work(
     assert info["level"] == "info" and f"{task.id}.1" in info["what"]
 
 
+def test_a_change_is_an_event_of_each_task_that_was_at_work_and_is_reported_once(
+    place: Place, repository: Repository
+) -> None:
+    stage(place, {"one": {"run": f"echo x > {place.work}/intruder.txt"}, "two": {"run": "true"}})
+    place.drive()
+    changed = [one.task_id for one in place.team.events()[0] if one.type == "checkout.changed"]
+    assert sorted(changed) == sorted(place.task(key).id for key in ("one", "two"))
+    (told,) = place.team.report()["incidents"]
+    assert (told["member"], told["run"]) == (None, None), "who changed it is not known"
+    assert all(f"{place.task(key).id}.1" in told["reason"] for key in ("one", "two"))
+
+
 def test_work_that_stays_in_its_worktree_is_no_news(place: Place, repository: Repository) -> None:
     stage(
         place,

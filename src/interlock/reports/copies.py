@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 KEPT = ("deadletter", "cancelled")
 """States in which a task's worktree stays, since what was done there is nowhere else."""
+ELSEWHERE = ("checkout.changed", "worktree.changed")
 
 
 def integration(rows: Rows) -> dict[str, Any] | None:
@@ -50,33 +51,39 @@ def kept(rows: Rows) -> list[dict[str, Any]]:
     return found
 
 
-def incidents(rows: Rows, task: Task) -> list[dict[str, Any]]:
-    """The merges of a task that came to nothing, and what changed where nobody was to change anything."""
-    return [
-        {
-            "task_id": task.id,
-            "key": task.plan_key,
-            "run": task.run,
-            "member": task.owner,
-            "at": event.at,
-            "outcome": outcome,
-            "reason": reason,
-        }
-        for event in rows.events.of_task(task.id)
-        for outcome, reason in _told(event)
-    ]
+def incidents(rows: Rows, tasks: list[Task]) -> list[dict[str, Any]]:
+    """The merges of tasks that came to nothing, and what changed where nobody was to change anything: that once, though
+    it is an event of each task that was at work, and by nobody, since nobody knows."""
+    found = {}
+    for task in tasks:
+        for event in rows.events.of_task(task.id) if task.worktree else ():
+            told = _told(event)
+            if told is None:
+                continue
+            elsewhere = event.type in ELSEWHERE
+            found[(event.at, *told) if elsewhere else event.seq] = {
+                "task_id": task.id,
+                "key": task.plan_key,
+                "run": None if elsewhere else task.run,
+                "member": None if elsewhere else task.owner,
+                "at": event.at,
+                "outcome": told[0],
+                "reason": told[1],
+            }
+    return list(found.values())
 
 
-def _told(event: Event) -> list[tuple[str, str]]:
+def _told(event: Event) -> tuple[str, str] | None:
     said = event.payload
     if event.type == "merge.finished" and said["outcome"] in ("conflict", "red", "failed"):
-        return [(f"merge: {said['outcome']}", said["reason"])]
+        return f"merge: {said['outcome']}", said["reason"]
     if event.type == "changes.set_aside":
-        return [("may only read, and what it changed was taken back", f"kept in {said['path']}")]
-    if event.type in ("checkout.changed", "worktree.changed"):
-        what = f"{said['path']} changed ({named(said['changed'], 5)}) while {', '.join(said['runs'])} was at work"
-        return [("something changed elsewhere", f"{what}; who changed it is not known")]
-    return []
+        return "may only read, and what it changed was taken back", f"kept in {said['path']}"
+    if event.type in ELSEWHERE:
+        runs = named(said["runs"], 5)
+        what = f"{said['path']} ({named(said['changed'], 5)}) since the look before; at work meanwhile: {runs}"
+        return "something changed elsewhere", f"{what}; who changed it is not known"
+    return None
 
 
 def of(rows: Rows, task: Task) -> dict[str, Any]:

@@ -177,7 +177,7 @@ def _incidents(rows: Rows, tasks: list[Task], runs: dict[str, list[Run]], since:
             for run in own.values()
             if run.ended_at is not None and run.outcome not in FINE
         ]
-    found += [one for task in tasks if task.worktree for one in copies.incidents(rows, task)]
+    found += copies.incidents(rows, tasks)
     found += _overstepped(rows, {task.id: task for task in tasks})
     return sorted((one for one in found if since is None or str(one["at"]) >= since), key=lambda one: str(one["at"]))
 
