@@ -129,11 +129,16 @@ def _done(task: dict[str, Any]) -> Item:
     told = (proof, by, tries, words.span(task["seconds"]), words.spent(task["spent"]))
     more = [", ".join(part for part in told if part)]
     if task.get("files"):
-        what = "git ignores its whole result" if task["only_files"] else "not in git"
-        more.append(f"{what}, kept with its run: {words.named(task['files'])}")
+        more.append(beside_git(task))
     if task["output"]:
         more.append(str(task["output"]).strip().rpartition("\n")[2])  # what was said last
     return ("+", _named(task), [line for line in more if line], "")
+
+
+def beside_git(task: dict[str, Any]) -> str:
+    """What a finished task made that is in no commit."""
+    what = "git ignores its whole result" if task["only_files"] else "not in git"
+    return f"{what}, kept with its run: {words.named(task['files'])}"
 
 
 def _kept(task: dict[str, Any]) -> Item:

@@ -21,6 +21,15 @@ tasks:
   more: {subject: Build on it, run: "echo more > more.txt", blocked_by: [notes]}
 """
 
+IGNORED = """team: crew
+workdir: work
+isolation: worktree
+members: {ada: {agent: shell}}
+tasks:
+  report: {subject: Build it, run: "mkdir dist && echo made > dist/REPORT"}
+  broken: {subject: Break it, run: "touch half; exit 1", retries: 0}
+"""
+
 
 def worked(place: Place) -> tuple[Any, Repository, str, str]:
     """A team whose two tasks are done, its repository, and their ids."""
@@ -84,3 +93,15 @@ def test_only_who_may_act_is_offered_the_merge_and_no_other_page_can_do_it(place
     plain = place.home.team("paint").create_task("No worktree").id
     told = admin.call("GET", f"/projects/paint/tasks/{plain}/changes").body.decode()
     assert "has no worktree of its own" in told and "Show changes" not in told
+
+
+def test_the_report_names_what_is_in_no_commit_and_where_work_is_kept(place: Place, expect: Callable[..., Any]) -> None:
+    repository = Repository(place.directory / "work")
+    (repository.path / ".git" / "info" / "exclude").write_text("dist/\n")
+    (place.directory / "plan.yaml").write_text(IGNORED)
+    command = [sys.executable, "-m", "interlock.surfaces.cli", "--home", place.home.path, "run"]
+    subprocess.run([*command, str(place.directory / "plan.yaml")], timeout=200, capture_output=True)
+    page = place.visit("/projects/crew/report")
+    expect(page.get_by_text("git ignores its whole result, kept with its run: dist/REPORT")).to_be_visible()
+    kept = page.locator("section.report li").filter(has=page.locator("code", has_text="/worktrees/"))
+    expect(kept).to_contain_text("Break it")

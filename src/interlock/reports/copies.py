@@ -81,8 +81,8 @@ def _told(event: Event) -> tuple[str, str] | None:
         return "may only read, and what it changed was taken back", f"kept in {said['path']}"
     if event.type in ELSEWHERE:
         runs = named(said["runs"], 5)
-        what = f"{said['path']} ({named(said['changed'], 5)}) since the look before; at work meanwhile: {runs}"
-        return "something changed elsewhere", f"{what}; who changed it is not known"
+        what = f"{said['path']} ({named(said['changed'], 5)}); who changed it is not known"
+        return "something changed elsewhere", f"{what}; at work since the look before: {runs}"
     return None
 
 

@@ -24,6 +24,7 @@ from interlock.model.evidence import in_words, latest_check
 from interlock.model.guard import leading_to
 from interlock.model.question import Question
 from interlock.model.task import Task
+from interlock.report_text import beside_git
 from interlock.surfaces.web import sentences
 from interlock.surfaces.web.prose import gist, line, prose, verbatim
 from interlock.surfaces.web.visit import Visit
@@ -141,7 +142,7 @@ def _environment() -> Environment:
         place=place_of, spoken=spoken,
         before_question=before_question,
         proof=in_words, check=latest_check, entries=sentences.entries, actor=sentences.actor, spent=words.spent,
-        tokens=words.tokens,
+        tokens=words.tokens, size=words.size, beside_git=beside_git,
     )  # fmt: skip
     environment.globals.update(count=words.count)
     return environment
