@@ -20,6 +20,12 @@ NOW = datetime(2026, 11, 21, 14, 30, tzinfo=UTC).timestamp()
         ("Try again in 2 hours 13 minutes.", 2 * 3600 + 13 * 60),
         ("try again in 3 days 4 hours", 3 * 86400 + 4 * 3600),
         ("Please retry after 30s", 30),
+        ("Please try again in 1m30s.", 90),
+        ("Rate limit reached, try again in 350ms", 0),
+        ("Please retry in 239.45s.", 239),
+        ('{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "734s"}', 734),
+        ('429 {"retry-after": "400", "x": "1"}', 400),
+        ("status 429, Retry-After: Sat, 21 Nov 2026 15:00:00 GMT", 1800),
         ("You've hit your limit · resets 3pm (UTC)", 1800),
         ("Your limit will reset at 2:29pm (UTC)", 86400 - 60),
         # So says Codex in the last minute before the reset. Waiting a day costs a night, trying too early a minute.

@@ -230,6 +230,17 @@ def test_a_provider_that_refuses_is_want_of_capacity(real: Acting, status: int, 
     assert (turns[0].retry_at is None) == (status == 401)
 
 
+@pytest.mark.parametrize("name", ["claude"])
+def test_a_program_that_waits_for_its_provider_by_itself_says_so(real: Acting) -> None:
+    refusals = [fail(429, "too many requests")]
+    bob = real(lambda seen: refusals.pop() if refusals else say("awake"))
+    turns, _ = bob.prompt("go")
+    assert (turns[0].stop, turns[0].output.strip()) == ("end", "awake")
+    waits = [one for one in bob.updates if "waits for its provider" in one.text]
+    assert waits and all("429" in str(one.data["reason"]) for one in waits)
+    assert all(one.data["retry_at"] for one in waits)
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)

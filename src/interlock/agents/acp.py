@@ -46,6 +46,9 @@ from interlock.version import __version__
 START_SECONDS = 90.0
 """How long a program may take until its session is open; `npx` may have to fetch it first."""
 
+_META: dict[str, Any] = {"claudeCode": {"emitRawSDKMessages": [{"type": "system", "subtype": "api_retry"}]}}
+"""Asks Claude Code to tell when it waits for its provider; others take no notice."""
+
 ERRORS_KEPT = 4096  # bytes of what a program prints beside the protocol, for messages
 
 
@@ -178,7 +181,7 @@ class AcpAgent:
         if opening.resume is not None:
             opened = await self._resumed(session, opening, servers, can)
         if opened is None:
-            opened = await connection.new_session(cwd=os.path.abspath(opening.workdir), mcp_servers=servers)
+            opened = await connection.new_session(cwd=os.path.abspath(opening.workdir), mcp_servers=servers, **_META)
             session.agent_session = opened.session_id
         await session.usage.begin(str(session.agent_session), resumed=opening.resume == session.agent_session)
         await self._choose_mode(session, opened)
@@ -193,7 +196,7 @@ class AcpAgent:
             ways.append(connection.load_session)
         for way in ways:
             try:
-                opened = await way(session_id=id, cwd=os.path.abspath(opening.workdir), mcp_servers=servers)
+                opened = await way(session_id=id, cwd=os.path.abspath(opening.workdir), mcp_servers=servers, **_META)
             except (RequestError, ValidationError) as error:
                 if session.shortage(error) is not None:
                     raise

@@ -27,7 +27,7 @@ from interlock.agent import Opening, Turn, Update
 from interlock.agents.acp_permission import permission_answer, read_permission
 from interlock.agents.acp_speech import Speech
 from interlock.agents.acp_wire import Wire
-from interlock.agents.capacity import Limit, Shortage, recognise
+from interlock.agents.capacity import Limit, Shortage, recognise, waiting
 from interlock.agents.usage import Usage
 from interlock.child import Child
 from interlock.errors import InvalidRequest, StorageError
@@ -82,6 +82,7 @@ class AcpSession:
         self.usage = Usage(None)
         self._usage_told = anyio.Event()
         self._resets_at: float | None = None
+        self._waits_told = -math.inf
         self._closed = False
         self._asked = 0
         self._withdrawn = False
@@ -293,7 +294,14 @@ class AcpSession:
 
     def _on_update(self, params: Mapping[str, Any]) -> None:
         update = params.get("update")
-        if params.get("sessionId") != self.agent_session or not isinstance(update, dict):
+        if params.get("sessionId") != self.agent_session:
+            return
+        retry = params.get("message")
+        if isinstance(retry, dict) and retry.get("subtype") == "api_retry":
+            delay, why = retry.get("retry_delay_ms"), retry.get("error_status") or retry.get("error")
+            until = time.time() + delay / 1000 if isinstance(delay, (int, float)) and 0 <= delay < 1e10 else None
+            self._waits(f"{why}, attempt {retry.get('attempt')} of {retry.get('max_retries')}", until)
+        if not isinstance(update, dict):
             return
         meta = update.get("_meta")
         limit = meta.get(_RATE_LIMIT) if isinstance(meta, dict) else None
@@ -306,6 +314,16 @@ class AcpSession:
             self._speech.hear(update)
             if self._speech.failure is not None and self._stop is not None:
                 self._stop.set()
+
+    def _on_error(self, line: str) -> None:
+        found = waiting(self._limits, line[:2000], time.time())
+        if found is not None:
+            self._waits(found.reason, found.retry_at)
+
+    def _waits(self, reason: str, until: float | None) -> None:
+        if self._speech is not None and time.monotonic() >= self._waits_told + _WAIT_TOLD:
+            self._waits_told = time.monotonic()
+            self._speech.waits(reason, until)
 
     def _on_noise(self, line: bytes) -> None:
         self._errors.feed(line[:10_000] + b"\n", _nobody)
@@ -327,7 +345,7 @@ class AcpSession:
                     continue
                 if not chunk:
                     return
-                self._errors.feed(chunk, _nobody)
+                self._errors.feed(chunk, self._on_error)
                 await anyio.lowlevel.checkpoint()
         except (OSError, anyio.ClosedResourceError):
             return
@@ -353,6 +371,7 @@ class AcpSession:
         await self._wire.close()
 
 
+_WAIT_TOLD = 1.0  # seconds between two tellings that a program waits
 _METERED = 5.0  # seconds between two looks at what a turn uses, where its agent tells of none
 _TIME_IS_UP = "its time was up"
 _INTERNAL = "Internal error"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 from interlock.agent import Opening, Update
@@ -79,6 +80,14 @@ class Speech:
     def spent(self, usage: Mapping[str, int]) -> None:
         """Hand on what the whole turn took."""
         self._tell(Update("usage", "", dict(usage)))
+
+    def waits(self, reason: str, until: float | None) -> None:
+        """Its program waits for its provider by itself, until then; null: it does not say."""
+        when = (
+            datetime.fromtimestamp(until).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z") if until else "not known when"
+        )
+        said = f"its program waits for its provider, until {when}: {reason}"
+        self._tell(Update("notice", said, {"reason": reason, "retry_at": until}))
 
     def _chunk(self, kind: str, update: Mapping[str, Any]) -> None:
         content = update.get("content")

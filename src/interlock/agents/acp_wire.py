@@ -2,8 +2,9 @@
 
 What it does that the package's own does not:
 
-* Notifications never reach the package: `session/update` goes straight to a listener, in order and as it is, so that an
-  agent that is newer than the package loses nothing; others are of no use to us.
+* Notifications never reach the package: `session/update` goes straight to a listener, in order and as it is, so that
+  an agent that is newer than the package loses nothing; so does what Claude Code tells of its waiting. Others are of no
+  use to us.
 * A line that is no message is handed to `on_noise` (a launcher that greets), an endless one ends the conversation.
 * Neither writing to a program that does not read nor a broken pipe raises: the conversation is then over, and whoever
   waits for an answer hears it.
@@ -21,7 +22,7 @@ import anyio.lowlevel
 
 MESSAGE_BYTES = 33_554_432  # a longer message ends the conversation
 _CHUNK = 65_536
-_UPDATE = "session/update"
+_HEARD = ("session/update", "_claude/sdkMessage")
 
 
 class Wire:
@@ -78,7 +79,7 @@ class Wire:
             if message is None:
                 continue
             if "method" in message and "id" not in message:
-                if message["method"] == _UPDATE and isinstance(message.get("params"), dict):
+                if message["method"] in _HEARD and isinstance(message.get("params"), dict):
                     self._on_update(message["params"])
                 continue
             return message

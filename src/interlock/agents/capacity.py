@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+from email.utils import parsedate_to_datetime
 from zoneinfo import ZoneInfo
 
 OVERLOAD_SECONDS = 60.0
@@ -53,12 +54,23 @@ def recognise(limits: Sequence[Limit], reason: str, last_line: str, now: float) 
     return None
 
 
+def waiting(limits: Sequence[Limit], line: str, now: float) -> Shortage | None:
+    """The shortage that a program sits out by itself, as a line that it prints beside the protocol tells."""
+    found = recognise(limits, line, "", now) if _WAITS.search(line) else None
+    return None if found is None or found.login else Shortage(found.reason, retry_at(line, now), False)
+
+
 _EPOCH = re.compile(r"(?<!\d)(1[6-9]\d{8}|[2-9]\d{9})(\d{3})?(?!\d)")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?")
-_SPAN = re.compile(r"(?:\bin|\bafter|retry-after:?|wait)\s+((?:(?:about|~)\s*)?\d[^.;)\n]*)", re.IGNORECASE)
-_PART = re.compile(
-    r"(\d+(?:\.\d+)?)\s*(d|days?|h|hrs?|hours?|min|mins|minutes?|m|s|sec|secs|seconds?)?\b", re.IGNORECASE
+_SPAN = re.compile(
+    r"(?:\b(?:in|after|wait)\s|retry[-_]after\"?:?|\"retryDelay\":)\s*\"?((?:(?:about|~)\s*)?\d(?:[^.;)\"\n]|\.\d)*)",
+    re.IGNORECASE,
 )
+_PART = re.compile(
+    r"(\d+(?:\.\d+)?)\s*(ms|d|days?|h|hrs?|hours?|min|mins|minutes?|m|s|sec|secs|seconds?)?(?![a-z])", re.IGNORECASE
+)
+_DATE = re.compile(r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT")
+_WAITS = re.compile(r"\b(retry|retrying|trying again|waiting)\b", re.IGNORECASE)
 _CLOCK = re.compile(
     r"(?:resets?|again|until)\s*(?:at\s+)?(?:(?P<month>[A-Z][a-z]{2})[a-z]{0,6}\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?,?\s+"
     r"(?:(?P<year>\d{4}),?\s+)?(?:at\s+)?)?(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?\s*(?P<half>[ap]\.?m\b\.?)?"
@@ -66,7 +78,7 @@ _CLOCK = re.compile(
     re.IGNORECASE,
 )
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_UNITS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+_UNITS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _FARTHEST = 40 * 86_400.0  # a later time than that was misread
 
 
@@ -91,7 +103,8 @@ def _epoch(text: str, now: float) -> float | None:
 def _iso(text: str, now: float) -> float | None:
     found = _ISO.search(text)
     if found is None:
-        return None
+        date = _DATE.search(text)
+        return parsedate_to_datetime(date[0]).timestamp() if date else None
     try:
         moment = datetime.fromisoformat(found[0].replace("Z", "+00:00"))
     except ValueError:
@@ -104,7 +117,8 @@ def _span(text: str, now: float) -> float | None:
     if found is None:
         return None
     parts = _PART.findall(found[1])
-    total = sum(float(number) * _UNITS[(unit or "s")[0].lower()] for number, unit in parts)
+    units = [unit.lower() if unit.lower() == "ms" else (unit or "s")[0].lower() for _, unit in parts]
+    total = sum(float(number) * _UNITS[unit] for (number, _), unit in zip(parts, units, strict=True))
     return now + total if parts else None
 
 

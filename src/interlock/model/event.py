@@ -54,6 +54,7 @@ EVENT_TYPES: dict[str, str] = {
     "run.stuck": "An agent made no progress over some turns; payload: run, action (reminded or ended), evidence.",
     "run.reminded": "An agent ended its turn without a report, and was asked for one; payload: run, member.",
     "run.capacity": "The provider of a run's agent has nothing left; payload: run, reason, retry_at, login.",
+    "run.waiting": "A run's program waits for its provider by itself; payload: run, reason, retry_at (or null).",
     "limit.reached": "A task, a member or the whole run has used what it may; payload: of, measure, limit, spent.",
     "session.prompted": "An agent without a task got its messages; payload: member, session, ids, stop, and what it "
     "spent.",

@@ -375,7 +375,7 @@ class Attempt:
         if update.kind == "text" and self._hearing is not None:
             self._hearing.hear(said)
         self._meter.hear(update)
-        if update.kind == "usage" and "turns" not in update.data:
+        if (update.kind == "usage" and "turns" not in update.data) or "retry_at" in update.data:
             self._spending.set()
         if self._talk is not None:
             self._talk.progress.hear(update)

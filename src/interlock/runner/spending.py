@@ -8,10 +8,12 @@ unknown, so that a runner that is killed leaves no wrong sum. A limit holds for 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from interlock.agent import Update
+from interlock.clock import iso
 from interlock.ledger import Rows
 from interlock.model.question import Question
 from interlock.model.task import MEASURES, Run, Task
@@ -28,6 +30,7 @@ class Meter:
 
     def __init__(self) -> None:
         self._spent: dict[str, float] = {}
+        self._waits: list[Mapping[str, Any]] = []
         self._turns_told = self._tokens_told = False
         self.unmetered = 0
         """How many prompts have ended whose tokens nobody told."""
@@ -35,10 +38,12 @@ class Meter:
     @property
     def spent(self) -> bool:
         """Whether there is anything to write down."""
-        return bool(self._spent)
+        return bool(self._spent or self._waits)
 
     def hear(self, update: Update) -> None:
-        """Something the agent told; only `usage` counts."""
+        """Something the agent told; only `usage` counts, and that its program waits for its provider."""
+        if update.kind == "notice" and "retry_at" in update.data:
+            self._waits.append(update.data)
         if update.kind != "usage":
             return
         for name in COUNTED:
@@ -58,6 +63,10 @@ class Meter:
     def write(self, act: Act, task_id: str, run: Run, *, closes: bool = False) -> None:
         """Add it to what the run has spent, if anything; `closes`: no turn is under way."""
         spent, self._spent = self._spent, {}
+        waits, self._waits = self._waits, []
+        for one in waits:
+            until = iso(float(one["retry_at"])) if one["retry_at"] else None
+            act.event("run.waiting", task_id, run=run.id, reason=one["reason"], retry_at=until)
         if closes and run.unmetered != self.unmetered:
             act.rows.runs.update(run, unmetered=self.unmetered)
         if not spent:
