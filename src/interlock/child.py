@@ -22,6 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import IO
 
 import anyio
@@ -37,6 +38,8 @@ _STARTING = 60.0  # seconds; more only where the machine has no time at all for 
 
 class Child:
     """One process and everything it starts.
+
+    Wait for `begun` before anything else.
 
     Raises:
         AgentError: it cannot be started; the message says what to check.
@@ -58,6 +61,8 @@ class Child:
         self.exit_code: int | None = None
         """Negative for a signal (-9: KILL); null before the end."""
         self._stop_grace = stop_grace
+        self._error = partial(_error, argv, workdir, environment.get("PATH", os.defpath))
+        self._begun = False
         self._ended = False
         self._ending = anyio.Lock()
         self._wire, theirs = socket.socketpair()
@@ -76,26 +81,36 @@ class Child:
                     start_new_session=True,
                     pass_fds=[theirs.fileno()],
                 )
-            # It may have ended by now, but nobody has waited for it, so the pid still names it.
-            identity = processes.identify(self._process.pid)
-            self._wire.settimeout(_STARTING)
-            number = self._line()
-            if number != 0:
-                self._abandon()
-                raise OSError(number or errno.EIO, os.strerror(number or errno.EIO))
         except (OSError, ValueError) as error:
             self._wire.close()
-            raise _error(argv, workdir, environment.get("PATH", os.defpath), error) from error
+            raise self._error(error) from error
         self.started = time.monotonic()
         self._wire.setblocking(False)
+        # It may have ended by now, but nobody has waited for it, so the pid still names it.
+        identity = processes.identify(self._process.pid)
         if identity is None:
-            self._abandon()
+            with self._process:  # Closes its pipes and waits.
+                self._process.kill()
+            self._wire.close()
             raise AgentError("Processes cannot be told apart here: neither /proc nor ps can be read.")
         self.identity: Identity = identity
 
-    def _abandon(self) -> None:
-        with self._process:  # Closes its pipes and waits.
-            self._process.kill()
+    async def begun(self) -> None:
+        """Return when the program runs. Where it does not, or that is not waited for, nothing of it is left.
+
+        Raises:
+            AgentError: it cannot be started; the message says what to check.
+        """
+        number: int | None = errno.ETIMEDOUT
+        try:
+            with anyio.move_on_after(_STARTING):
+                await anyio.wait_readable(self._wire)
+                number, self._begun = self._line(), True
+        finally:
+            if number != 0:
+                await self.end()
+        if number != 0:
+            raise self._error(OSError(number or errno.EIO, os.strerror(number or errno.EIO)))
 
     async def exited(self) -> None:
         """Return when the program has ended, or its supervisor."""
@@ -116,6 +131,8 @@ class Child:
     def _hear(self) -> None:
         """Note how the program has ended, where that is known by now."""
         try:
+            if not self._begun:
+                self._begun, _ = True, self._line()
             self.exit_code = self._line()
         except BlockingIOError:
             pass

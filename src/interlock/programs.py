@@ -82,7 +82,7 @@ class Program:
         """The first process, once it was started."""
         return self._child.identity if self._child else None
 
-    def start(self) -> Identity:
+    async def start(self) -> Identity:
         """Start it.
 
         Raises:
@@ -108,6 +108,11 @@ class Program:
             raise
         finally:
             os.close(write_end)
+        try:
+            await self._child.begun()
+        except BaseException:
+            self._put_away()
+            raise
         return self._child.identity
 
     async def wait(self, time_limit: float, on_line: Callable[[str], None]) -> Ending:

@@ -348,6 +348,27 @@ async def test_many_short_programs_all_end_as_they_should(opening: Opening) -> N
     assert sorted(ended.exit_code or 0 for ended in turns) == [0] * 15 + [1] * 15
 
 
+async def test_a_program_that_is_slow_to_start_keeps_nobody_waiting(
+    opening: Opening, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it is started with does not begin before another task of the same loop has had its turn."""
+    go, slow = tmp_path / "go", tmp_path / "slow-python"
+    slow.write_text(f'#!/bin/sh\nuntil test -e {go}; do sleep 0.02; done\nexec {sys.executable} "$@"\n')
+    slow.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(slow))
+    async with anyio.create_task_group() as group:
+        found: list[Turn] = []
+
+        async def work() -> None:
+            found.append(await turn(opening, ["echo", "hello"]))
+
+        group.start_soon(work)
+        for _ in range(10):
+            await anyio.lowlevel.checkpoint()
+        go.touch()
+    assert found[0].output.strip() == "hello"
+
+
 async def test_no_descriptors_are_left_open(opening: Opening) -> None:
     await turn(opening, ["true"])
     before = len(os.listdir("/dev/fd"))
@@ -356,7 +377,7 @@ async def test_no_descriptors_are_left_open(opening: Opening) -> None:
             argv, workdir=opening.workdir, environment=opening.environment, output_bytes=4096, stop_grace=1, stdin="x"
         )
         try:
-            program.start()
+            await program.start()
             await program.wait(math.inf, lambda line: None)
         except AgentError:
             pass

@@ -99,7 +99,7 @@ class AcpAgent:
             NoCapacity: it is not logged in, or has hit a limit.
             AgentError: it is missing, or did not get as far as a session; nothing is left running.
         """
-        session, wanted = self._start(opening)
+        session, wanted = await self._start(opening)
         try:
             opening.on_start(session.identity)
             with anyio.fail_after(START_SECONDS):
@@ -112,7 +112,7 @@ class AcpAgent:
             raise
         return session
 
-    def _start(self, opening: Opening) -> tuple[AcpSession, str | None]:
+    async def _start(self, opening: Opening) -> tuple[AcpSession, str | None]:
         manner = self._manner
         environment = {**manner.variables, **opening.environment}
         argv, model = [*manner.argv], opening.model
@@ -127,9 +127,9 @@ class AcpAgent:
         why = refusal(argv[0], opening.workdir, environment.get("PATH", os.defpath))
         if why is not None:
             raise CannotStart(f"{why} {manner.install}".rstrip(), agent=self.name, program=argv[0])
-        return self._spawn(argv, environment, opening), model
+        return await self._spawn(argv, environment, opening), model
 
-    def _spawn(self, argv: list[str], environment: dict[str, str], opening: Opening) -> AcpSession:
+    async def _spawn(self, argv: list[str], environment: dict[str, str], opening: Opening) -> AcpSession:
         try:
             printed = Output(log=opening.log, secrets=opening.secrets, limit=ERRORS_KEPT)
         except StorageError as error:
@@ -145,6 +145,7 @@ class AcpAgent:
                 stdout=its_out,
                 stderr=its_errors,
             )
+            await child.begun()
         except BaseException:
             printed.close()
             for end in (to_it, from_it, errors):

@@ -86,7 +86,7 @@ class CommandSession:
             stdin=None if PROMPT in self._argv else text,
         )
         try:
-            identity = program.start()
+            identity = await program.start()
         except (AgentError, StorageError) as error:
             return Turn("failed", detail=error.message)
         try:

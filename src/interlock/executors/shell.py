@@ -59,7 +59,7 @@ class ShellExecution:
                 output_bytes=job.output_bytes,
                 stop_grace=job.stop_grace,
             )
-            identity = program.start()
+            identity = await program.start()
         except (InvalidRequest, AgentError, StorageError) as error:
             permanent = isinstance(error, (InvalidRequest, CannotStart))
             return Result("failed", "", None, error.message, 0.0, permanent=permanent)

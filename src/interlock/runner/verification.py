@@ -92,7 +92,7 @@ async def verify(
             output_bytes=output_bytes,
             stop_grace=stop_grace,
         )
-        identity = program.start()
+        identity = await program.start()
     except (AgentError, InvalidRequest, StorageError) as error:
         return Evidence(command, None, False, 0.0, error.message, at, False, tree)
     try:

@@ -130,6 +130,7 @@ class HookRunner:
                 )  # fmt: skip
             write_out.close()
             write_errors.close()
+            await child.begun()
             ended = False
             try:
                 async with anyio.create_task_group() as listeners:
