@@ -26,11 +26,16 @@ __all__ = ["InterlockError", "__version__", "connect"]
 def __getattr__(name: str) -> object:
     # Lazily: a hook that only asks for mail must not pay for the whole package.
     if name == "connect":
-        from interlock.app import connect
+        from interlock.app import connect, document
 
+        document()
         return connect
     if name == "InterlockError":
         from interlock.errors import InterlockError
 
         return InterlockError
     raise AttributeError(f"module 'interlock' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -190,3 +190,16 @@ def _profile(member: Member, home: str | None) -> Profile:
         member=member.name,
         agent=member.agent,
     )
+
+
+def document() -> None:
+    """Give every verb the docstring of its port, for `help` and editors. Commands do without, which saves them time."""
+    from interlock import client
+    from interlock.clients.local.home import LocalHome
+    from interlock.clients.local.team import LocalTeam
+
+    for port, made in ((client.Home, LocalHome), (client.Team, LocalTeam)):
+        for name in dir(port):
+            verb = getattr(made, name, None)
+            if callable(verb) and not name.startswith("_") and verb.__doc__ is None:
+                verb.__doc__ = getattr(port, name).__doc__

@@ -204,9 +204,6 @@ class Home(Windows, Protocol):
             MembersRunning: somebody is at work; `force` ends them.
         """
 
-    def places(self, team: str) -> list[str]:
-        """Where that team is at work: its own directory, which holds the worktrees of its tasks, and its workdir."""
-
     def stage(self, plan: str, *, redo: Collection[str] = (), new: bool = False, dry_run: bool = False) -> Staged:
         """Bring a team up to a plan file: members, tasks, dependencies, all or nothing.
 
@@ -355,8 +352,7 @@ class Home(Windows, Protocol):
         """
 
     def warnings(self) -> list[str]:
-        """What verbs that only read met since the last call, and have no place for in their answers:
-        `mirror_pending`, `ledger_restored`. What changes a task says so in its `warnings`."""
+        """What verbs that only read met since the last call: `mirror_pending`, `ledger_restored`."""
 
     def note_refusal(self, origin: Origin, error: Forbidden, face: str = "python") -> None:
         """Write down, as an event of its team, that the run `origin` was refused something; `error` said so to it."""

@@ -64,13 +64,28 @@ class Tasks(Protocol):
     def tasks(
         self, *, status: str | None = None, owner: str | None = None, ready: bool = False, limit: int | None = None
     ) -> list[Task]:
-        """Tasks in order of creation; `ready` gives the ready queue in its order. `status` takes either vocabulary."""
+        """Tasks in order of creation; `ready` gives the ready queue in its order. `status` takes either vocabulary.
+
+        Raises:
+            InvalidRequest: there is no such status, or `limit` is not a whole number from 0 on.
+        """
 
     def graph(self) -> tuple[list[Task], list[tuple[str, str]]]:
         """All tasks but deleted ones, and the edges (blocker, blocked) between them."""
 
     def claim(self, task: str, *, force: bool = False, take_over: bool = False, by: str | None = None) -> Task:
-        """Take a task."""
+        """Take a task, named by its id or its last digits, and begin a run of it.
+
+        Args:
+            force: past open dependencies, as far as the setting `force` lets the caller.
+            take_over: also where an earlier session of the same member holds it.
+
+        Raises:
+            TaskAlreadyClaimed: somebody else holds it.
+            UnmetDependencies: it waits for others.
+            Forbidden: it is reserved for somebody else, or the caller has stopped.
+            TaskNotFound, InvalidTransition: there is none, or it is in a state that cannot be claimed.
+        """
 
     def next_task(self, *, by: str | None = None) -> Task | None:
         """Claim the most urgent, oldest ready task the caller may have; null where there is none."""
@@ -86,7 +101,14 @@ class Tasks(Protocol):
         """Give a task back."""
 
     def complete(self, task: str, *, summary: str | None = None, by: str | None = None) -> Task:
-        """Report a task as finished. Its `verify` is run here, now, before this returns."""
+        """Report a task as finished. Its `verify` is run here, now, before this returns; look at the `state` of the
+        answer: `done`, `review`, or `ready` again where the check failed.
+
+        Raises:
+            Forbidden: somebody else holds it.
+            StaleRun: the run was taken from the caller.
+            InvalidTransition: nobody holds it.
+        """
 
     def delete(self, task: str, *, by: str | None = None) -> Task:
         """Delete a task that is not final."""
@@ -115,7 +137,13 @@ class Tasks(Protocol):
         """Reserve a task for a member; null frees it."""
 
     def heartbeat(self, task: str, *, by: str | None = None) -> Run:
-        """Show that the run lives."""
+        """Show that the run lives: its lease then ends `heartbeat_ttl` seconds from now.
+
+        Raises:
+            Forbidden: somebody else holds the task.
+            StaleRun: the run was taken from the caller.
+            InvalidTransition: nobody holds it.
+        """
 
     def runs(self, task: str) -> list[Run]:
         """All attempts at a task, oldest first."""

@@ -56,6 +56,9 @@ class Window(Protocol):
 class Windows(Protocol):
     """The windows of a home's teams."""
 
+    def places(self, team: str) -> list[str]:
+        """Where that team is at work: its own directory, which holds the worktrees of its tasks, and its workdir."""
+
     def window(self, team: str, *, program: str, session: str, name: str, process: str | None = None) -> Window:
         """The window whose program names its session so. `process` is the one it lives in, as text; by default the
         program that had this process started.

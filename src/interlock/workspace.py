@@ -45,6 +45,8 @@ class Workspace:
         self.mirror = Mirror(directory, ledger, clock)
         self.unsaid: dict[str, None] = {}
         """Warnings that readers met and that nobody has asked for since."""
+        self.closes = 0
+        """How often the home was closed: whoever waits then waits no longer."""
         self.named = False
         """Whether the ledger has been seen to be that of the team `name`."""
 

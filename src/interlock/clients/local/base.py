@@ -40,6 +40,9 @@ class LocalBase:
         self._open_memory = open_memory
         self._why_idle = why_idle
 
+    def __repr__(self) -> str:
+        return f"<Team {self.name} as {self._caller.name}>"
+
     @property
     def name(self) -> str:
         """The team's name."""
@@ -98,6 +101,17 @@ def calling(
 
         process = processes.current().as_text()
     return Caller(name, session, run, face, process, person=person, origin=origin)
+
+
+def whole_number(value: Any, field: str) -> Any:
+    """`value`, if it is a whole number from 0 on, or null.
+
+    Raises:
+        InvalidRequest: it is not.
+    """
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+        raise InvalidRequest(f"{field} must be a whole number from 0 on, not {value!r}.", field=field)
+    return value
 
 
 def plain(metadata: Any) -> Any:

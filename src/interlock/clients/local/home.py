@@ -62,6 +62,9 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         self._executor_for = executor_for
         self._workspaces: dict[str, Workspace] = {}
 
+    def __repr__(self) -> str:
+        return f"<Home {self.path}>"
+
     def create_team(
         self,
         name: str,
@@ -312,6 +315,8 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         return list(found)
 
     def close(self) -> None:
+        for workspace in list(self._workspaces.values()):
+            workspace.closes += 1
         self._ledgers.close()
         self._workspaces.clear()
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from interlock import mailbox, processes, shutdown_expiry
-from interlock.clients.local.base import LocalBase, plain
+from interlock.clients.local.base import LocalBase, plain, whole_number
 from interlock.clock import iso
 from interlock.errors import InterlockError, InvalidRequest
 from interlock.model.message import as_xml
@@ -98,14 +98,18 @@ class LocalMailing(LocalBase):
         self, *, wait: float | None = None, urgent_only: bool = False, inject: bool = False, again: bool = False,
         by: str | None = None,
     ) -> Iterator[LocalMail]:  # fmt: skip
+        if wait is not None and (not isinstance(wait, (int, float)) or isinstance(wait, bool)):
+            raise InvalidRequest(f"wait must be a number of seconds, not {wait!r}.", field="wait")
         hurried = inject and wait is None  # A hook does without what takes time.
         offer = partial(self._offer, by, urgent_only, inject, hurried)
         later = wait is not None and not again and self._has_begun(by)
         messages, state = ([], "") if later else offer("again" if again else "seen")
-        timed_out, began = False, time.monotonic()
+        timed_out, began, closes = False, time.monotonic(), self._workspace.closes
         # Another waiter of that member may be quicker; then we wait on.
         while wait is not None and not messages and not timed_out:
-            timed_out = not self._wait(by, wait - (time.monotonic() - began), urgent_only)
+            timed_out = not self._wait(by, wait - (time.monotonic() - began), urgent_only, closes)
+            if self._workspace.closes != closes:
+                break
             messages, state = offer("unknown" if again else "seen")
         with self._handing_over(messages, by):
             yield LocalMail(messages, timed_out and not messages, state, lambda: self._give_back(by, messages))
@@ -127,6 +131,8 @@ class LocalMailing(LocalBase):
                     message.stage = "delivered"
 
     def inbox(self, member: str | None = None, *, limit: int = 100, after: int = 0) -> list[Message]:
+        whole_number(limit, "limit")
+        whole_number(after, "after")
         with self._workspace.look() as rows:
             name = member or self._as(None).name
             found = rows.team.address(name)
@@ -134,7 +140,7 @@ class LocalMailing(LocalBase):
                 raise unknown_member(rows, name)
             if found is None:
                 return []  # A person who was here to look only.
-            return rows.messages.unacknowledged(found[0], max(0, limit), after)
+            return rows.messages.unacknowledged(found[0], limit, after)
 
     def read(self, by: str | None = None) -> list[Message]:
         with self.mail(by=by) as mail:
@@ -145,6 +151,8 @@ class LocalMailing(LocalBase):
             return mailbox.acknowledge(act, ids)
 
     def history(self, *, member: str | None = None, limit: int = 100, before: int | None = None) -> list[Message]:
+        whole_number(limit, "limit")
+        whole_number(before, "before")
         with self._workspace.look() as rows:
             name = member
             if member not in (None, HUMAN):
@@ -152,7 +160,7 @@ class LocalMailing(LocalBase):
                 if found is None:
                     raise unknown_member(rows, str(member))
                 name = found[0]
-            return rows.messages.history(member=name, limit=max(0, limit), before=before)
+            return rows.messages.history(member=name, limit=limit, before=before)
 
     def request_shutdown(
         self, member: str | None = None, *, reason: str | None = None, by: str | None = None
@@ -220,8 +228,8 @@ class LocalMailing(LocalBase):
             found = rows.team.address(caller.name)
             return found is not None and rows.team.session_known(found[0], caller.session or f"cli:{found[0]}")
 
-    def _wait(self, by: str | None, seconds: float, urgent_only: bool) -> bool:
-        """Sleep until the caller has mail; false when the time is up.
+    def _wait(self, by: str | None, seconds: float, urgent_only: bool, closes: int) -> bool:
+        """Sleep until the caller has mail; false when the time is up, or the home is closed once more than `closes`.
 
         Register, look again, then sleep: a message sent between looking and sleeping wakes us all the same.
         """
@@ -230,8 +238,10 @@ class LocalMailing(LocalBase):
             found = rows.team.address(self._as(by).name)
         name = found[0] if found is not None else self._as(by).name
         left = max(0.0, seconds)
-        with workspace.notifier.waiter(workspace.name, [f"inbox:{name}"], workspace.ledger.watch()) as waiter:
-            while True:
+        committed = workspace.ledger.watch()
+        changed = lambda: workspace.closes != closes or committed()  # noqa: E731
+        with workspace.notifier.waiter(workspace.name, [f"inbox:{name}"], changed) as waiter:
+            while workspace.closes == closes:
                 with workspace.ledger.snapshot() as rows:
                     now = workspace.clock.now()
                     if mailbox.waits(rows, name, now, _lives, urgent_only) or _silence(rows, name, iso(now)):
@@ -242,6 +252,7 @@ class LocalMailing(LocalBase):
                 began = time.monotonic()
                 waiter.wait(min(left, LOOK_AGAIN))
                 left -= max(time.monotonic() - began, 0.000_1)
+        return False
 
 
 def _silence(rows: Rows, name: str, now: str) -> bool:

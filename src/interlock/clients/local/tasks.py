@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from interlock.clients.local.base import LocalBase, plain, warned, whole
+from interlock.clients.local.base import LocalBase, plain, warned, whole, whole_number
 from interlock.errors import RunNotFound
 from interlock.model.names import HUMAN
 from interlock.runner.lifesigns import lives, verifier
@@ -67,6 +67,7 @@ class LocalTasks(LocalBase):
     ) -> list[Task]:
         from interlock.model.task import states_filtered
 
+        whole_number(limit, "limit")
         states = None if status is None else states_filtered(status)
         with self._workspace.look() as rows:
             if ready:

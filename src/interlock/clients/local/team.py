@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.clients.local.base import calling
+from interlock.clients.local.base import calling, whole_number
 from interlock.clients.local.mail import LocalMailing
 from interlock.clients.local.tasks import LocalTasks
 from interlock.clients.local.views import LocalViews
@@ -196,9 +196,11 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
             return [question.exchange() for question in rows.questions.of_task(find(rows, task).id)]
 
     def events(self, since: int = 0, *, limit: int | None = None) -> tuple[list[Event], int]:
+        whole_number(since, "since")
+        whole_number(limit, "limit")
         with self._workspace.look() as rows:
             found = rows.events.since(since, limit)
-            return found, found[-1].seq if found else max(since, 0)
+            return found, found[-1].seq if found else since
 
     def head(self) -> int:
         with self._workspace.ledger.snapshot() as rows:

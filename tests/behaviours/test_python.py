@@ -1,0 +1,89 @@
+"""What a program meets that embeds Interlock: help, wrong values, and a home that is closed under a waiter."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import interlock
+from interlock import client
+from interlock.client import Home, Team
+from interlock.errors import InvalidRequest
+from interlock.notifiers.inprocess import InProcessNotifier
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda team, value: team.tasks(limit=value),
+        lambda team, value: team.tasks(ready=True, limit=value),
+        lambda team, value: team.events(value),
+        lambda team, value: team.events(limit=value),
+        lambda team, value: team.history(limit=value),
+        lambda team, value: team.history(before=value),
+        lambda team, value: team.inbox(limit=value),
+        lambda team, value: team.inbox(after=value),
+    ],
+)
+@pytest.mark.parametrize("value", ["x", -1, 1.5, True])
+def test_a_number_that_is_none_is_refused_with_its_name(team: Team, call: Callable[..., Any], value: Any) -> None:
+    team.create_task("Write it")
+    with pytest.raises(InvalidRequest, match=r"^(limit|since|before|after) must be a whole number from 0 on, not "):
+        call(team, value)
+
+
+def test_a_time_to_wait_that_is_no_number_is_refused(team: Team) -> None:
+    with pytest.raises(InvalidRequest, match="wait must be a number of seconds"), team.mail(wait="x"):  # type: ignore[arg-type]
+        pass
+
+
+def test_help_says_of_every_verb_what_it_does(home: Home, team: Team) -> None:
+    code = (
+        "import interlock, inspect, sys\n"
+        "from interlock import client\n"
+        "with interlock.connect(sys.argv[1]) as home:\n"
+        "    for port, one in ((client.Home, home), (client.Team, home.team('alpha-squad'))):\n"
+        "        for name in dir(port):\n"
+        "            if not name.startswith('_') and not inspect.getdoc(getattr(one, name)):\n"
+        "                print(name)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, home.path], capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+    assert inspect.getdoc(team.claim) == inspect.getdoc(client.Team.claim)
+    assert "TaskAlreadyClaimed" in str(inspect.getdoc(team.claim))
+
+
+def test_names_can_be_completed_and_objects_say_what_they_are(home: Home, team: Team) -> None:
+    assert {"connect", "InterlockError"} <= set(dir(interlock))
+    assert repr(home) == f"<Home {home.path}>" and repr(team) == "<Team alpha-squad as human>"
+    assert repr(team.acting("ada")) == "<Team alpha-squad as ada>"
+
+
+def test_who_waits_for_mail_is_woken_when_the_home_is_closed(connect: Callable[..., Home]) -> None:
+    registered = threading.Event()
+
+    class Told(InProcessNotifier):
+        def waiter(self, *arguments: Any) -> Any:
+            registered.set()
+            return super().waiter(*arguments)
+
+    home = connect(notifier=Told())
+    home.create_team("beta").spawn("ada")
+    ada, found = home.team("beta").acting("ada"), []
+
+    def wait() -> None:
+        with ada.mail(wait=600.0) as mail:
+            found.append((mail.messages, mail.timed_out))
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    assert registered.wait(60)
+    home.close()
+    thread.join(60)
+    assert found == [([], True)]
