@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 
 from interlock.errors import NotAvailable, StorageError
 
@@ -34,6 +33,7 @@ class LocalAgents:
         return [_shown(offer, checked.get(offer.name)) for offer in self._roster().offers()]
 
     def check_agent(self, name: str, *, model: str | None = None) -> dict[str, Any]:
+        import shutil
         from typing import cast
 
         import anyio
