@@ -18,7 +18,6 @@ from interlock.ancestry import Origin
 from interlock.client_verbs import Mail, Mailing, People, Speech, Tasks
 from interlock.client_views import Views
 from interlock.client_workflow import WorkflowQueue, WorkflowRuns
-from interlock.errors import Forbidden
 from interlock.joined import Windows
 from interlock.model.event import Event
 from interlock.model.task import Task
@@ -344,18 +343,8 @@ class Home(Windows, Protocol):
     def __exit__(self, *_: object) -> None:
         """Close it."""
 
-    def need_person(self, what: str) -> None:
-        """Refuse `what` to processes of a run: "open the page", say. Nearly every verb of a home asks this first.
-
-        Raises:
-            Forbidden: this process belongs to a run of this home; that is an event of the run's team.
-        """
-
     def warnings(self) -> list[str]:
         """What verbs that only read met since the last call: `mirror_pending`, `ledger_restored`."""
-
-    def note_refusal(self, origin: Origin, error: Forbidden, face: str = "python") -> None:
-        """Write down, as an event of its team, that the run `origin` was refused something; `error` said so to it."""
 
     def close(self) -> None:
         """Give files and connections back."""

@@ -1,5 +1,5 @@
-"""PORT: windows of agent programs that joined, as their hooks and whatever they start see the team. Part of the client
-port; code imports this module for types only, hooks do not pay for it."""
+"""PORT: windows of agent programs that joined, as their hooks and whatever they start see the team, and what processes
+of a run may not do. Part of the client port; code imports this module for types only, hooks do not pay for it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from interlock.ancestry import Origin
+from interlock.errors import Forbidden
 from interlock.model.message import Message
 
 EVENTS = ("start", "prompt", "tool", "stop", "end")
@@ -90,3 +92,13 @@ class Windows(Protocol):
         Raises:
             InvalidTeamName, TeamNotFound.
         """
+
+    def need_person(self, what: str) -> None:
+        """Refuse `what` to processes of a run: "open the page", say. Nearly every verb of a home asks this first.
+
+        Raises:
+            Forbidden: this process belongs to a run of this home; that is an event of the run's team.
+        """
+
+    def note_refusal(self, origin: Origin, error: Forbidden, face: str = "python") -> None:
+        """Write down, as an event of its team, that the run `origin` was refused something; `error` said so to it."""
