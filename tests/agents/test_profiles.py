@@ -99,11 +99,11 @@ def test_programs_are_found_along_path_and_where_npm_puts_them(tmp_path: Path, m
 def test_sessions_are_preferred_to_single_prompts(tmp_path: Path) -> None:
     environment = {"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path)}
     with pytest.raises(AgentError, match=r"claude-agent-acp or claude was not found. To install it: npm install"):
-        agent_of(load()["claude"], None, environment)
+        agent_of(load()["claude"], "workspace", environment)
     program(tmp_path / "bin", "claude")
-    assert isinstance(agent_of(load()["claude"], None, environment), HeadlessAgent)
+    assert isinstance(agent_of(load()["claude"], "workspace", environment), HeadlessAgent)
     program(tmp_path / "bin", "claude-agent-acp")
-    assert isinstance(agent_of(load()["claude"], None, environment), AcpAgent)
+    assert isinstance(agent_of(load()["claude"], "workspace", environment), AcpAgent)
 
 
 def headless(tmp_path: Path, name: str, source: str, permissions: str | None = None, **more: Any) -> tuple[Turn, Any]:
@@ -142,9 +142,11 @@ def test_without_acp_a_program_gets_prompt_model_mode_and_our_server_as_argument
 
 
 def test_without_acp_a_limit_is_recognised_in_what_a_program_says(tmp_path: Path) -> None:
-    turn, _ = headless(tmp_path, "codex", "sys.exit('You\\'ve hit your usage limit. Try again in 5 minutes.')")
+    turn, _ = headless(
+        tmp_path, "codex", "sys.exit('You\\'ve hit your usage limit. Try again in 5 minutes.')", "workspace"
+    )
     assert turn.stop == "capacity" and turn.retry_at is not None
-    turn, _ = headless(tmp_path, "codex", "print('I set the usage limit to 5')")
+    turn, _ = headless(tmp_path, "codex", "print('I set the usage limit to 5')", "workspace")
     assert turn.stop == "end"
 
 
@@ -153,9 +155,13 @@ def test_permissions_that_nobody_could_hold_it_to_are_refused(tmp_path: Path) ->
     home = written(tmp_path / "home", 'mine.headless = ["opencode-only", "{prompt}"]')
     profile = load(home)["mine"]
     environment = {"PATH": str(tmp_path / "bin")}
-    agent_of(profile, "ask", environment)
-    with pytest.raises(AgentError, match="cannot be held to the permissions 'read-only'"):
-        agent_of(profile, "read-only", environment)
+    for permissions in (None, "ask", "read-only"):
+        with pytest.raises(AgentError, match=f"cannot be held to the permissions '{permissions or 'ask'}'"):
+            agent_of(profile, permissions, environment)
+    program(tmp_path / "bin", "codex")
+    with pytest.raises(AgentError, match="or say `permissions`: workspace or read-only or unattended"):
+        agent_of(load()["codex"], None, environment)
+    agent_of(load()["codex"], "read-only", environment)
 
 
 @pytest.mark.parametrize("form", ["profile", "acp"])

@@ -184,6 +184,22 @@ def test_of_others_too_what_they_used_is_known(real: Acting, name: str) -> None:
     assert turns[0].stop == "end" and used(bob) == (36, 15), bob.updates
 
 
+@pytest.mark.storm
+@pytest.mark.parametrize("name", ["opencode"])
+def test_opencode_asks_before_it_writes_a_file(real: Acting) -> None:
+    bob = real(
+        lambda seen: call("write", filePath="made", content="x") if since(seen, "MAKE") == 0 else say("so be it")
+    )
+
+    async def never(permission: Permission) -> str | None:
+        bob.asked.append(permission)
+        return next(choice.id for choice in permission.choices if choice.kind == "reject_once")
+
+    bob.prompt("MAKE it", permit=never)
+    assert [permission.kind for permission in bob.asked] == ["edit"]
+    assert not (bob.place.work / "made").exists()
+
+
 def used(bob: Real) -> tuple[int, int]:
     """What it told to have used: tokens sent and got."""
     told = [update.data for update in bob.updates if update.kind == "usage"]

@@ -47,10 +47,12 @@ def why_not(profile: Profile, permissions: str | None, environment: Mapping[str,
     if found.start is None:
         programs = " or ".join(dict.fromkeys([*profile.acp[:1], *profile.headless[:1]]))
         return f"{profile.title} is not installed: {programs} was not found. To install it: {profile.install}."
-    if found.how == "headless" and (permissions or "ask") not in ("ask", *profile.headless_modes):
+    if found.how == "headless" and (permissions or "ask") not in profile.headless_modes:
+        others = " or ".join(profile.headless_modes)
         return (
-            f"{profile.title} without ACP cannot be held to the permissions {permissions!r}. Install its ACP program: "
-            f"{profile.install}."
+            f"{profile.title} without ACP can ask nobody, and cannot be held to the permissions "
+            f"{permissions or 'ask'!r}. Install its ACP program: {profile.install}"
+            f"{f'; or say `permissions`: {others}' if others else ''}."
         )
     return None
 

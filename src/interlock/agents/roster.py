@@ -44,7 +44,8 @@ class ProfileRoster:
                 f"{', '.join(profiles)}; {os.path.join(self._home, FILE)} adds more.",
                 agent=name,
             )
-        agent = agent_of(profile, "ask", self._environment)
+        alone = look(profile, self._environment).how == "headless" and next(iter(profile.headless_modes), None)
+        agent = agent_of(profile, alone or "ask", self._environment)
         return Hire(agent, profile.environment, self._offer(profile, name not in load()))
 
     def _offer(self, profile: Profile, own: bool) -> Offer:
