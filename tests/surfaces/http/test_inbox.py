@@ -116,7 +116,8 @@ def test_an_acknowledgement_can_be_repeated_and_names_what_it_does_not_know(box:
 
 
 def test_a_session_is_required_and_mail_is_for_its_member_only(box: Box, server: Server) -> None:
-    for verb, body in (("receive", {}), ("receive", {"session": " "}), ("ack", {"ids": []}), ("ack", {"session": "s"})):
+    nobody: list[dict[str, Any]] = [{}, {"session": " "}, {"session": "\x1f"}, {"session": "s" * 201}]
+    for verb, body in (*(("receive", one) for one in nobody), ("ack", {"ids": []}), ("ack", {"session": "s"})):
         assert box.bob.refused("POST", f"{box.path}/{verb}", body) == (400, "invalid_request"), (verb, body)
     lead = server.member("lead", box.team)
     assert lead.refused("POST", f"{box.path}/receive", {"session": "s"}) == (403, "forbidden")

@@ -56,8 +56,8 @@ Policy = Annotated[str, _one_of(("strict", "soft"))]
 Permissions = Annotated[str, _one_of(PERMISSIONS)]
 MessageType = Annotated[str, _one_of(MESSAGE_TYPES)]
 SessionId = Annotated[str, _text(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$")]
-Session = Annotated[str, _text(pattern=FULL, maxLength=200)]
-"""The session of a program that reads mail: one life of it."""
+Session = Annotated[str, Field(pattern=r"^[!-~]([ -~]{0,198}[!-~])?$")]
+"""The session of a program that reads mail: one life of it. Printable ASCII, as in the header Interlock-Session."""
 Tier = Annotated[
     int, BeforeValidator(_whole), Field(ge=0, le=4), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 4})
 ]
