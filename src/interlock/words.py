@@ -99,5 +99,6 @@ def tokens(what: Mapping[str, Any]) -> str:
 def spent(what: Mapping[str, Any]) -> str:
     """What was spent, in a few words; empty where no agent was at work."""
     parts = [told] if (told := tokens(what)) else []
-    parts += [f"{what['cost_usd']:,.2f} USD"] if what.get("cost_usd") else []
+    least = "at least " if what.get("cost_partial") else ""
+    parts += [f"{least}{what['cost_usd']:,.2f} USD"] if what.get("cost_usd") else []
     return ", ".join([count(what["turns"], "turn"), *parts]) if parts else ""

@@ -52,7 +52,7 @@ def test_an_agent_that_tells_nothing_counts_as_one_turn_a_prompt(place: Place) -
 
 def test_what_nobody_tells_is_unknown_and_a_sum_with_it_says_at_least(place: Place) -> None:
     async def ada(prompt: str, say: Say, opening: Opening) -> str:
-        use(say, turns=1, input_tokens=1000, output_tokens=200)
+        use(say, turns=1, input_tokens=1000, output_tokens=200, cost_usd=0.5)
         return await finish(place, opening)
 
     async def bob(prompt: str, say: Say, opening: Opening) -> str:
@@ -65,10 +65,15 @@ def test_what_nobody_tells_is_unknown_and_a_sum_with_it_says_at_least(place: Pla
     assert (silent["turns"], silent["input_tokens"], silent["output_tokens"]) == (1, None, None)
     report = place.team.report()
     told = "\n".join(as_text(report))
-    assert "at least 1,200 tokens (bob unknown)" in told and "tokens unknown (bob)" in told
+    assert "at least 1,200 tokens (bob unknown), at least 0.50 USD" in told and "tokens unknown (bob)" in told
     assert report["totals"]["spent"]["unknown"] == ["bob"] and report["totals"]["spent"]["input_tokens"] == 1000
     status = place.team.status()["spent"]
-    assert (status["tokens"], status["unknown"]) == (1200, ["bob"])
+    assert (status["tokens"], status["unknown"], status["cost_usd"], status["cost_partial"]) == (
+        1200,
+        ["bob"],
+        0.5,
+        True,
+    )
 
 
 def test_a_run_whose_runner_was_killed_has_an_unknown_part(place: Place) -> None:

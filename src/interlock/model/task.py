@@ -304,7 +304,8 @@ class Run(Record):
 
 def spent_together(runs: Sequence[Run]) -> dict[str, Any]:
     """What these runs took, as far as that was measured: sums, null where nothing is known. `unknown`, where it is
-    there, names the members of whose tokens something is missing; the sum is then the least that was used."""
+    there, names the members of whose tokens something is missing, `cost_partial` says that some runs told no cost; the
+    sum is then the least that was used."""
     tokens = [run.tokens for run in runs]
     costs = [run.cost_usd for run in runs if run.cost_usd is not None]
     unknown = sorted({run.member for run in runs if run.unmetered and (run.ended_at or not any(run.tokens))})
@@ -315,4 +316,5 @@ def spent_together(runs: Sequence[Run]) -> dict[str, Any]:
         "output_tokens": sum(got for _, got in tokens) if known else None,
         "cost_usd": round(sum(costs), 6) if costs else None,
         **({"unknown": unknown} if unknown else {}),
+        **({"cost_partial": True} if costs and any(run.turns and run.cost_usd is None for run in runs) else {}),
     }

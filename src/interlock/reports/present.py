@@ -66,10 +66,14 @@ def status(rows: Rows, team: str, log_path: Callable[[str, int, str], str], now:
 
 
 def _spent(sums: dict[str, Any]) -> dict[str, Any]:
-    """Null for tokens of which nothing is known."""
-    if sums.get("unknown") and not sums["tokens"]:
-        return {**sums, "tokens": None, "input_tokens": None, "output_tokens": None}
-    return sums
+    """Null for tokens and costs of which nothing is known."""
+    tokens = sums.get("unknown") and not sums["tokens"]
+    cost = sums.pop("cost_partial", False)
+    return {
+        **sums,
+        **({"tokens": None, "input_tokens": None, "output_tokens": None} if tokens else {}),
+        **({"cost_partial": True} if cost and sums["cost_usd"] else {"cost_usd": None} if cost else {}),
+    }
 
 
 def unable(rows: Rows, why_idle: Callable[[Member], str | None] | None) -> list[dict[str, Any]]:

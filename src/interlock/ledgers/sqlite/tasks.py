@@ -294,9 +294,10 @@ class SqliteRuns:
             if value is not None:
                 where.append(f"{column} = ?")
                 values.append(value)
-        turns, sent, got, cost, days, unknown = self.connection.execute(
+        turns, sent, got, cost, days, partial, unknown = self.connection.execute(
             "SELECT coalesce(sum(turns), 0), coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), "
             "coalesce(sum(cost_usd), 0.0), coalesce(sum(julianday(coalesce(ended_at, ?)) - julianday(started_at)), 0), "
+            "max(turns > 0 AND cost_usd IS NULL), "
             "group_concat(DISTINCT CASE WHEN unmetered > 0 "
             "AND (ended_at IS NOT NULL OR input_tokens + output_tokens = 0) THEN member END) "
             f"FROM runs WHERE {' AND '.join(where)}",
@@ -310,6 +311,7 @@ class SqliteRuns:
             "cost_usd": round(cost, 6),
             "time": round(days * 86_400, 3),
             **({"unknown": sorted(unknown.split(","))} if unknown else {}),
+            **({"cost_partial": True} if partial else {}),
         }
 
     def last_agent_session(self, member: str) -> str | None:
