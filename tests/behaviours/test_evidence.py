@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import interlock
 from interlock.ledgers.sqlite.schema import DIRECTORY
 from interlock.report_text import as_text
-from tests.behaviours.driving import SHELL, Place
+from tests.behaviours.driving import SHELL, Place, running, until
 from tests.behaviours.repository import Repository, stage
 
 ROW = ("kind", "command", "exit_code", "tree", "at", "by", "red_before")
@@ -160,3 +161,15 @@ def test_whether_it_was_red_before_is_unknown_where_the_plan_does_not_want_it(
 def checks(place: Place, key: str) -> list[dict[str, Any]]:
     """The checks that stand for a finished task."""
     return [row for row in done(place, key)["evidence"] if row["kind"] == "verify"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="daemons are found by descent on Linux only")
+def test_a_check_before_the_work_ends_with_the_runner_that_was_killed(place: Place, repository: Repository) -> None:
+    file = place.path / "pids"
+    file.touch()
+    program = f"echo $$ >> {file}; exec sleep 300"
+    stage(place, {"one": {"run": "sleep 300", "verify": f"env -i setsid sh -c '{program}' & {program}"}})
+    with place.runner() as runner:
+        until(lambda: len(file.read_text().splitlines()) == 2)
+        runner.kill()
+    until(lambda: not any(running(int(pid)) for pid in file.read_text().split()))
