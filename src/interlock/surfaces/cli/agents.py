@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -12,7 +13,7 @@ from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
 from interlock.surfaces.cli.table import table
 
-HOW = {"acp": "sessions (ACP)", "headless": "one prompt at a time", None: "not installed"}
+HOW = {"headless": "one prompt at a time", None: "not installed"}
 ABILITIES = {
     "session": "opens a session",
     "prompt": "ends its turn",
@@ -36,15 +37,15 @@ def list_(call: Call) -> None:
     rows = [
         [
             words.strong(one["name"]),
-            HOW[one["how"]] if one["installed"] else words.faint(HOW[None]),
-            words.clean(one["version"] or ""),
+            _driven(one) if one["installed"] else words.faint(HOW[None]),
+            words.clean(f"{one['name']} {one['version']}" if one["version"] else ""),
             one["tested"] if one["installed"] else "",
             words.clean(" ".join(one["guarantees"]) if one["installed"] else one["install"]),
         ]
         for one in found
     ]
     lacking = [words.clean(f"{one['name']}: {one['lacks']}.") for one in found if one["lacks"]]
-    lines = table(["AGENT", "DRIVEN BY", "VERSION", "TESTED", "GUARANTEES"], rows)
+    lines = table(["AGENT", "DRIVEN BY", "PROGRAM", "TESTED", "GUARANTEES"], rows)
     if lacking:
         lines += ["", *lacking]
     if any(one["installed"] and one["tested"] != "checked" for one in found):
@@ -74,11 +75,16 @@ def check(call: Call, name: str | None, model: str | None) -> int:
     return 0 if all(one["works"] for one in found) else 1
 
 
+def _driven(one: dict[str, Any]) -> str:
+    """The program that is started, which may be an adapter with a copy of the agent's own program."""
+    return f"{words.clean(os.path.basename(one['path']))} (ACP)" if one["how"] == "acp" else HOW[one["how"]]
+
+
 def _shown(found: dict[str, Any]) -> list[str]:
     checked = found["checked"]
     version = f" {words.clean(found['version'])}" if found["version"] else ""
     verdict = click.style("works", fg="green") if found["works"] else click.style("cannot take part", fg="red")
-    lines = [f"{words.strong(found['title'])}{version}, {HOW[found['how']]}: {verdict} ({checked['seconds']} s)"]
+    lines = [f"{words.strong(found['title'])}{version}, {_driven(found)}: {verdict} ({checked['seconds']} s)"]
     marks = {True: click.style("yes", fg="green"), False: click.style("no ", fg="red"), None: words.faint("?  ")}
     for name, worked in checked["abilities"].items():
         detail = words.clean(checked["details"].get(name, ""))
