@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import sqlite3
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import interlock
-from interlock.clock import SystemClock
+from interlock.clock import SystemClock, iso
 from interlock.errors import LedgerUnusable, StorageError
 from interlock.ledgers.sqlite import schema
 from interlock.ledgers.sqlite.store import SqliteLedgers
@@ -189,6 +190,22 @@ def test_processes_that_migrate_at_the_same_time_apply_it_once(directory: Path, 
     assert version(directory / "ledger.db") == NEXT
     assert query(directory / "ledger.db", "SELECT count(*) FROM events WHERE type='ledger.migrated'") == [(1,)]
     assert [version(path) for path in backups(directory)] == [NOW]
+
+
+@pytest.mark.req("CORE-FR-003")
+def test_the_files_of_a_team_follow_a_newer_schema(directory: Path) -> None:
+    connection = sqlite3.connect(directory / "ledger.db")
+    with connection:
+        connection.execute("UPDATE tasks SET subject = 'Write it well'")  # as a migration may change what files show
+        connection.execute(
+            "INSERT INTO events (type, at, actor, payload) VALUES ('ledger.migrated', ?, 'interlock', ?)",
+            (iso(SystemClock().now()), json.dumps({"from": NOW - 1, "to": NOW})),
+        )
+    connection.close()
+    with interlock.connect(str(directory.parent.parent)) as home:
+        assert [task.subject for task in home.team("alpha").tasks()] == ["Write it well"]
+        assert [one for one in home.doctor()["findings"] if one["level"] == "error"] == []
+    assert "Write it well" in next(directory.glob("tasks/*/*.md")).read_text()
 
 
 FROZEN = {

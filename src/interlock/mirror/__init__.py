@@ -190,8 +190,9 @@ class Mirror:
         while True:
             # Also where others have been here since the caller's commit: it may be that the files are of another past.
             before, noted = position.seq, position.as_bytes()
-            if not Drain(tree, self.directory, self._ledger, self._clock, position).advance():
-                return None
+            done = Drain(tree, self.directory, self._ledger, self._clock, position).advance()
+            if not done:
+                return self._rebuild(tree) if done is None else None
             if position.as_bytes() != noted:
                 tree.overwrite(POSITION, position.as_bytes())
             if position.seq - before < AT_ONCE:

@@ -43,14 +43,15 @@ class Drain:
         self._position = position
         self._writer = Writer(tree, directory, ledger, clock, position)
 
-    def advance(self) -> bool:
+    def advance(self) -> bool | None:
         """Write what changed and what was owed; what cannot be written now is owed in the position. False, with
-        nothing written, where the ledger does not have the event that the position stands at."""
+        nothing written, where the ledger does not have the event that the position stands at; null where its schema is
+        newer than the files, which may be of another form then."""
         position, writer = self._position, self._writer
         with self._ledger.snapshot() as rows:
             work = Work(rows, position)
-            if work.restored:
-                return False
+            if work.restored or work.migrated:
+                return None if work.migrated else False
             position.owed = []
             if work.config:
                 writer.attempt("config", "", lambda: writer.config(rows))
@@ -76,11 +77,11 @@ class Work:
     """What has to be written: tasks (with the states their files may lie in), inboxes (and whether to write them
     anew), and whether config.json."""
 
-    __slots__ = ("at", "config", "head", "inboxes", "restored", "runs", "tasks")
+    __slots__ = ("at", "config", "head", "inboxes", "migrated", "restored", "runs", "tasks")
 
     def __init__(self, rows: Rows, position: Position) -> None:
         self.head, self.at = position.seq, position.at
-        self.config = False
+        self.config = self.migrated = False
         self.tasks: dict[str, set[str]] = {}
         self.runs: set[str] = set()
         self.inboxes: dict[str, bool] = {}
@@ -129,3 +130,5 @@ class Work:
             self.inboxes[json.loads(payload)["name"]] = True
         elif type.startswith("team."):
             self.config = True
+        elif type == "ledger.migrated":
+            self.migrated = True
