@@ -12,6 +12,7 @@ Loaded by every hook: a look costs two small files for each generation, and is t
 from __future__ import annotations
 
 import os
+import sys
 
 from interlock import process_table
 from interlock.errors import Forbidden
@@ -19,9 +20,11 @@ from interlock.processes import RUN_HOME, RUN_TEAM, RUN_TOKEN, supervises
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 GENERATIONS = 64
+SUBREAPED = sys.platform == "linux"
+"""Whether what loses its parent stays below its run's supervisor. Elsewhere it goes to the system's first process."""
 
 
 class Origin:
@@ -69,6 +72,34 @@ class Origin:
         if self.member is None:
             return "This runs within what Interlock itself runs (a check, a setup or a hook), which acts for nobody."
         return f"This runs within a run of {self.member} in {self.team}, and acts as {self.member} only."
+
+
+class Adrift(Origin):
+    """One whose run is not known."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "This process has no terminal, and began while a run was open: it may belong to that run."
+
+
+def adrift(runs: Iterable[str | None]) -> Origin | None:
+    """What this process counts as where lost ones do not stay below their run, and it may be one of the open `runs`
+    (their processes as text): it has no terminal, and not even the topmost process above it is older than the run."""
+    began = [int(started) for one in runs if one and (started := one.partition("#")[0].rpartition("|")[2]).isdecimal()]
+    if SUBREAPED or not began:
+        return None
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR))
+        return None
+    except OSError:
+        pass
+    pid = os.getpid()
+    top = row = process_table.row(pid)
+    while row is not None and row.parent > 1:
+        row = process_table.row(row.parent)
+        top = row or top
+    return Adrift({}, pid) if top is not None and top.started >= min(began) else None
 
 
 def origin(home: str) -> Origin | None:

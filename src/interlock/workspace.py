@@ -16,7 +16,7 @@ from interlock import ancestry
 from interlock.clock import iso
 from interlock.errors import Forbidden, InterlockError
 from interlock.mirror import RESTORED, Mirror
-from interlock.model.names import SYSTEM
+from interlock.model.names import HUMAN, LEAD, SYSTEM
 from interlock.sessions import SERVERS, Act, Caller, begin, set_back
 
 TYPE_CHECKING = False
@@ -72,7 +72,17 @@ class Workspace:
         """The run that the caller's process belongs to; null outside of every run, and for Interlock itself."""
         if caller.name == SYSTEM:
             return None
-        return caller.origin if caller.face in SERVERS else ancestry.origin(self.home)
+        if caller.face in SERVERS:
+            return caller.origin
+        found = ancestry.origin(self.home)
+        return self.adrift() if found is None and (caller.person or caller.name in (HUMAN, LEAD)) else found
+
+    def adrift(self) -> Origin | None:
+        """What this process counts as where it may have got out of a run of the team (macOS)."""
+        if ancestry.SUBREAPED:
+            return None
+        with self.ledger.snapshot() as rows:
+            return ancestry.adrift([run.process for run in rows.runs.open()])
 
     def note_refusal(self, origin: Origin, caller: Caller, error: Forbidden) -> None:
         """Write down that a process of a run was refused what is not its member's to do; once for each refusal."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from interlock import process_table, processes
+from interlock import ancestry, process_table, processes
 from tests.behaviours.driving import ROOT, Place, until
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives orphans to another process than init")
@@ -230,6 +230,55 @@ def test_a_program_that_has_left_everything_behind_is_still_its_member(place: Pl
     tries = {name: every[name] for name in ("approve", "reply", "settings of the home", "token", "spawn", "open")}
     assert outcome(place, tries, "env -i as a daemon") == {name: [1, "forbidden"] for name in tries}
     assert place.team.task(gate).state == "review" and place.team.setting("allowed_commands")[1] == "default"
+
+
+STRAY = """
+import os, sys, time
+import interlock
+from interlock import ancestry
+from interlock.errors import Forbidden
+home, told = sys.argv[1:]
+parent = os.getpid()
+if os.fork():
+    os._exit(0)
+os.setsid()
+while os.getppid() == parent:
+    time.sleep(0.01)
+ancestry.SUBREAPED = False
+found = []
+home = interlock.connect(home)
+create, configure = home.team("crew").create_task, home.configure
+for verb, given in ((create, "Mine"), (configure, {"allowed_commands": "rm"})):
+    try:
+        verb(given)
+        found.append("done")
+    except Forbidden as error:
+        found.append(error.message)
+found.append(str(os.getppid()))
+with open(told + ".new", "w") as file:
+    file.write("\\n".join(found))
+os.rename(told + ".new", told)
+"""
+"""Python that loses its parent and its terminal, and then takes this for a system without subreapers."""
+
+
+def test_where_lost_processes_go_to_the_first_one_who_may_belong_to_a_run_is_no_person(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.stage({"one": {"run": "echo x > began; sleep 300"}})
+    told = place.path / "told"
+    with place.runner():
+        place.wait_for("began")
+        until(lambda: place.team.runs("one")[0].process is not None)
+        subprocess.run([sys.executable, "-c", STRAY, place.home.path, str(told)], check=True, cwd=ROOT)
+        until(told.exists)
+        first, second, parent = told.read_text().splitlines()
+        if parent != "1":
+            pytest.skip("here something else than the first process gets what has lost its parent")
+        assert "may belong to that run" in first and "may belong to that run" in second
+        monkeypatch.setattr(ancestry, "SUBREAPED", False)
+        assert place.team.create_task("Ours").id, "what was there before the run is outside of it"
+    assert refusals(place)[0]["member"] is None
 
 
 def parent_of(one: processes.Identity | None) -> int:

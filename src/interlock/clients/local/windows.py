@@ -23,6 +23,10 @@ class LocalWindows:
         """Open a team for work."""
         raise NotImplementedError
 
+    def teams(self) -> list[str]:
+        """The names of all teams."""
+        raise NotImplementedError
+
     def window(self, team: str, *, program: str, session: str, name: str, process: str | None = None) -> LocalWindow:
         from interlock.clients.local.window import LocalWindow
 
@@ -45,6 +49,8 @@ class LocalWindows:
 
     def need_person(self, what: str) -> None:
         found = ancestry.origin(self.path)
+        if found is None and not ancestry.SUBREAPED:
+            found = next((one for team in self.teams() if (one := self.workspace(team).adrift())), None)
         if found is not None:
             error = found.refusal(what)
             self.note_refusal(found, error)
