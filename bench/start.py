@@ -39,7 +39,8 @@ def run() -> list[Row]:
         homes.make(home, 2).create_task("Write it")
         # Compiled files are what an installed package has; writing them is not part of a start.
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        environment |= {"INTERLOCK_HOME": str(home), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        environment |= {"INTERLOCK_HOME": str(home), "INTERLOCK_TEAM": homes.TEAM}
+        environment |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         program = Path(sys.executable).with_name("interlock")
         ours = [str(program)] if program.exists() else [sys.executable, "-m", "interlock.surfaces.cli"]
         starts = [
