@@ -306,6 +306,22 @@ def test_a_task_that_is_cancelled_while_it_is_merged_is_not_merged(place: Place,
     assert place.states() == {"one": "cancelled"} and repository.head("interlock/crew") == repository.head("main")
 
 
+def test_a_merge_goes_on_to_its_end_and_lands_nothing_of_a_task_that_was_cancelled_meanwhile(
+    place: Place, repository: Repository
+) -> None:
+    verify = (
+        f"case $PWD in */merge-*) touch {place.path}/here; until test -e {place.path}/go; do sleep 0.05; done;; esac"
+    )
+    stage(place, {"one": {"run": "touch a", "verify": verify}})
+    with place.runner() as runner:
+        until(lambda: (place.path / "here").exists())
+        place.team.cancel("one")
+        (place.path / "go").touch()
+        runner.hears("finished")
+    assert place.states() == {"one": "cancelled"} and repository.head("interlock/crew") == repository.head("main")
+    assert "merged" not in outcomes(place, "one")
+
+
 def test_a_stop_puts_a_merge_back_and_the_next_run_does_it(place: Place, repository: Repository) -> None:
     verify = (
         f"case $PWD in */merge-*) touch {place.path}/here; until test -e {place.path}/go; do sleep 0.05; done;; esac"
