@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from interlock.errors import StorageError
 
 BLANK = b"***"
-LOG_SHARE = 16  # a log holds so many times what is kept: a program that prints for ever must not fill the disk
+LOG_BYTES = 268_435_456  # a program that prints for ever must not fill the disk
 LINE_BYTES = 65_536  # a longer line reaches `on_line` in pieces
 
 _SHORTEST_SECRET_LINE = 8
@@ -157,7 +157,6 @@ class Output:
         self.warning: str | None = None
         self._blanker = Blanker(secrets)
         self._kept = Kept(limit)
-        self._log_limit = LOG_SHARE * limit
         self._line = bytearray()
         self._log = -1 if not log else _open_log(log)
         self._logged = os.fstat(self._log).st_size if self._log >= 0 else 0
@@ -205,7 +204,7 @@ class Output:
     def _write(self, text: bytes) -> None:
         if self._log < 0:
             return
-        room = self._log_limit - self._logged
+        room = LOG_BYTES - self._logged
         if len(text) > room:
             text = text[: max(room, 0)] + b"\n[interlock: the log is full, the rest was not written]\n"
             self.warning = "the log file is full; the rest of the output was not written to it"

@@ -217,12 +217,7 @@ SETTINGS: tuple[Setting, ...] = (
         "",
         "Names of daemons, with spaces between, that a run may leave running; everything else is ended with it.",
     ),
-    Setting(
-        "output_bytes",
-        1_048_576,
-        "Output kept of one run or verify, in bytes; the middle is cut. Its log ends after 16 times as much.",
-        minimum=1024,
-    ),
+    Setting("output_bytes", 1_048_576, "Output kept of one run or verify, in bytes; the middle is cut.", minimum=1024),
     Setting("shutdown_timeout", 300, "Seconds a shutdown request waits for its answers.", minimum=1),
     Setting("workflow_parallel", 1, "Workflows of a team at work at once; the others wait in the queue.", minimum=1),
     Setting(
