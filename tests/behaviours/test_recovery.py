@@ -32,9 +32,9 @@ def test_a_run_whose_runner_was_killed_is_taken_up_at_once_and_its_programs_are_
     place.stage({"build": {"subject": "Build"}, "next": {"subject": "Next", "blocked_by": ["build"]}}, {"bob": bob})
     with place.runner() as runner:
         runner.hears("text half done$")
+        left = pids(place, "pids")
+        assert len(left) == 2 and all(running(pid) for pid in left)
         runner.kill()
-    left = pids(place, "pids")
-    assert len(left) == 2 and all(running(pid) for pid in left), "the killed runner could not end its programs"
 
     assert place.drive() == "finished"
     assert not any(running(pid) for pid in left)

@@ -148,6 +148,7 @@ def test_a_task_that_is_cancelled_by_hand_has_its_program_ended_at_once(place: P
 
 def test_what_a_dead_runner_has_left_is_told_by_a_stop_and_ended_by_a_hard_one(place: Place) -> None:
     place.stage({"one": {"run": STUBBORN}})
+    place.team.configure({"stop_grace": 100})  # so long its supervisor, left alone, waits for it
     with place.runner() as runner:
         runner.hears("text at it$")
         until(lambda: place.team.runs("one")[0].process is not None)
@@ -155,6 +156,7 @@ def test_what_a_dead_runner_has_left_is_told_by_a_stop_and_ended_by_a_hard_one(p
     left = pids(place, "pids")
     told = place.home.stop("crew")
     assert told["left"] == ["ada"] and not told["ended"] and any(running(pid) for pid in left)
+    place.team.configure({"stop_grace": GRACE})
     ended = place.home.stop("crew", now=True)
     assert ended["ended"] == ["ada"] and ended["left"] == [] and ended["gone"]
     assert not any(running(pid) for pid in left) and place.states() == {"one": "ready"}
