@@ -64,10 +64,10 @@ def test_a_verify_whose_runner_was_killed_is_ended_and_run_again(place: Place) -
     place.stage({"one": {"run": "echo x >> runs", "verify": CHECK}})
     with place.runner() as runner:
         runner.hears("text checking it$")
+        (left,) = pids(place, "pids")
+        assert running(left)
         runner.kill()
     assert place.states() == {"one": "review"}
-    (left,) = pids(place, "pids")
-    assert running(left)
 
     assert place.drive() == "finished"
     assert not running(left)
