@@ -10,7 +10,7 @@ STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -n $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint check bench agents servers storm wheel constraints reference picture screenshots clean
+.PHONY: help setup demo test lint check bench metrics agents servers storm wheel constraints reference picture screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,11 +48,15 @@ lint: $(STAMP) ## format check, ruff, mypy, import layers, generated reference
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python scripts/reference.py --check
+	$(BIN)/python scripts/metrics.py
 
 check: lint test ## everything that CI checks before it storms
 
 bench: $(STAMP) ## measure, each beside its floor (ARGS="wake --json" chooses)
 	@$(BIN)/python -m bench $(ARGS)
+
+metrics: $(STAMP) ## print how large and how fragmented src/ is, beside the goals
+	@$(BIN)/python scripts/metrics.py
 
 agents: $(STAMP) ## install real agent programs into .agents/, for the tests with them (ARGS="gemini opencode")
 	@$(BIN)/python scripts/fetch_agents.py $(ARGS)

@@ -1,27 +1,11 @@
-"""What import-linter does not say: who may name an implementation, and who may import late."""
+"""What import-linter does not say: who may name an implementation."""
 
 from __future__ import annotations
 
-from tests.architecture.source import Source, files, functions, imports
+from tests.architecture.source import Source, files, imports
 
-IMPLEMENTATIONS = ("ledgers", "notifiers", "agents", "executors", "memories", "clients")
-
-# Where imports of our own modules within functions are allowed, and why. Anywhere else they only hide a circle.
-LATE_IMPORTS = {
-    "interlock": "`import interlock` must cost nothing; connect() loads the rest",
-    "interlock.app": "composes lazily: a verb loads only the parts it uses",
-    "interlock.client": "the hot verbs must not load the rest",
-    "interlock.clients": "the hot verbs must not load the rest",
-    "interlock.clock": "loaded by every hook",
-    "interlock.settings": "loaded by every hook",
-    "interlock.ledgers": "loaded by every hook, which reads messages only",
-    "interlock.mailbox": "loaded by every hook",
-    "interlock.mirror": "loaded by every hook, which writes inboxes only",
-    "interlock.seats": "loaded by every hook",
-    "interlock.sessions": "loaded by every hook",
-    "interlock.supervisor": "started for each run, and needs the rest only where a runner has died",
-    "interlock.surfaces": "a command loads only what it needs",
-}
+IMPLEMENTATIONS = ("storage.sqlite", "wakeup.socket", "wakeup.polling", "wakeup.inprocess",
+                   "ledgers", "notifiers", "executors", "memories", "clients")  # fmt: skip
 
 
 def within(module: str, package: str) -> bool:
@@ -38,16 +22,6 @@ def names_implementation(source: Source) -> list[str]:
 
 
 def test_only_the_composition_root_names_implementations() -> None:
-    wrong = [line for source in files() if source.module != "interlock.app" for line in names_implementation(source)]
-    assert not wrong, "ask interlock.app for it:\n" + "\n".join(wrong)
-
-
-def test_our_own_modules_are_imported_at_the_top() -> None:
-    wrong = [
-        f"{source.at(node)} imports {module} within {function.name}"
-        for source in files()
-        if not any(within(source.module, one) and (one != "interlock" or source.module == one) for one in LATE_IMPORTS)
-        for function in functions(source.tree)
-        for node, module in imports(source, function)
-    ]
-    assert not wrong, "\n".join(wrong)
+    roots = {"interlock.app", "interlock.wiring"}
+    wrong = [line for source in files() if source.module not in roots for line in names_implementation(source)]
+    assert not wrong, "ask interlock.wiring for it:\n" + "\n".join(wrong)
