@@ -20,10 +20,10 @@ from interlock.client import Team
 from interlock.clients.local.home import LocalHome
 from interlock.clock import SystemClock
 from interlock.errors import TeamNotFound
-from interlock.executors.agent import AgentExecutor
 from interlock.ledgers.sqlite.store import SqliteLedgers
 from interlock.model.names import HUMAN
 from interlock.notifiers.socket import SocketNotifier
+from interlock.runner.executors import AgentExecutor
 from interlock.runner.stop import Stop
 from interlock.settings import Settings
 

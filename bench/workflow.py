@@ -18,8 +18,8 @@ from interlock.agent import Opening
 from interlock.agents.scripted import Say, ScriptedAgent
 from interlock.app import connect
 from interlock.clients.local.home import LocalHome
-from interlock.executor import Job
-from interlock.executors.workflow import WorkflowExecution
+from interlock.runner.executor import Job
+from interlock.workflow.executor import WorkflowExecution
 
 STEPS = 30
 ROUNDS = 3

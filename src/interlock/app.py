@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from interlock.agents.profiles import Profile
     from interlock.client import Home
     from interlock.clock import Clock
-    from interlock.executor import Executor
-    from interlock.executors.agent import AgentExecutor
     from interlock.memories.mcp_server import McpServer
     from interlock.memory import Log, MemoryStore, OpenMemory
     from interlock.model.team import Member
     from interlock.notifier import Notifier
     from interlock.roster import Roster
+    from interlock.runner.executor import Executor
+    from interlock.runner.executors import AgentExecutor
     from interlock.settings import Settings
     from interlock.workspace import Workspace
 
@@ -86,13 +86,13 @@ def executor_for(
         ConfigParseError: the user's profiles cannot be read.
     """
     if member.agent == "shell":
-        from interlock.executors.shell import ShellExecutor
+        from interlock.runner.executors import ShellExecutor
 
         return ShellExecutor()
     found = _agent_executor(member, home)
     if workspace_of is None:
         return found
-    from interlock.executors.workflow import WorkflowExecutor
+    from interlock.workflow.executor import WorkflowExecutor
 
     return WorkflowExecutor(found, workspace_of, memory_of(home) if home is not None else None, _models(member, home))
 
@@ -151,7 +151,7 @@ def _server(name: str, settings: Settings, project: str) -> McpServer:
 
 
 def _agent_executor(member: Member, home: str | None) -> AgentExecutor:
-    from interlock.executors.agent import AgentExecutor
+    from interlock.runner.executors import AgentExecutor
 
     if member.command and member.agent == "acp":
         from interlock.agents.acp import AcpAgent, Manner

@@ -22,8 +22,8 @@ from interlock.joined import Windows
 from interlock.model.event import Event
 from interlock.model.task import Task
 from interlock.model.team import Member
-from interlock.runner.notices import Notices
-from interlock.runner.staging import Staged
+from interlock.runner.notifications import Notifications
+from interlock.runner.plan_apply import StagedPlan
 from interlock.runner.stop import Stop
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class Home(Windows, Protocol):
             MembersRunning: somebody is at work; `force` ends them.
         """
 
-    def stage(self, plan: str, *, redo: Collection[str] = (), new: bool = False, dry_run: bool = False) -> Staged:
+    def stage(self, plan: str, *, redo: Collection[str] = (), new: bool = False, dry_run: bool = False) -> StagedPlan:
         """Bring a team up to a plan file: members, tasks, dependencies, all or nothing.
 
         Raises:
@@ -262,7 +262,7 @@ class Home(Windows, Protocol):
             InvalidTeamName, TeamNotFound.
         """
 
-    def notices(self, team: str | None = None, *, link: Callable[[], str | None] = ...) -> Notices:
+    def notices(self, team: str | None = None, *, link: Callable[[], str | None] = ...) -> Notifications:
         """What tells people, by `notify.command` and `notify.webhook`, that something in the team, or in any, needs
         them; `link` answers where the page is served. The caller starts and stops it."""
 

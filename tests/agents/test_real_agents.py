@@ -19,9 +19,9 @@ from interlock.agents.hiring import agent_of
 from interlock.agents.profiles import load
 from interlock.client import Team
 from interlock.processes import RUN_TOKEN
-from interlock.runner import launcher
-from interlock.runner.assignment import our_server
+from interlock.runner import environment
 from interlock.runner.environment import allowed_environment
+from interlock.runner.job import our_server
 from tests.agents.endpoint import Endpoint, Move, Seen, call, fail, say, stall
 from tests.agents.real import INSTALLING, enter, last, shell, since
 from tests.behaviours.driving import Place, until
@@ -66,7 +66,7 @@ class Real:
             "stop_grace": 5.0,
             "output_bytes": 100_000,
             "permit": self.permit,
-            "mcp": (our_server("crew", "bob", launcher.directory(directory), own),),
+            "mcp": (our_server("crew", "bob", environment.command_directory(directory), own),),
         }
         return Opening(**{**given, **more})
 

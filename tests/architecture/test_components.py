@@ -48,7 +48,7 @@ MODULES = {f"{WORKFLOW}.{module}" for module, _, _ in CONTRACTS.values()}
 def test_a_component_is_there_under_its_name_and_at_work(name: str) -> None:
     module = f"{WORKFLOW}.{CONTRACTS[name][0]}"
     assert (importlib.import_module(module).__doc__ or "").startswith(f"{name}:")
-    assert module in _reached("interlock.executors.workflow"), "no run of a workflow ever comes to it"
+    assert module in _reached("interlock.workflow.executor"), "no run of a workflow ever comes to it"
 
 
 @pytest.mark.req("BMAD-contracts")

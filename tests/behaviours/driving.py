@@ -21,7 +21,7 @@ from interlock.agent import Update
 from interlock.client import Home, Team
 from interlock.model.event import Event
 from interlock.model.task import Task
-from interlock.runner.staging import Staged
+from interlock.runner.plan_apply import StagedPlan
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = {"retry_delay": 0.05, "stop_grace": 1.0}
@@ -58,7 +58,7 @@ class Place:
         members: dict[str, Any] | None = None,
         again: dict[str, Any] | None = None,
         **more: Any,
-    ) -> Staged:
+    ) -> StagedPlan:
         """Write the plan and stage it; `again` holds arguments of `Home.stage`."""
         plan = {"team": "crew", "workdir": "work", "members": members or {"ada": SHELL}, "tasks": tasks, **more}
         file = self.path / "plan.yaml"

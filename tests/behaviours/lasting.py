@@ -13,11 +13,11 @@ from interlock.agents.scripted import Script, ScriptedAgent
 from interlock.client import Team
 from interlock.clients.local.home import LocalHome
 from interlock.clock import SystemClock
-from interlock.executors.agent import AgentExecutor
 from interlock.ledgers.sqlite.store import SqliteLedgers
 from interlock.model.event import Event
 from interlock.model.team import Member
 from interlock.notifiers.inprocess import InProcessNotifier
+from interlock.runner.executors import AgentExecutor
 from interlock.runner.stop import Stop
 from interlock.settings import Settings
 from tests.behaviours.driving import Place, follow, until

@@ -10,7 +10,7 @@ import pytest
 from interlock.client import Team
 from interlock.clock import ManualClock, iso
 from interlock.model.event import Event
-from interlock.runner.findings import CLAIM_GRACE
+from interlock.runner.recovery_scan import CLAIM_GRACE
 from interlock.runner.scheduler import Scheduler
 from tests.behaviours.speech import claimed
 from tests.behaviours.test_dropped_files import drop, result

@@ -6,7 +6,7 @@ import os
 import threading
 from pathlib import Path
 
-from interlock.worktrees.git import Git
+from interlock.gitwork.git import Git
 from tests.behaviours.repository import Repository
 
 

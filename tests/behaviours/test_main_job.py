@@ -18,11 +18,10 @@ from interlock import demo, processes
 from interlock.agent import Opening, Update
 from interlock.agents.scripted import Say, ScriptedAgent
 from interlock.errors import AgentError, RunnerAlive
-from interlock.executor import Execution, Executor, Job
-from interlock.executors.agent import AgentExecutor
-from interlock.executors.shell import ShellExecutor
 from interlock.model.names import SYSTEM
 from interlock.model.team import Member
+from interlock.runner.executor import Execution, Executor, Job
+from interlock.runner.executors import AgentExecutor, ShellExecutor
 from interlock.sessions import Caller
 from tests.behaviours.driving import ROOT, SHELL, Place, follow, pids, running
 

@@ -201,7 +201,7 @@ def test_two_runners_never_merge_at_once(place: Place, repository: Repository) -
 
 
 def test_many_who_claim_the_merge_slot_at_one_moment_get_it_once(place: Place, repository: Repository) -> None:
-    from interlock.runner.lifesigns import verifier
+    from interlock.runner.run_processes import verifier
     from interlock.sessions import Caller
     from interlock.tasks import merge
     from interlock.tasks.find import find

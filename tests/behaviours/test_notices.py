@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import interlock
 from interlock.client import Home, Team
 from interlock.errors import InvalidRequest
-from interlock.runner import sending
+from interlock.runner import notifications
 from interlock.surfaces.cli.entry import run
 
 Told = Callable[[], list[dict[str, Any]]]
@@ -149,7 +149,7 @@ def test_a_run_that_ends_and_a_task_that_failed_for_good_are_told(
 def test_that_telling_failed_is_an_event_and_no_error(
     home: Home, team: Team, monkeypatch: pytest.MonkeyPatch, command: list[str], said: str
 ) -> None:
-    monkeypatch.setattr(sending, "SECONDS", 2.0)
+    monkeypatch.setattr(notifications, "SECONDS", 2.0)
     home.configure({"notify.command": json.dumps(command)})
     ask(team, "first")
     assert home.notices().tell() == 1

@@ -13,7 +13,7 @@ import pytest
 import interlock
 from interlock.client import Home, Team
 from interlock.errors import AmbiguousId, Forbidden, InvalidRequest, NotAwaitingResponse, QuestionNotFound
-from interlock.runner.findings import Eyes
+from interlock.runner.recovery_scan import LivenessProbe
 from interlock.runner.scheduler import Scheduler
 
 
@@ -227,7 +227,7 @@ def test_a_default_that_matters_is_never_taken(connect: Callable[..., Home], clo
     team.configure({"unattended": True})
     clock.advance(100_000)
     assert polled(team) == [], "a single poll reminds nobody"
-    eyes = Eyes()
+    eyes = LivenessProbe()
     eyes.own = "a runner"
     lasting = Scheduler(team._workspace, eyes=eyes)  # type: ignore[attr-defined]
     assert [one["type"] for one in lasting.poll()["actions"]] == ["remind"]

@@ -17,8 +17,8 @@ from interlock.client import Team
 from interlock.clock import ManualClock
 from interlock.errors import StaleRun
 from interlock.model.names import SYSTEM
-from interlock.runner import checking
-from interlock.runner.findings import CLAIM_GRACE, Eyes
+from interlock.runner import verify as checking
+from interlock.runner.recovery_scan import CLAIM_GRACE, LivenessProbe
 from interlock.runner.scheduler import Scheduler
 from interlock.sessions import Caller
 from interlock.tasks import claim, finish, verify
@@ -243,7 +243,7 @@ def test_a_heartbeat_at_the_last_moment_saves_the_run(timed: Team, clock: Manual
 
 
 def test_programs_that_cannot_be_ended_block_their_task(timed: Team, dead: str) -> None:
-    class Powerless(Eyes):
+    class Powerless(LivenessProbe):
         """Nothing it tries to end goes."""
 
         def end(self, run: Any, grace: float) -> bool:

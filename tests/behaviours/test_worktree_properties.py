@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from interlock.worktrees.repository import open_repository
-from interlock.worktrees.trees import MERGING, Trees
+from interlock.gitwork.repository import open_repository
+from interlock.gitwork.trees import MERGING, Trees
 from tests.behaviours.repository import Repository, checkout
 
 FILES = ("a.txt", "b.txt", "sub/c.txt")

@@ -16,7 +16,7 @@ import interlock
 from interlock import process_table
 from interlock.client import Team
 from interlock.model.task import Task
-from interlock.runner.lifesigns import session_token
+from interlock.runner.run_processes import session_token
 from tests.agents.acting import PROGRAM
 from tests.behaviours.driving import until
 from tests.behaviours.repository import Repository

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from interlock.executor import Result
 from interlock.model.task import Run, Task
-from interlock.runner import checking, settling
-from interlock.runner.findings import Finding
+from interlock.runner import completion
+from interlock.runner import verify as checking
+from interlock.runner.executor import Result
+from interlock.runner.recovery_scan import RecoveryFinding
 from interlock.runner.scheduler import Scheduler
 from interlock.sessions import Caller
 from interlock.tasks import claim, finish, review, verify
@@ -125,7 +126,7 @@ class Worker:
         mark = f"{self.process}#{self._world.token()}"
 
         def settle() -> Task | None:
-            return settling.settle(self._world.workspace(), task, self._caller, result, verifier=mark)
+            return completion.settle(self._world.workspace(), task, self._caller, result, verifier=mark)
 
         current = self._world.attempt(self._member, f"{task.id}.{task.run} {status}", settle)
         if current is not None and current.verifying is not None:
@@ -153,7 +154,7 @@ class Worker:
     def _leave(self) -> None:
         caller = self._caller
         self._world.attempt(
-            self._member, "its session ends", lambda: settling.end_session(self._world.workspace(), caller)
+            self._member, "its session ends", lambda: completion.end_session(self._world.workspace(), caller)
         )
         if self.voice is not None and self._world.chance(0.3):
             self._haunt(self.voice)
@@ -297,7 +298,7 @@ class Janitor:
         self._workspace = self._world.workspace()
         self._scheduler = Scheduler(self._workspace, interval=INTERVAL, eyes=self._eyes, run_verify=self._take_over)
         self._process = self._world.process()
-        self._found: list[Finding] = []
+        self._found: list[RecoveryFinding] = []
         self._checking: list[tuple[Task, Run]] = []
 
     def step(self) -> None:
@@ -327,7 +328,7 @@ class Janitor:
         self._checking = []
         return answer
 
-    def _act(self, found: list[Finding]) -> None:
+    def _act(self, found: list[RecoveryFinding]) -> None:
         self._scheduler.written_down(self._scheduler.carry_out(found))
 
     def _take_over(self, task: Task, run: Run) -> None:

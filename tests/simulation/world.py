@@ -19,7 +19,7 @@ from interlock.clock import ManualClock, iso
 from interlock.errors import InterlockError
 from interlock.model.task import Run, Task
 from interlock.notifiers.inprocess import InProcessNotifier
-from interlock.runner.findings import Eyes
+from interlock.runner.recovery_scan import LivenessProbe
 
 T = TypeVar("T")
 
@@ -131,7 +131,7 @@ class World:
             self.clock.advance(self.rng.choice([0.0, 0.01, 0.5, 2.0, 5.0, 12.0]))
 
 
-class SimulatedEyes(Eyes):
+class SimulatedEyes(LivenessProbe):
     """Sees the world's processes instead of the machine's."""
 
     def __init__(self, world: World) -> None:

@@ -18,11 +18,10 @@ from interlock.agent import Agent, Opening, Turn, Update
 from interlock.agents.command import CommandAgent
 from interlock.agents.scripted import Say, ScriptedAgent
 from interlock.errors import AgentError, InvalidRequest
-from interlock.executor import Executor, Job
-from interlock.executors.agent import AgentExecutor
-from interlock.executors.shell import ShellExecutor
 from interlock.processes import RUN_TOKEN, Identity, alive, group_members, identify
 from interlock.programs import Program
+from interlock.runner.executor import Executor, Job
+from interlock.runner.executors import AgentExecutor, ShellExecutor
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ import pytest
 from interlock.errors import InvalidRequest
 from interlock.processes import RUN_TOKEN, Identity, alive
 from interlock.runner.environment import allowed_environment
-from interlock.runner.verification import TAIL_CHARS, Evidence, verify
+from interlock.runner.verify import TAIL_CHARS, Evidence, run_check
 
 
 def check(command: str, workdir: Path, **changes: object) -> Evidence:
@@ -26,7 +26,7 @@ def check(command: str, workdir: Path, **changes: object) -> Evidence:
         "stop_grace": 5.0,
         **changes,
     }
-    return anyio.run(partial(verify, command, **arguments))  # type: ignore[arg-type]
+    return anyio.run(partial(run_check, command, **arguments))  # type: ignore[arg-type]
 
 
 def test_exit_zero_passes_and_is_written_down(tmp_path: Path) -> None:

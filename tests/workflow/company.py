@@ -12,16 +12,16 @@ from interlock.agent import Agent
 from interlock.clients.local.home import LocalHome
 from interlock.clients.local.team import LocalTeam
 from interlock.clock import SystemClock
-from interlock.executors.agent import AgentExecutor
-from interlock.executors.workflow import WorkflowExecutor
 from interlock.ledgers.sqlite.store import SqliteLedgers
 from interlock.memories.local import LocalMemory
 from interlock.memory import Log, MemoryStore, OpenMemory
 from interlock.model.question import Question
 from interlock.model.team import Member
 from interlock.notifiers.inprocess import InProcessNotifier
+from interlock.runner.executors import AgentExecutor
 from interlock.runner.stop import Stop
 from interlock.settings import Settings
+from interlock.workflow.executor import WorkflowExecutor
 from tests.behaviours.driving import follow, until
 from tests.workflow.stage import SKILL
 

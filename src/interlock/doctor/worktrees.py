@@ -7,9 +7,9 @@ import os
 from interlock import words
 from interlock.doctor.findings import Finding
 from interlock.errors import InterlockError
-from interlock.runner import placing
+from interlock.gitwork.isolation import look, trees
+from interlock.runner import workspace_allocation
 from interlock.workspace import Workspace
-from interlock.worktrees.team import look, trees
 
 KEPT = frozenset({"deadletter", "cancelled", "deleted"})
 """States whose worktrees stay: what was done there is nowhere else."""
@@ -19,7 +19,7 @@ CHANGES_SHOWN = 5
 def examine_worktrees(workspace: Workspace, *, repair: bool) -> list[Finding]:
     """Leftovers of tasks that are done, and of merges and reviews that died; with `repair` they are removed. Kept ones
     of failed tasks are listed."""
-    left = placing.leftovers(workspace)
+    left = workspace_allocation.leftovers(workspace)
     with workspace.ledger.snapshot() as rows:
         tasks = rows.tasks.worktrees()
         elsewhere = rows.events.latest(None, CHANGES_SHOWN, ["checkout.changed", "worktree.changed"])
@@ -48,6 +48,6 @@ def examine_worktrees(workspace: Workspace, *, repair: bool) -> list[Finding]:
 
 def _removed(workspace: Workspace, path: str) -> bool:
     try:
-        return placing.remove(workspace, trees(workspace, look(workspace)), path) is None
+        return workspace_allocation.remove(workspace, trees(workspace, look(workspace)), path) is None
     except (InterlockError, OSError):
         return False

@@ -25,33 +25,34 @@ from anyio.abc import TaskGroup
 from interlock.agent import Update
 from interlock.clock import iso
 from interlock.errors import CannotStart, Conflict, InterlockError, InvalidRequest
-from interlock.executor import Job, Patience, Result
+from interlock.gitwork.staging import tree_of
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.output import plain
 from interlock.processes import Identity
-from interlock.runner import checking, placing, recovery, settling
-from interlock.runner.asking import Asking
-from interlock.runner.assignment import Assignment, Permit, Terms, prepare, with_prompt
-from interlock.runner.conversation import Conversation
-from interlock.runner.hearing import Hearing
-from interlock.runner.life import Life
-from interlock.runner.lifesigns import lives, session_token, verifier, written
+from interlock.runner import completion, run_processes, workspace_allocation
+from interlock.runner import verify as checking
+from interlock.runner.executor import HumanWait, Job, Result
+from interlock.runner.job import Permit, PreparedRun, RunnerConfig, prepare, with_prompt
+from interlock.runner.member_session import MemberSession
+from interlock.runner.permissions import PermissionRequests
 from interlock.runner.prompt import prompt_for
-from interlock.runner.spending import Meter, excess
+from interlock.runner.run_processes import lives, session_token, verifier, written
+from interlock.runner.stdout_messages import StdoutMessages
 from interlock.runner.stop import Stop
 from interlock.runner.threads import in_thread
+from interlock.runner.turns import TurnLoop
+from interlock.runner.usage import UsageMeter, excess
 from interlock.sessions import Caller
 from interlock.tasks import claim, verify
 from interlock.tasks.find import find
 from interlock.workspace import Workspace
-from interlock.worktrees.snapshot import tree_of
 
 Value = TypeVar("Value")
 
 
-class Attempt:
+class TaskAttempt:
     """The run of `task` that `caller` has claimed, in the session `life`. `waits` is called with true when it begins to
     wait for a person, and with false when it waits no more."""
 
@@ -59,8 +60,8 @@ class Attempt:
         self,
         workspace: Workspace,
         member: Member,
-        life: Life,
-        terms: Terms,
+        life: MemberSession,
+        terms: RunnerConfig,
         stop: Stop,
         task: Task,
         caller: Caller,
@@ -69,7 +70,7 @@ class Attempt:
         on_update: Callable[[str, str, Update], None],
         waits: Callable[[bool], None],
     ) -> None:
-        self.asking: Asking | None = None
+        self.asking: PermissionRequests | None = None
         self._workspace = workspace
         self._member = member
         self._life = life
@@ -80,10 +81,10 @@ class Attempt:
         self._permit = permit
         self._on_update = on_update
         self._waits = waits
-        self._patience = Patience(waits)
-        self._hearing: Hearing | None = None
-        self._talk: Conversation | None = None
-        self._meter = Meter()
+        self._patience = HumanWait(waits)
+        self._hearing: StdoutMessages | None = None
+        self._talk: TurnLoop | None = None
+        self._meter = UsageMeter()
         self._spending = anyio.Event()
         self._in_turn = False
         self._checking: anyio.CancelScope | None = None
@@ -141,9 +142,9 @@ class Attempt:
             if failure is not None:
                 self._say("notice", f"this run failed: {failure}" if counts else failure)
                 with suppress(Conflict):
-                    give_up = partial(settling.give_up, workspace, task, self._caller, failure, counts, permanent)
+                    give_up = partial(completion.give_up, workspace, task, self._caller, failure, counts, permanent)
                     await in_thread(give_up)
-            end = settling.end_task if keep else settling.end_session
+            end = completion.end_task if keep else completion.end_session
             await in_thread(partial(end, workspace, self._caller))
         except Exception as error:  # boundary: the run stays open, and the next runner finds it
             self._say("notice", f"the end of this run could not be written down: {error}")
@@ -154,7 +155,7 @@ class Attempt:
         mark, terms = verifier(), await self._placed()
         if terms is None:
             stopped = Result("cancelled", "", None, None, 0.0)
-            await in_thread(partial(settling.settle, workspace, self._task, caller, stopped, verifier=mark))
+            await in_thread(partial(completion.settle, workspace, self._task, caller, stopped, verifier=mark))
             return
         talks, needed = self._life.executor.lasts(self._task.type), self._life.executor.variables
         assignment = await in_thread(
@@ -164,12 +165,14 @@ class Attempt:
         )
         self._place = terms.workdir
         note = partial(self._say, "notice")
-        self._hearing = Hearing(workspace, self._task, caller, mark, in_thread, note)
+        self._hearing = StdoutMessages(workspace, self._task, caller, mark, in_thread, note)
         waits = self._waits
         if self._member.agent != "shell":
-            self.asking = Asking(workspace, self._task, caller, terms.workdir, say=note, waits=waits, park=self.park)
+            self.asking = PermissionRequests(
+                workspace, self._task, caller, terms.workdir, say=note, waits=waits, park=self.park
+            )
         if talks:
-            self._talk = Conversation(
+            self._talk = TurnLoop(
                 workspace, self._task, caller, terms, self._meter, assignment.told, say=note, patience=self._patience,
                 refused=lambda: self.asking.refused() if self.asking is not None else [],
             )  # fmt: skip
@@ -182,7 +185,7 @@ class Attempt:
 
             def settle(result: Result = result) -> Task | None:
                 tree = tree_of(self._place) if self._task.command is not None and result.status == "ended" else None
-                return settling.settle(
+                return completion.settle(
                     workspace, self._task, caller, result, verifier=mark, talks=talks, tree=tree
                 )  # fmt: skip
 
@@ -197,7 +200,7 @@ class Attempt:
             if self._talk is not None:
                 self._talk.new_round(checked.rounds)
 
-    async def _turns(self, assignment: Assignment, job: Job, mail: list[int], group: TaskGroup) -> Result:
+    async def _turns(self, assignment: PreparedRun, job: Job, mail: list[int], group: TaskGroup) -> Result:
         """The first prompt, and what follows it in a session that lasts."""
         result = await self._prompt(assignment, job, mail, group)
         talk = self._talk
@@ -213,7 +216,7 @@ class Attempt:
             result = await self._prompt(assignment, with_prompt(job, following.text), following.mail, group)
         return result
 
-    async def _prompt(self, assignment: Assignment, job: Job, mail: list[int], group: TaskGroup) -> Result:
+    async def _prompt(self, assignment: PreparedRun, job: Job, mail: list[int], group: TaskGroup) -> Result:
         def started(identity: Identity) -> None:
             self._life.process = written(identity, assignment.token)
             group.start_soon(self._note_process)
@@ -227,13 +230,13 @@ class Attempt:
             self._meter.turn_ended()
         return result
 
-    async def _placed(self) -> Terms | None:
+    async def _placed(self) -> RunnerConfig | None:
         """What holds for this run: where the task has a worktree of its own, that is where it works. Null where we were
         stopped before anything could begin."""
 
-        async def place(group: TaskGroup) -> Terms:
+        async def place(group: TaskGroup) -> RunnerConfig:
             token = session_token(str(self._caller.session))
-            directory = await placing.place(self._workspace, self._task, token, self._checked)
+            directory = await workspace_allocation.place(self._workspace, self._task, token, self._checked)
             return replace(self._terms, workdir=directory) if directory is not None else self._terms
 
         terms = None
@@ -368,7 +371,7 @@ class Attempt:
         if current is not None and current.run == self._task.run and current.verifying is not None:
             process = str(current.verifying.get("process") or "")
             if lives(process) is False:
-                recovery.end_verify_program(current, grace)
+                run_processes.end_verify_program(current, grace)
 
     def _updated(self, update: Update) -> None:
         said = plain(update.text)

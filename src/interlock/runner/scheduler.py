@@ -6,6 +6,8 @@ Work is never handed out here: free workers pull it (decision 7 of the house).
 
 A run that ended without a word goes by the evidence: a result that it left behind is applied first, by the same
 mapping as a message (AOF-61.04 to 61.09). A poll that does nothing writes nothing (decision 21).
+
+Taking up what processes left that are gone, as a crew sees to it: beside everything else it does.
 """
 
 from __future__ import annotations
@@ -18,20 +20,23 @@ from threading import Thread
 from typing import Any
 
 import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
 
 from interlock import shutdown_expiry
-from interlock.errors import Conflict
+from interlock.agent import Update
+from interlock.errors import Conflict, InterlockError
 from interlock.mailbox import notify
 from interlock.model.names import LEAD, SYSTEM
 from interlock.model.task import Run, Task
 from interlock.protocol import dropped
 from interlock.protocol.routing import missing_file
 from interlock.protocol.session_end import apply_within
-from interlock.runner import recovery
-from interlock.runner.checking import recheck
-from interlock.runner.findings import Eyes, Finding, Look
-from interlock.runner.lifesigns import session_token
-from interlock.runner.merging import take_up as merge_up
+from interlock.runner import run_processes, verify
+from interlock.runner.merge_queue import take_up as merge_up
+from interlock.runner.recovery_scan import LivenessProbe, RecoveryFinding, RecoveryScan
+from interlock.runner.run_processes import session_token
+from interlock.runner.verify import recheck
 from interlock.sessions import Act, Caller, close_session
 from interlock.tasks import answer, change, finish, review
 from interlock.tasks.transition import end_run
@@ -57,13 +62,13 @@ class Scheduler:
         workspace: Workspace,
         *,
         interval: float = math.inf,
-        eyes: Eyes | None = None,
+        eyes: LivenessProbe | None = None,
         run_verify: Callable[[Task, Run], None] | None = None,
         run_merge: Callable[[Task], bool] | None = None,
     ) -> None:
         self._workspace = workspace
         self._interval = interval
-        self._eyes = eyes or Eyes()
+        self._eyes = eyes or LivenessProbe()
         self._run_verify = run_verify or partial(_run_verify, workspace, self._eyes)
         self._run_merge = run_merge or partial(_run_merge, workspace, self._eyes)
         self._last: tuple[float, float] | None = None
@@ -87,7 +92,7 @@ class Scheduler:
         executed = self.written_down(done)
         return {"actions": [one.as_dict() for one in done], "actions_executed": executed}
 
-    def look(self) -> list[Finding]:
+    def look(self) -> list[RecoveryFinding]:
         """What is to be done now, but for verifies. Heartbeats that agents have laid down are taken in first."""
         self._mind_the_clock()
         workspace = self._workspace
@@ -95,12 +100,12 @@ class Scheduler:
             by_hand = rows.runs.by_hand()
         dropped.adopt_all(workspace, dropped.with_heartbeat(workspace.directory, by_hand))
         with workspace.ledger.snapshot() as rows:
-            return Look(*self._seen(rows)).everything()
+            return RecoveryScan(*self._seen(rows)).everything()
 
-    def verifies(self) -> list[Finding]:
+    def verifies(self) -> list[RecoveryFinding]:
         """The verifies that nobody runs any more."""
         with self._workspace.ledger.snapshot() as rows:
-            return Look(*self._seen(rows)).verifies()
+            return RecoveryScan(*self._seen(rows)).verifies()
 
     def rests(self) -> bool:
         """Whether nothing can become this one's to take up before something changes in the ledger."""
@@ -114,23 +119,23 @@ class Scheduler:
                 or rows.team.kept_sessions()
             )
 
-    def next_merge(self) -> Finding | None:
+    def next_merge(self) -> RecoveryFinding | None:
         """The merge that is to be taken up now."""
         with self._workspace.ledger.snapshot() as rows:
             if not rows.tasks.merging():
                 return None
-            return Look(*self._seen(rows)).next_merge()
+            return RecoveryScan(*self._seen(rows)).next_merge()
 
-    def _merged(self) -> list[Finding]:
+    def _merged(self) -> list[RecoveryFinding]:
         """Carry out the merges that wait, each once."""
-        done: dict[str, Finding] = {}
+        done: dict[str, RecoveryFinding] = {}
         while (one := self.next_merge()) is not None and one.task is not None and one.task.id not in done:
             if not self._run_merge(one.task):
                 break
             done[one.task.id] = one
         return list(done.values())
 
-    def carry_out(self, found: Sequence[Finding]) -> list[Finding]:
+    def carry_out(self, found: Sequence[RecoveryFinding]) -> list[RecoveryFinding]:
         """Act on what was found, as far as it still holds; what was done."""
         held = self._looked_closer(found)
         self._end_sessions([one for one in held if one.type == "close_session"])
@@ -138,7 +143,7 @@ class Scheduler:
         done = (self._act_on(one, one.run is None or ended[one.run.id]) for one in held)
         return [one for one in done if one is not None]
 
-    def written_down(self, done: Sequence[Finding]) -> int:
+    def written_down(self, done: Sequence[RecoveryFinding]) -> int:
         """Log a poll that did something; how many of its actions count as executed."""
         executed = sum(one.type not in UNCOUNTED for one in done)
         if done:
@@ -161,29 +166,29 @@ class Scheduler:
         with self._workspace.ledger.snapshot() as rows:
             return 2 * self._interval + float(self._workspace.settings(rows).get("heartbeat_ttl")) / 4
 
-    def _seen(self, rows: Any) -> tuple[Any, Any, Eyes, float, float]:
+    def _seen(self, rows: Any) -> tuple[Any, Any, LivenessProbe, float, float]:
         clock = self._workspace.clock
         return rows, self._workspace.settings(rows), self._eyes, clock.now(), clock.monotonic() - self._woke
 
-    def _looked_closer(self, found: Sequence[Finding]) -> list[Finding]:
+    def _looked_closer(self, found: Sequence[RecoveryFinding]) -> list[RecoveryFinding]:
         """Take in the files that these runs have left, and ask once more before anything is ended for their sake."""
         dropped.adopt_all(self._workspace, [one.run.task_id for one in found if one.run and one.type != "close_run"])
         held = []
         with self._workspace.ledger.snapshot() as rows:
-            look = Look(*self._seen(rows))
+            look = RecoveryScan(*self._seen(rows))
             for one in found:
                 again = look.run(one.run) if one.run is not None else one
                 if again is not None:
                     held.append(again)
         return held
 
-    def _end_sessions(self, found: Sequence[Finding]) -> None:
+    def _end_sessions(self, found: Sequence[RecoveryFinding]) -> None:
         """End the programs of sessions that were kept by a runner that is gone."""
         for one in found:
             assert one.session is not None
             with self._workspace.ledger.snapshot() as rows:
                 grace = float(self._workspace.settings(rows).get("stop_grace"))
-            recovery.end(f"#{session_token(one.session[1]) or ''}", grace)
+            run_processes.end_programs(f"#{session_token(one.session[1]) or ''}", grace)
 
     def _end_programs(self, runs: Sequence[Run]) -> dict[str, bool]:
         """End the programs of all these runs at once, since each may take its grace to go: which are gone."""
@@ -205,14 +210,14 @@ class Scheduler:
             thread.join()
         return gone
 
-    def _act_on(self, finding: Finding, gone: bool) -> Finding | None:
+    def _act_on(self, finding: RecoveryFinding, gone: bool) -> RecoveryFinding | None:
         missing = None
         if finding.run is not None and finding.run.result is not None:
             missing = missing_file(self._workspace, finding.run.task_id, finding.run.result.get("summaryRef"))
         number = None if finding.run is None else finding.run.number
         try:
             with self._workspace.act(Caller(SYSTEM, run=number)) as act:
-                look = Look(*self._seen(act.rows))
+                look = RecoveryScan(*self._seen(act.rows))
                 if finding.type == "expire_request":
                     return finding if shutdown_expiry.expire(act) else None
                 if finding.type == "close_session":
@@ -232,14 +237,14 @@ class Scheduler:
         except Conflict:
             return None  # It was settled otherwise at this very moment.
 
-    def _preview(self) -> list[Finding]:
+    def _preview(self) -> list[RecoveryFinding]:
         """What a poll would do now, files that lie there taken in; nothing of it stays."""
         workspace = self._workspace
         self._mind_the_clock()
         with workspace.ledger.snapshot() as rows:
-            found = Look(*self._seen(rows)).everything()
-            verifies = Look(*self._seen(rows)).verifies()
-            merge = Look(*self._seen(rows)).next_merge()
+            found = RecoveryScan(*self._seen(rows)).everything()
+            verifies = RecoveryScan(*self._seen(rows)).verifies()
+            merge = RecoveryScan(*self._seen(rows)).next_merge()
             by_hand = rows.runs.by_hand()
         ids = [*dropped.with_heartbeat(workspace.directory, by_hand), *(one.task_id for one in found if one.run)]
         lying = {id: dropped.lying(workspace.directory, id) for id in ids if id is not None}
@@ -248,9 +253,9 @@ class Scheduler:
                 with workspace.act(Caller(SYSTEM)) as act:
                     for id, files in lying.items():
                         dropped.adopt_within(act, id, files)
-                    found = Look(*self._seen(act.rows)).everything()
-                    raise _Undone
-            except _Undone:
+                    found = RecoveryScan(*self._seen(act.rows)).everything()
+                    raise _DryRun
+            except _DryRun:
                 pass
         return [*found, *verifies, *([merge] if merge is not None else [])]
 
@@ -260,7 +265,7 @@ def poll(workspace: Workspace, *, dry_run: bool = False) -> dict[str, Any]:
     return Scheduler(workspace).poll(dry_run=dry_run)
 
 
-def take_up(workspace: Workspace, eyes: Eyes | None = None) -> list[str]:
+def take_up(workspace: Workspace, eyes: LivenessProbe | None = None) -> list[str]:
     """Give back only what dead runners left; the ids of the tasks that can be taken again."""
     scheduler = Scheduler(workspace, eyes=eyes)
     done = scheduler.carry_out([one for one in scheduler.look() if one.type in TAKEN_UP])
@@ -270,11 +275,11 @@ def take_up(workspace: Workspace, eyes: Eyes | None = None) -> list[str]:
     return [task.id for task in tasks if task is not None and task.state in ("ready", "backlog")]
 
 
-class _Undone(Exception):
+class _DryRun(Exception):
     """Rolls a transaction back that was only for looking."""
 
 
-def _waited_long(act: Act, finding: Finding) -> bool:
+def _waited_long(act: Act, finding: RecoveryFinding) -> bool:
     """Remind of the question, or take its default; false where it has been answered meanwhile."""
     question = act.rows.questions.get(str(finding.evidence["question"]))
     task = act.rows.tasks.get(str(finding.task_id))
@@ -289,7 +294,7 @@ def _waited_long(act: Act, finding: Finding) -> bool:
     return True
 
 
-def _recover(act: Act, finding: Finding, gone: bool, missing: str | None) -> None:
+def _recover(act: Act, finding: RecoveryFinding, gone: bool, missing: str | None) -> None:
     """Take the task of that run where the evidence says. `gone`: nothing of its programs is left."""
     task, run = finding.task, finding.run
     assert task is not None and run is not None
@@ -319,7 +324,7 @@ def _recover(act: Act, finding: Finding, gone: bool, missing: str | None) -> Non
         close_session(act, run.member, run.session)
 
 
-def _tell(act: Act, finding: Finding, task: Task, run: Run) -> None:
+def _tell(act: Act, finding: RecoveryFinding, task: Task, run: Run) -> None:
     """Whoever began a run by hand hears that it was taken back; of a program that is gone the lead hears, too."""
     if run.runner is not None:
         return
@@ -330,13 +335,13 @@ def _tell(act: Act, finding: Finding, task: Task, run: Run) -> None:
         notify(act, LEAD, text, summary="claim released")
 
 
-def _lose_session(act: Act, finding: Finding) -> None:
+def _lose_session(act: Act, finding: RecoveryFinding) -> None:
     assert finding.session is not None
     act.rows.team.note_gone(*finding.session, act.at)
     act.event("session.lost", **finding.evidence)
 
 
-def _close_session(act: Act, look: Look, finding: Finding) -> Finding | None:
+def _close_session(act: Act, look: RecoveryScan, finding: RecoveryFinding) -> RecoveryFinding | None:
     assert finding.session is not None
     again = look.left_behind(*finding.session)
     if again is not None:
@@ -344,11 +349,83 @@ def _close_session(act: Act, look: Look, finding: Finding) -> Finding | None:
     return again
 
 
-def _run_verify(workspace: Workspace, eyes: Eyes, task: Task, run: Run) -> None:
+def _run_verify(workspace: Workspace, eyes: LivenessProbe, task: Task, run: Run) -> None:
     """Run a verify here and now."""
     anyio.run(recheck, workspace, task, run, partial(eyes.gone, run), lambda update: None)
 
 
-def _run_merge(workspace: Workspace, eyes: Eyes, task: Task) -> bool:
+def _run_merge(workspace: Workspace, eyes: LivenessProbe, task: Task) -> bool:
     """Carry a merge out here and now."""
     return anyio.run(merge_up, workspace, task, eyes.merges, lambda update: None)
+
+
+PAUSE = 5.0
+"""Seconds before a check is tried again that could not be run."""
+
+
+class RecoveryWorker:
+    """Recovers runs, one batch at a time, and runs abandoned checks. `rouse` is called when something has ended."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        scheduler: Scheduler,
+        eyes: LivenessProbe,
+        hear: Callable[[str, str, Update], None],
+        rouse: Callable[[], None],
+    ) -> None:
+        self._workspace = workspace
+        self._scheduler = scheduler
+        self._eyes = eyes
+        self._hear = hear
+        self._rouse = rouse
+        self._rechecking: dict[str, anyio.CancelScope] = {}
+        self.recovering = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being taken up."""
+        return bool(self._rechecking) or self.recovering
+
+    async def look(self, group: TaskGroup) -> None:
+        """Begin to take up whatever was left: ending programs takes its time."""
+        if self.recovering:
+            return
+        found, verifying = await anyio.to_thread.run_sync(lambda: (self._scheduler.look(), self._scheduler.verifies()))
+        for one in verifying:
+            if one.task is not None and one.run is not None and one.task.id not in self._rechecking:
+                self._rechecking[one.task.id] = scope = anyio.CancelScope()
+                group.start_soon(self._recheck, one.task, one.run, scope)
+        if found:
+            self.recovering = True
+            group.start_soon(self._take_up, found)
+
+    def cancel(self) -> None:
+        """Stop the checks that run."""
+        for scope in self._rechecking.values():
+            scope.cancel()
+
+    async def _take_up(self, found: list[RecoveryFinding]) -> None:
+        def take_up() -> None:
+            self._scheduler.written_down(self._scheduler.carry_out(found))
+
+        try:
+            await anyio.to_thread.run_sync(take_up)
+        except InterlockError as error:
+            self._hear("", "", Update("notice", f"what nobody works on was not taken up: {error.message}"))
+            await anyio.sleep(1.0)
+        finally:
+            self.recovering = False
+            self._rouse()
+
+    async def _recheck(self, task: Task, run: Run, scope: anyio.CancelScope) -> None:
+        try:
+            with scope:
+                hear = partial(self._hear, run.member, task.id)
+                await verify.recheck(self._workspace, task, run, partial(self._eyes.gone, run), hear)
+        except Exception as error:  # boundary: one task's check must not end the others' work
+            self._hear(run.member, task.id, Update("notice", f"its check could not be run: {error}"))
+            await anyio.sleep(PAUSE)
+        finally:
+            del self._rechecking[task.id]
+            self._rouse()

@@ -14,7 +14,7 @@ import pytest
 
 from interlock.app import connect
 from interlock.client import Team
-from interlock.runner import findings
+from interlock.runner import recovery_scan
 from interlock.serve import crews
 from tests.surfaces.http.harness import PATIENCE, Server
 
@@ -111,7 +111,7 @@ def test_a_server_runs_a_check_whose_process_was_killed(start: Callable[..., Ser
 def test_what_a_dead_program_held_goes_back_where_only_seats_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(findings, "CLAIM_GRACE", 0.5)
+    monkeypatch.setattr(recovery_scan, "CLAIM_GRACE", 0.5)
     monkeypatch.setattr(crews, "REST", 0.1)
     home = tmp_path / "home"
     team = seats(home)

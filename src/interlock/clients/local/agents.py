@@ -40,7 +40,7 @@ class LocalAgents:
 
         from interlock.doctor.home import CHECKING, abandoned
         from interlock.locks import alone_in
-        from interlock.runner import tryout
+        from interlock.runner import agent_check
 
         self.need_person("check an agent")
         hire = self._roster().hire(name)
@@ -52,12 +52,12 @@ class LocalAgents:
             os.makedirs(place, mode=0o700)
             with alone_in(place), self.open_home(place) as home:
                 team = home.create_team("agent-check")
-                team.spawn(tryout.MEMBER, agent=name)
-                task = team.create_task("Check the connection", assignee=tryout.MEMBER)
+                team.spawn(agent_check.MEMBER, agent=name)
+                task = team.create_task("Check the connection", assignee=agent_check.MEMBER)
                 workspace = cast("LocalHome", home).workspace(team.name)
 
-                async def run() -> tryout.Found:
-                    return await tryout.try_out(workspace, hire, task, home=place, model=model)
+                async def run() -> agent_check.AgentCheck:
+                    return await agent_check.try_out(workspace, hire, task, home=place, model=model)
 
                 found = anyio.run(run)
         finally:

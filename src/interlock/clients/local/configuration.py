@@ -12,7 +12,7 @@ from interlock.commands import words_of
 from interlock.errors import StorageError
 from interlock.locks import alone_with
 from interlock.mirror import files
-from interlock.runner.sending import ways
+from interlock.runner.notifications import targets
 from interlock.settings import Settings
 
 
@@ -60,7 +60,7 @@ def check_programs(changes: Mapping[str, Any]) -> None:
         InvalidRequest: one does not.
     """
     if any(name.startswith("notify.") for name in changes):
-        ways(str(changes.get("notify.command") or ""), str(changes.get("notify.webhook") or ""))
+        targets(str(changes.get("notify.command") or ""), str(changes.get("notify.webhook") or ""))
     for name in ("forgetful_command", "serena_command"):
         if changes.get(name):
             words_of(str(changes[name]), name)

@@ -12,10 +12,13 @@ import anyio
 
 from interlock import ancestry
 from interlock.errors import Forbidden, InterlockError, InvalidRequest, WorktreeRefused
+from interlock.gitwork import delivery
+from interlock.gitwork.isolation import look, trees
+from interlock.gitwork.trees import DIRECTORY
 from interlock.locks import alone_in
 from interlock.model.task import Task
-from interlock.runner import merging, office, placing
-from interlock.runner.findings import Eyes
+from interlock.runner import merge_queue, registration, workspace_allocation
+from interlock.runner.recovery_scan import LivenessProbe
 from interlock.runner.scheduler import Scheduler
 from interlock.sessions import Caller
 from interlock.tasks.claim import must_hold
@@ -23,9 +26,6 @@ from interlock.tasks.find import find
 from interlock.tasks.transition import illegal
 from interlock.words import named
 from interlock.workspace import Workspace
-from interlock.worktrees import delivery
-from interlock.worktrees.team import look, trees
-from interlock.worktrees.trees import DIRECTORY
 
 
 def worktree(workspace: Workspace, caller: Caller, reference: str, *, hear: Callable[[str], None]) -> None:
@@ -42,13 +42,13 @@ def worktree(workspace: Workspace, caller: Caller, reference: str, *, hear: Call
         must_hold(act, task)
         if task.state != "in-progress":
             raise illegal(task, "is not being worked on")
-    placing.integrate(workspace, trees(workspace, how))
+    workspace_allocation.integrate(workspace, trees(workspace, how))
     notes = os.path.dirname(workspace.log_path(task.id, task.run))
     os.makedirs(notes, exist_ok=True)
     with alone_in(notes):  # Two that ask at once get one and the same.
         with workspace.look() as rows:
             task = find(rows, task.id)
-        anyio.run(placing.place, workspace, task, None, hear)
+        anyio.run(workspace_allocation.place, workspace, task, None, hear)
 
 
 def diff(workspace: Workspace, reference: str, *, stat: bool, color: bool) -> dict[str, Any]:
@@ -138,15 +138,15 @@ def merge_now(workspace: Workspace) -> bool:
     """Merge what waits where no runner is there to do it, and nobody waits for us inside a run; whether anything was
     tried."""
     with workspace.ledger.snapshot() as rows:
-        driven = bool(office.at_work(rows))
+        driven = bool(registration.at_work(rows))
     if driven or ancestry.origin(workspace.home) is not None:
         return False
-    eyes = Eyes()
+    eyes = LivenessProbe()
     scheduler = Scheduler(workspace, eyes=eyes)
     seen: set[str] = set()
     while (one := scheduler.next_merge()) is not None and one.task is not None and one.task.id not in seen:
         seen.add(one.task.id)
-        if not anyio.run(merging.take_up, workspace, one.task, eyes.merges, lambda update: None):
+        if not anyio.run(merge_queue.take_up, workspace, one.task, eyes.merges, lambda update: None):
             break
     return bool(seen)
 
@@ -166,7 +166,7 @@ def forgetting(workspace: Workspace) -> Callable[[], None]:
         left = [task for task in rows.tasks.worktrees() if task.state != "done"]
     for task in left:  # Their branches stay, and hold all of it then.
         with suppress(InterlockError, OSError):
-            placing.seal(workspace, task, found)
+            workspace_allocation.seal(workspace, task, found)
 
     def forget() -> None:
         with suppress(InterlockError):

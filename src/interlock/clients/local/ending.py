@@ -9,8 +9,8 @@ from typing import Any
 from interlock import processes, shutdown
 from interlock.errors import Conflict
 from interlock.model.names import SYSTEM
-from interlock.runner import office, recovery, scheduler
-from interlock.runner.lifesigns import lives
+from interlock.runner import registration, run_processes, scheduler
+from interlock.runner.run_processes import lives
 from interlock.sessions import Caller, unknown_member
 from interlock.tasks import finish, review, reviewers
 from interlock.teams import pause, set_aside
@@ -52,8 +52,8 @@ def stop_runner(workspace: Workspace, *, now: bool) -> dict[str, Any]:
     members whose programs run on, though nobody drives them any more.
     """
     with workspace.look() as rows:
-        runner, servers = rows.team.get().runner, office.servers(rows)
-        drivers = [process for process in office.at_work(rows) if process not in servers]
+        runner, servers = rows.team.get().runner, registration.servers(rows)
+        drivers = [process for process in registration.at_work(rows) if process not in servers]
     answer: dict[str, Any] = {"team": workspace.name, "asked": [], "ended": [], "gone": True}
     if servers:
         with workspace.act(Caller()) as act:
@@ -119,7 +119,7 @@ def _end_runs(workspace: Workspace, member: str | None) -> list[str]:
                     review.no_verdict(act, task, "stopped by hand", counts=False)
         except Conflict:
             pass  # It ended by itself meanwhile.
-        recovery.end_run_programs(run, grace)
+        run_processes.end_run_programs(run, grace)
     return sorted({run.member for run in runs})
 
 

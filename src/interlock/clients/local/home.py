@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from interlock.clients.local.mail import LocalMailing
     from interlock.clients.local.team import LocalTeam
     from interlock.clock import Clock
-    from interlock.executor import Executor
     from interlock.ledger import Ledgers
     from interlock.model.team import Member
     from interlock.notifier import Notifier
     from interlock.plan.document import Plan
-    from interlock.runner.notices import Notices
+    from interlock.runner.executor import Executor
+    from interlock.runner.notifications import Notifications
+    from interlock.runner.plan_apply import StagedPlan
     from interlock.runner.scheduler import Scheduler
-    from interlock.runner.staging import Staged
     from interlock.runner.stop import Stop
     from interlock.settings import Settings
 
@@ -181,9 +181,9 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         except FileNotFoundError:
             raise self._not_found(name) from None  # Somebody else deleted it at the same time.
 
-    def stage(self, plan: str, *, redo: Collection[str] = (), new: bool = False, dry_run: bool = False) -> Staged:
+    def stage(self, plan: str, *, redo: Collection[str] = (), new: bool = False, dry_run: bool = False) -> StagedPlan:
         from interlock.plan.comparing import compare
-        from interlock.runner import staging
+        from interlock.runner import plan_apply
 
         self.need_person("start a plan")
         # Everything that can be refused is refused before anything is made.
@@ -192,13 +192,13 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         if fresh:
             changes = compare(found, {}, redo)
             if dry_run:
-                return staging.staged(found, changes, notes)
+                return plan_apply.staged(found, changes, notes)
             self.create_team(found.team, workdir=found.workdir)
         workspace = self.workspace(found.team)
         try:
             if dry_run:
-                return staging.staged(found, staging.preview(workspace, found, redo=redo, new=new), notes)
-            return staging.staged(found, staging.stage(workspace, found, written, redo=redo, new=new), notes)
+                return plan_apply.staged(found, plan_apply.preview(workspace, found, redo=redo, new=new), notes)
+            return plan_apply.staged(found, plan_apply.stage(workspace, found, written, redo=redo, new=new), notes)
         except BaseException:
             if fresh:
                 self.delete_team(found.team, force=True)
@@ -230,10 +230,10 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
     ) -> str:
         import anyio
 
-        from interlock.runner.crew import Crew
+        from interlock.runner.team_runner import TeamRunner
 
         self.need_person("run a team")
-        crew = Crew(
+        crew = TeamRunner(
             self.workspace(team), self._executor_for, home=self.path, parallel=parallel, until=until, stop=stop,
             on_update=on_update, take_over=take_over, endless=endless, limits=limits, hold=hold, shared=shared,
             idle=idle,
@@ -242,14 +242,14 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
 
     def scheduler(self, team: str, *, interval: float) -> Scheduler:
         from interlock import processes
-        from interlock.runner.findings import Eyes
+        from interlock.runner.recovery_scan import LivenessProbe
         from interlock.runner.scheduler import Scheduler
 
-        eyes = Eyes()
+        eyes = LivenessProbe()
         eyes.own = processes.current().as_text()
         return Scheduler(self.workspace(team), interval=interval, eyes=eyes)
 
-    def notices(self, team: str | None = None, *, link: Callable[[], str | None] = lambda: None) -> Notices:
+    def notices(self, team: str | None = None, *, link: Callable[[], str | None] = lambda: None) -> Notifications:
         from interlock.clients.local.telling import notices
 
         return notices(self, self._settings, self._clock, team, link)
@@ -264,7 +264,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         return propose(self._executor_for, self._settings, goal, agent, tuple(command), directory, path, on_update)
 
     def driven(self, team: str) -> bool:
-        from interlock.runner.lifesigns import lives
+        from interlock.runner.run_processes import lives
 
         with self.workspace(team).look() as rows:
             runner = rows.team.get().runner

@@ -6,16 +6,16 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 
-from interlock.executor import Executor
+from interlock.gitwork import preflight
+from interlock.gitwork.isolation import check
 from interlock.model.team import Member
 from interlock.plan.document import Plan, whole_digest
 from interlock.plan.nodes import Faults
 from interlock.plan.reading import load
-from interlock.runner import staging
+from interlock.runner import plan_apply
+from interlock.runner.executor import Executor
 from interlock.settings import Settings
 from interlock.workspace import Workspace
-from interlock.worktrees import preflight
-from interlock.worktrees.team import check
 
 
 def examined(
@@ -34,8 +34,8 @@ def examined(
     """
     found, timeout = load(path), float(settings.get("git_timeout"))
     for planned in found.members.values():
-        executor_for(staging.as_member(planned))
-    isolated = staging.isolated(found, team(found.team), settings, new=new)
+        executor_for(plan_apply.as_member(planned))
+    isolated = plan_apply.isolated(found, team(found.team), settings, new=new)
     notes = preflight.notes(found, isolated=isolated)
     if isolated:
         own = os.path.join(found.workdir, "interlock.toml")

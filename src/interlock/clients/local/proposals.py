@@ -10,13 +10,13 @@ import anyio
 
 from interlock.agent import Update
 from interlock.errors import InvalidRequest
-from interlock.executor import Executor
 from interlock.model.team import Member
 from interlock.plan.document import PlanMember
 from interlock.plan.proposal import GOAL_CHARS
-from interlock.runner.proposing import Asked, Terms
-from interlock.runner.proposing import propose as ask
-from interlock.runner.staging import as_member
+from interlock.runner.executor import Executor
+from interlock.runner.plan_apply import as_member
+from interlock.runner.plan_generation import AnswerLimits, Planner
+from interlock.runner.plan_generation import propose as ask
 from interlock.settings import Settings
 
 
@@ -37,8 +37,8 @@ def propose(
         raise InvalidRequest("A shell proposes no plan; name an agent with --agent.", field="agent")
     # It is to look and say: whatever else it wants to do is not asked about.
     planner = PlanMember("planner", agent, command or None, permissions=None if command else "read-only")
-    asked = Asked(agent, command, executor_for(as_member(planner)))
-    terms = Terms(
+    asked = Planner(agent, command, executor_for(as_member(planner)))
+    terms = AnswerLimits(
         float(settings.get("task_timeout")), float(settings.get("stop_grace")), int(settings.get("output_bytes"))
     )
     return anyio.run(

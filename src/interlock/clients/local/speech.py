@@ -10,7 +10,7 @@ from interlock.clients.local.tasks import LocalTasks
 from interlock.protocol import routing
 from interlock.protocol.parsing import parse
 from interlock.protocol.session_end import end_session
-from interlock.runner.lifesigns import verifier
+from interlock.runner.run_processes import verifier
 from interlock.sessions import Act
 from interlock.tasks.find import find
 

@@ -7,7 +7,7 @@ import os
 from interlock.clients.local.base import LocalBase, plain, warned, whole, whole_number
 from interlock.errors import RunNotFound
 from interlock.model.names import HUMAN
-from interlock.runner.lifesigns import lives, verifier
+from interlock.runner.run_processes import lives, verifier
 from interlock.tasks.find import find
 from interlock.views import complete as completed
 from interlock.views import show
@@ -224,7 +224,7 @@ class LocalTasks(LocalBase):
             return self.merge_now(task)
         import anyio
 
-        from interlock.runner.checking import examine
+        from interlock.runner.verify import examine
         from interlock.tasks import verify
 
         evidence = anyio.run(examine, self._workspace, task)

@@ -111,7 +111,7 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
 
     def remove(self, name: str, *, by: str | None = None) -> list[str]:
         from interlock import teams
-        from interlock.runner.lifesigns import lives
+        from interlock.runner.run_processes import lives
 
         with self._act(by) as act:
             running = any(
@@ -148,7 +148,7 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
     def reply(self, task: str, text: str, *, question: str | None = None, by: str | None = None) -> Task:
         from interlock.clients.local.base import warned, whole
         from interlock.questions import in_own_words
-        from interlock.runner import office
+        from interlock.runner import registration
         from interlock.tasks import answer
         from interlock.tasks.find import find
 
@@ -160,7 +160,7 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
             whole(act, found)
             answered = [one for one in act.rows.questions.of_task(found.id) if one.answered_at == act.at]
             notes = [note for one in answered if (note := in_own_words(one)) is not None]
-            driven = bool(office.at_work(act.rows))
+            driven = bool(registration.at_work(act.rows))
         if found.verifying is not None and not driven:  # Nobody else would run the check again.
             self.verify_pending()
             return self.task(found.id)
@@ -223,13 +223,13 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
 
     def status(self) -> dict[str, Any]:
         from interlock.reports import status, unable
-        from interlock.runner import office
-        from interlock.runner.lifesigns import lives
+        from interlock.runner import registration
+        from interlock.runner.run_processes import lives
 
         with self._workspace.look() as rows:
             found = status(rows, self.name, self._workspace.log_path, self._now())
             found["unable"] = unable(rows, self._why_idle)
-            workers = [process for process in office.at_work(rows) if process != found["runner"]]
+            workers = [process for process in registration.at_work(rows) if process != found["runner"]]
         driven = found["runner"] is not None and lives(found["runner"]) is not False
         return {**found, "driven": driven, "workers": workers}
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from interlock.runner.notices import Notices
-from interlock.runner.sending import Way, ways
+from interlock.runner.notifications import Notifications, NotificationTarget, targets
 from interlock.settings import Settings
 
 if TYPE_CHECKING:
@@ -16,12 +15,12 @@ if TYPE_CHECKING:
 
 def notices(
     home: LocalHome, settings: Settings, clock: Clock, team: str | None, link: Callable[[], str | None]
-) -> Notices:
+) -> Notifications:
     """See `client.Home.notices`."""
 
-    def set_now() -> tuple[list[Way], float]:
-        found = ways(str(settings.get("notify.command")), str(settings.get("notify.webhook")))
+    def set_now() -> tuple[list[NotificationTarget], float]:
+        found = targets(str(settings.get("notify.command")), str(settings.get("notify.webhook")))
         return found, float(settings.get("notify.interval"))
 
     names = home.teams if team is None else lambda: [team]
-    return Notices(home.path, names, home.workspace, set_now, clock, link)
+    return Notifications(home.path, names, home.workspace, set_now, clock, link)

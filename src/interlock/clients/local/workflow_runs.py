@@ -69,12 +69,12 @@ class LocalWorkflowRuns(LocalBase):
             return [self._shown(rows, state) for state in self._run_states.list(rows)]
 
     def workflow_run(self, run: str | None = None) -> dict[str, Any]:
-        from interlock.runner import office
+        from interlock.runner import registration
         from interlock.workflow.running import verbs
 
         with self._workspace.look() as rows:
             shown = self._shown(rows, verbs.find(rows, self._run_states, run))
-            return {**shown, "at_work": bool(office.at_work(rows))}
+            return {**shown, "at_work": bool(registration.at_work(rows))}
 
     def workflow_decisions(self, run: str | None = None) -> list[dict[str, Any]]:
         from interlock.workflow.running import previewing, verbs

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from interlock.agent import Update
     from interlock.plan.comparing import Changes
-    from interlock.runner.staging import Staged
+    from interlock.runner.plan_apply import StagedPlan
 
 HINT = "Ctrl-C finishes what runs and stops; twice ends it at once"
 WATCHING = "another runner drives this team; Ctrl-C stops watching, the run goes on"
@@ -329,7 +329,7 @@ def _as_lines(changes: Changes) -> list[str]:
     return [*(lines or ["Nothing to create or change."]), *([f"  {same} unchanged"] if same else [])]
 
 
-def _noted(staged: Staged) -> list[str]:
+def _noted(staged: StagedPlan) -> list[str]:
     return [f"  ! {words.clean(note)}" for note in staged.notes]
 
 

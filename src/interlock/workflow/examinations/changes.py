@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from interlock.errors import GitFailed
+from interlock.gitwork.git import Git
 from interlock.workflow.definition.package import FOLDER
 from interlock.workflow.state import files
 from interlock.workflow.state.document import WorkflowState
-from interlock.worktrees.git import Git
 
 SECONDS = 30.0
 DIFF = 40_000  # characters of it that are shown; the rest is read in the files

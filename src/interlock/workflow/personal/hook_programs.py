@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 
-from interlock.runner.permits import is_inside
+from interlock.runner.permissions import is_inside
 from interlock.workflow.personal.hooks import Hook
 
 PROJECT = "{project-root}"

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
 from interlock.clock import iso
-from interlock.errors import Conflict, Forbidden, LedgerBusy
-from interlock.executor import Patience
+from interlock.errors import Conflict, Forbidden
 from interlock.mailbox import notify
 from interlock.model.names import HUMAN
 from interlock.model.task import Task
+from interlock.runner.executor import HumanWait
+from interlock.runner.threads import in_thread
 from interlock.sessions import Act, Caller
 from interlock.tasks import answer
 from interlock.tasks.find import find
@@ -26,10 +27,6 @@ from interlock.workspace import Workspace
 
 if TYPE_CHECKING:
     from interlock.clock import Clock
-
-BUSY_TRIES = 30
-
-Value = TypeVar("Value")
 
 
 class LedgerDesk:
@@ -45,7 +42,7 @@ class LedgerDesk:
         store: Store,
         session: str,
         life: str,
-        patience: Patience | None = None,
+        patience: HumanWait | None = None,
     ) -> None:
         self._patience = patience
         self._life = life
@@ -175,13 +172,3 @@ class ThreadedCheckpoints:
         """See the port."""
         if paths:
             await anyio.to_thread.run_sync(self._keeper.wrote, state, paths)
-
-
-async def in_thread(verb: Callable[[], Value]) -> Value:
-    """`verb` in a worker thread, again and again while the ledger is locked."""
-    for _ in range(BUSY_TRIES - 1):
-        try:
-            return await anyio.to_thread.run_sync(verb)
-        except LedgerBusy:
-            continue
-    return await anyio.to_thread.run_sync(verb)

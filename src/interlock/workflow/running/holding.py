@@ -18,9 +18,9 @@ import anyio
 
 from interlock.clock import iso
 from interlock.errors import Conflict, Forbidden
-from interlock.executor import Patience
 from interlock.ledger import Rows
 from interlock.model.task import WAITING
+from interlock.runner.executor import HumanWait
 from interlock.runner.threads import in_thread
 from interlock.sessions import Caller
 from interlock.tasks import answer
@@ -40,7 +40,7 @@ Step = Answer | Literal["wait"] | None
 class HeldQuestion:
     """The wait of the run that `caller` names for the answer to one of its questions."""
 
-    def __init__(self, workspace: Workspace, caller: Caller, task_id: str, question: str, patience: Patience) -> None:
+    def __init__(self, workspace: Workspace, caller: Caller, task_id: str, question: str, patience: HumanWait) -> None:
         self._workspace = workspace
         self._caller = caller
         self._task_id = task_id

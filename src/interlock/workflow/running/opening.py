@@ -10,7 +10,7 @@ from typing import Any
 import anyio.to_thread
 
 from interlock.errors import InterlockError, WorkflowNotFound
-from interlock.executor import Job, Patience
+from interlock.runner.executor import HumanWait, Job
 from interlock.sessions import Caller
 from interlock.tasks.find import find
 from interlock.workflow.agents.pool import AgentPool
@@ -72,7 +72,7 @@ class Prepared:
         pool: AgentPool,
         knowledge: Knowledge,
         dispatcher: SubagentDispatcher | None = None,
-        patience: Patience | None = None,
+        patience: HumanWait | None = None,
         hooks: Hooking | None = None,
     ) -> RunContext:
         """What the controller works with. The life of a run that was begun in no chat is that of the process that

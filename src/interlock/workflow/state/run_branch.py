@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from interlock.errors import GitFailed
+from interlock.gitwork.git import Git
 from interlock.workflow.state import files
-from interlock.worktrees.git import Git
 
 WORK = "interlock-work/"
-"""How the branches of tasks begin (`interlock.worktrees`)."""
+"""How the branches of tasks begin (`interlock.gitwork`)."""
 TRAILER = "Interlock-Workflow"
 KEPT = "refs/interlock/rollback/"
 TIMEOUT = 60.0

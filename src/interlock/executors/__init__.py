@@ -1,1 +1,0 @@
-"""Implementations of the `executor` port, one way to carry a task out a module."""

@@ -1,0 +1,135 @@
+"""What leaves the worktrees: a task's changes to look at, and work merged into a branch of the user's.
+
+`merge_into` is the only function of this package that changes a branch of the user's, or a checkout of one: as a
+fast-forward to a commit that was made elsewhere, so that it happens whole or not at all, and never over a change that
+is not committed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from interlock.errors import GitFailed, WorktreeRefused
+from interlock.gitwork.repository import HEADS
+from interlock.gitwork.staging import difference
+from interlock.gitwork.trees import DELIVERING, Trees
+
+
+@dataclass(slots=True)
+class Delivery:
+    """What a merge into a branch of the user's does, or did: from which commit to which, what it changes, and where it
+    cannot be done the files in the way: `conflicts` with that branch, `dirty` ones in its checkout."""
+
+    into: str
+    before: str
+    after: str | None
+    stat: str = ""
+    commits: int = 0
+    conflicts: list[str] = field(default_factory=list)
+    dirty: list[str] = field(default_factory=list)
+
+
+def changes(found: Trees, known: Mapping[str, Any], *, stat: bool = False, color: bool = False) -> str:
+    """What a task changed, as a patch or (`stat`) as a list of files. For an open task: all that lies in its worktree,
+    committed or not, against what it has of the integration branch; for a merged one: what the merge brought."""
+    git = found.repository.git
+    words = ["--color=always" if color else "--no-color", *(["--stat=100"] if stat else [])]
+    merged, head = known.get("merged"), known.get("head")
+    if merged and git.commit_of(f"{merged}^2") == head:
+        return git("diff", "--no-ext-diff", *words, f"{merged}^1", str(merged)).out
+    if merged or not found.have(known):
+        tip = str(head) if head else git.commit_of(HEADS + str(known["branch"]))
+        if not tip or git.commit_of(tip) is None:
+            raise WorktreeRefused(f"The worktree and the branch {known['branch']} are gone.", branch=known["branch"])
+        return git("diff", "--no-ext-diff", *words, _start(found, known, tip), tip).out
+    tree = git.at(str(known["path"]))
+    start = _start(found, known, tree.commit_of("HEAD") or "HEAD")
+    return difference(tree, found.rules(), start, *words)
+
+
+def _start(found: Trees, known: Mapping[str, Any], tip: str) -> str:
+    shared = found.repository.git("merge-base", found.integration, tip, ok=(0, 1, 128)).text
+    return shared or str(known["base"])
+
+
+def merge_into(
+    found: Trees, commits: Sequence[tuple[str, str]], into: str | None, *, dry_run: bool = False
+) -> Delivery:
+    """Merge these commits, each with the message of its merge, into the branch `into`, or into the one that is checked
+    out. With conflicts, or with changes in its checkout that are not committed and would be touched, nothing changes.
+
+    Raises:
+        WorktreeRefused: there is no such branch, it is one of Interlock's, or it was moved at this moment.
+        GitFailed: git refused; nothing was changed.
+    """
+    repository, git = found.repository, found.repository.git
+    target = into or repository.branch()
+    if target is None:
+        raise WorktreeRefused("No branch is checked out (a detached HEAD): name one with --into BRANCH.")
+    if target.startswith(("interlock/", "interlock-work/")):
+        raise WorktreeRefused(f"{target} is Interlock's own; name a branch of yours with --into BRANCH.", branch=target)
+    tip = git.commit_of(HEADS + target)
+    if tip is None:
+        raise WorktreeRefused(f"There is no branch {target}: `git branch {target}` makes it.", branch=target)
+    plan = Delivery(target, tip, tip)
+    wanted = [(message, commit) for message, commit in commits if not git.contains(commit, tip)]
+    if wanted:
+        _join(found, wanted, plan)
+    if plan.after is None or plan.after == tip:
+        return plan
+    plan.stat = git("diff", "--stat=100", "--no-ext-diff", tip, plan.after).text
+    plan.commits = int(git("rev-list", "--count", f"{tip}..{plan.after}").text)
+    where = repository.checked_out().get(target)
+    if where is not None:
+        plan.dirty = _in_the_way(found, where, tip, plan.after)
+    if not dry_run and not plan.dirty:
+        _land(found, plan, where)
+    return plan
+
+
+def _join(found: Trees, wanted: Sequence[tuple[str, str]], plan: Delivery) -> None:
+    """Make the commit that the branch is to be on, in a checkout of our own."""
+    git = found.repository.git
+    if len(wanted) == 1 and git.contains(plan.before, wanted[0][1]):
+        plan.after = wanted[0][1]  # The very commit that was proved.
+        return
+    path = found.path(str(os.getpid()), DELIVERING)
+    try:
+        found.detached(path, plan.before)
+        for message, commit in wanted:
+            if git.contains(commit, git.at(path).commit_of("HEAD") or ""):
+                continue
+            plan.after, plan.conflicts = found.merge(path, commit, message)
+            if plan.after is None:
+                return
+    finally:
+        found.remove(path)
+
+
+def _in_the_way(found: Trees, where: str, before: str, after: str) -> list[str]:
+    """Files of a checkout with changes that are not committed, which the merge would touch."""
+    git = found.repository.git.at(where)
+    touched = set(git("diff", "--name-only", "--no-renames", "-z", "--no-ext-diff", before, after).names)
+    entries = git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all").names
+    return sorted(touched.intersection(entry[3:] for entry in entries))
+
+
+def _land(found: Trees, plan: Delivery, where: str | None) -> None:
+    after = str(plan.after)
+    if where is None:
+        if not found.repository.move([(HEADS + plan.into, after, plan.before)]):
+            raise WorktreeRefused(f"{plan.into} was moved at this very moment; nothing was changed. Try again.")
+        return
+    git = found.repository.git.at(where)
+    if git("symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).text != HEADS + plan.into:
+        raise WorktreeRefused(f"{where} is no longer on {plan.into}; nothing was changed. Try again.")
+    try:
+        git("merge", "--ff-only", "--no-overwrite-ignore", "--quiet", after)
+    except GitFailed as error:
+        raise GitFailed(
+            f"git did not move {plan.into} in {where}, and nothing was changed: {error.details.get('git', error)}",
+            git=error.details.get("git"),
+        ) from error

@@ -1,0 +1,122 @@
+"""What a team says about its worktrees, and the `Trees` that go with it.
+
+What the tasks of a plan will not find in their worktrees, said before anything starts: a worktree begins with what
+is committed, and with what the integration branch has, whatever lies in the user's checkout.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from interlock.gitwork.repository import HEADS, Repository, check_copies, open_repository
+from interlock.gitwork.trees import DIRECTORY, Trees
+from interlock.ledger import Rows
+from interlock.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """A team's settings for worktrees. Times in seconds; `identity` is the team's own id."""
+
+    on: bool
+    setup: str | None
+    copy: tuple[str, ...]
+    workdir: str
+    identity: str
+    setup_timeout: float
+    verify_timeout: float
+    git_timeout: float
+    stop_grace: float
+    output_bytes: int
+
+
+def isolation(workspace: Workspace, rows: Rows) -> Isolation:
+    """How the team has its worktrees now."""
+    team, settings = rows.team.get(), workspace.settings(rows)
+    return Isolation(
+        on=settings.get("isolation") == "worktree",
+        setup=str(settings.get("worktree_setup")).strip() or None,
+        copy=tuple(line.strip() for line in str(settings.get("worktree_copy")).splitlines() if line.strip()),
+        workdir=team.workdir or os.getcwd(),
+        identity=team.id,
+        setup_timeout=float(settings.get("setup_timeout")),
+        verify_timeout=float(settings.get("verify_timeout")),
+        git_timeout=float(settings.get("git_timeout")),
+        stop_grace=float(settings.get("stop_grace")),
+        output_bytes=int(settings.get("output_bytes")),
+    )
+
+
+def look(workspace: Workspace) -> Isolation:
+    """The same, read now."""
+    with workspace.ledger.snapshot() as rows:
+        return isolation(workspace, rows)
+
+
+def trees(workspace: Workspace, how: Isolation, *, token: str | None = None) -> Trees:
+    """The team's branches and worktrees. `token`: see `git.Git`.
+
+    Raises:
+        WorktreeRefused, GitFailed: the team's working directory is not fit for worktrees.
+    """
+    repository = open_repository(how.workdir, timeout=how.git_timeout, token=token)
+    return Trees(repository, workspace.name, how.identity, os.path.join(workspace.directory, DIRECTORY))
+
+
+def check(
+    workdir: str, copy: tuple[str, ...], *, timeout: float, team: str, but: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Refuse a plan that could not be carried out in worktrees, before anything is made; what its tasks will begin
+    without, in sentences (`outside`). `but`: files that no task needs.
+
+    Raises:
+        WorktreeRefused, GitFailed: with the reason, and what to do.
+    """
+    repository = open_repository(workdir, timeout=timeout)
+    check_copies(repository, workdir, copy)
+    return notes(repository, team, but)
+
+
+NAMED = 5
+
+
+def notes(repository: Repository, team: str, but: Collection[str] = ()) -> tuple[str, ...]:
+    """A sentence for each thing that tasks begin without, with what to do about it. `but`: files that no task needs.
+
+    Raises:
+        GitFailed: git refused.
+    """
+    return tuple(note for note in (_not_committed(repository, but), _ahead(repository, team)) if note)
+
+
+def _not_committed(repository: Repository, but: Collection[str]) -> str | None:
+    left_out = {os.path.relpath(os.path.realpath(path), os.path.realpath(repository.top)) for path in but}
+    said = iter(repository.git.at(repository.top)("status", "--porcelain", "-z", "--untracked-files=normal").names)
+    names = []
+    for entry in said:
+        if entry[0] in "RC":  # Its old name comes as an entry of its own.
+            next(said, None)
+        if entry[3:] not in left_out:
+            names.append(entry[3:])
+    if not names:
+        return None
+    shown = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    return f"not committed, so tasks begin without it: {shown}. Commit what they need (`git add`, `git commit`)"
+
+
+def _ahead(repository: Repository, team: str) -> str | None:
+    """The team's branch goes its own way as long as work of it is not merged, and gets nothing of the user's."""
+    git, branch, ours = repository.git, repository.branch(), f"interlock/{team}"
+    here = git.commit_of(HEADS + ours)
+    if here is None or branch is None or branch == ours or git.contains(here, "HEAD"):
+        return None
+    count = int(git("rev-list", "--count", f"{here}..HEAD").text)
+    if not count:
+        return None
+    commits = "1 commit" if count == 1 else f"{count} commits"
+    return (
+        f"{branch} has {commits} that {ours} has not, so tasks begin without: "
+        f"`interlock merge --all --team {team}` brings both together, and the next run starts from there"
+    )

@@ -1,0 +1,113 @@
+"""What in a plan cannot start, or would prove nothing about the work: found before anything starts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+
+from interlock import commands
+from interlock.errors import GitFailed, InvalidRequest
+from interlock.gitwork.git import Git
+from interlock.plan.document import Plan
+from interlock.plan.nodes import Faults
+from interlock.plan.surroundings import checkout_of, elsewhere, programs, remedy
+
+
+def examine(plan: Plan, faults: Faults, *, isolated: bool, timeout: float) -> tuple[str, ...]:
+    """Add what is wrong with the commands of `plan`; what may be meant so is answered, in sentences. `timeout` in
+    seconds, for each call of git.
+
+    What `setup` makes is not there yet, so with one only what it cannot mend is judged.
+    """
+    search = os.environ.get("PATH", os.defpath)
+    top = checkout_of(plan.workdir) if isolated else None
+    if not isolated:
+        for name in ("setup", "copy"):
+            if getattr(plan, name):
+                why = f"{name} prepares worktrees, and there are none. Add `isolation: worktree`, or remove it"
+                faults.add(plan.lines.get(name), why)
+    doubtful = []
+
+    def add(name: str, line: int | None, why: str) -> None:
+        if name == "verify":
+            faults.add(line, why)
+        else:  # It proves nothing anyway, and may be meant so.
+            doubtful.append(f"line {line}: {why}")
+
+    for name, command, line in _commands(plan):
+        try:
+            words = commands.argv(command)
+        except InvalidRequest as error:
+            faults.add(line, f"{name}: {error.message}")
+            continue
+        if name == "setup":
+            continue
+        astray = elsewhere(command, plan.workdir, top=top, search=search) if top is not None else None
+        if astray is not None:
+            help = remedy(programs(command)[0] if programs(command) else command, plan.workdir)
+            add(name, line, f"{name} would not look at the work in a worktree: {astray} {help}")
+        elif top is not None and plan.setup is None and (left := _only_here(plan, command, timeout)):
+            why = f"{name}: {left} exists in your checkout only: git ignores it, so worktrees do not have it"
+            faults.add(line, f"{why}. {remedy(left, plan.workdir)}")
+        elif words[0] != commands.SHELL and _missing(words[0], search, plan.setup is not None):
+            why = f"{name}: the program {words[0]!r} was not found: install it, or check its spelling and PATH"
+            add(name, line, why)
+    return tuple(doubtful)
+
+
+def notes(plan: Plan, *, isolated: bool) -> tuple[str, ...]:
+    """What its isolation means, in a line, where members may work at once in a checkout of the user's."""
+    if not plan.at_once or checkout_of(plan.workdir) is None:
+        return ()
+    if not isolated:
+        return (f"isolation: none, so all members work in {plan.workdir} at once and may overwrite each other's files",)
+    if plan.isolation is not None:
+        return ()
+    ours = f"interlock/{plan.team}"
+    return (
+        f"isolation: worktree, since members may work at once: each task works in a copy of its own of what is "
+        f"committed and is merged into {ours}; `interlock merge --all --team {plan.team}` brings it to your branch",
+    )
+
+
+def has_commits_of(workdir: str, timeout: float) -> bool:
+    """Whether something below `workdir` is committed, so that a worktree would have it."""
+    if checkout_of(workdir) is None:
+        return False
+    try:
+        return bool(Git(workdir, timeout=timeout)("ls-tree", "--name-only", "HEAD", "./", ok=(0, 128)).text)
+    except GitFailed:
+        return False
+
+
+def _commands(plan: Plan) -> Iterator[tuple[str, str, int | None]]:
+    if plan.setup is not None:
+        yield "setup", plan.setup, plan.lines.get("setup")
+    seen = set()
+    for task in plan.tasks.values():
+        for name in ("run", "verify"):
+            command, line = getattr(task, name), task.lines.get(name) or plan.lines.get(name) or task.line
+            if command is not None and (command, line) not in seen:
+                seen.add((command, line))
+                yield name, command, line
+
+
+def _only_here(plan: Plan, command: str, timeout: float) -> str | None:
+    """A program that `command` names by a relative path, and that no worktree will have."""
+    git = Git(plan.workdir, timeout=timeout)
+    for word in programs(command):
+        path = os.path.normpath(word)
+        if "/" not in word or os.path.isabs(word) or path in plan.copy or path.startswith(".."):
+            continue
+        if not os.path.lexists(os.path.join(plan.workdir, path)):
+            continue
+        if git("check-ignore", "--quiet", "--", path, ok=(0, 1, 128)).code == 0:
+            return word
+    return None
+
+
+def _missing(program: str, search: str, prepared: bool) -> bool:
+    if "/" in program:
+        return os.path.isabs(program) and not os.path.exists(program)
+    return not prepared and shutil.which(program, path=search) is None

@@ -1,0 +1,153 @@
+"""The user's repository, as a team with worktrees finds it: is it fit for that, and where does the team's branch stand.
+
+Everything here reads the user's checkout; what it writes are references of our own, several in one transaction of git.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from interlock.errors import GitFailed, WorktreeRefused
+from interlock.gitwork.git import Git
+
+HEADS = "refs/heads/"
+NONE = ""
+"""In the place of the commit that a reference must have now: there must be none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A repository with a checkout. `top` is the checkout's own directory, `prefix` the way from there to the team's
+    working directory (empty, or ending in `/`)."""
+
+    git: Git
+    top: str
+    prefix: str
+
+    def within(self, worktree: str) -> str:
+        """The place of the team's working directory in another checkout."""
+        return os.path.normpath(os.path.join(worktree, self.prefix))
+
+    def branch(self) -> str | None:
+        """The branch that the user has checked out; null for a detached HEAD."""
+        return self.git("symbolic-ref", "--quiet", "--short", "HEAD", ok=(0, 1)).text or None
+
+    def checked_out(self) -> dict[str, str]:
+        """Where each branch is checked out, ours and the user's: branch to directory."""
+        found, where = {}, ""
+        for line in self.git("worktree", "list", "--porcelain").out.split("\n"):
+            word, _, rest = line.partition(" ")
+            if word == "worktree":
+                where = rest
+            elif word == "branch":
+                found[rest.removeprefix(HEADS)] = where
+        return found
+
+    def ignored_everywhere(self) -> str:
+        """What the user's git ignores in every repository: the text of the file that says so, empty without one."""
+        named = self.git("config", "--get", "--type=path", "core.excludesFile", ok=(0, 1)).text
+        config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+        try:
+            with open(named or f"{config}/git/ignore", encoding="utf-8", errors="surrogateescape") as file:
+                return file.read()
+        except OSError:
+            return ""
+
+    def move(self, changes: Sequence[tuple[str, str, str | None]]) -> bool:
+        """Set references, all or none: (name, new commit, the commit it must have now; null for any, NONE for none).
+        False where one is not what it should be."""
+        lines = ["start"]
+        for name, new, old in changes:
+            word = "create" if old == NONE else "update"
+            lines.append(f"{word} {name} {new} {old or ''}".rstrip())
+        lines += ["prepare", "commit", ""]
+        said = self.git("update-ref", "--stdin", ok=(0, 1, 128), stdin="\n".join(lines))
+        lost = "reference already exists" in said.err or "but expected" in said.err
+        if said.code != 0 and not lost:
+            raise GitFailed(f"git could not move {changes[0][0]}: {said.err.strip()}", git=said.err.strip())
+        return said.code == 0
+
+
+def open_repository(workdir: str, *, timeout: float, token: str | None = None) -> Repository:
+    """The repository around `workdir`.
+
+    Raises:
+        WorktreeRefused: there is none, it is bare, or it has no commit.
+        GitFailed: git is missing, or refuses the directory.
+    """
+    git = Git(workdir, timeout=timeout, token=token)
+    try:
+        found = git("rev-parse", "--is-bare-repository", "--is-inside-work-tree", "--show-prefix", "--show-toplevel",
+                    ok=(0, 128))  # fmt: skip
+    except GitFailed as error:
+        if not os.path.isdir(workdir):
+            raise WorktreeRefused(f"The working directory {workdir} does not exist: make it.", path=workdir) from error
+        raise
+    if "dubious ownership" in found.err:
+        raise GitFailed(f"git does not trust {workdir}: {found.err.strip()}", git=found.err.strip())
+    lines = [*found.out.split("\n"), "", "", "", ""]
+    if lines[0] == "true":
+        raise WorktreeRefused(
+            f"{workdir} is a bare repository, which has no checkout to start from. Clone it, and let the plan's "
+            "workdir name the clone.",
+            path=workdir,
+        )
+    if "not a git repository" in found.err or lines[1] != "true" or found.code != 0:
+        raise WorktreeRefused(
+            f"{workdir} is not in a git repository, and `isolation: worktree` needs one: `git init`, and commit what "
+            "is there; or take `isolation: worktree` out of the plan.",
+            path=workdir,
+        )
+    repository = Repository(git, lines[3], lines[2])
+    if git.commit_of("HEAD") is None:
+        raise WorktreeRefused(
+            f"{workdir} has no commit yet, so there is nothing for a worktree to start from: commit something first.",
+            path=workdir,
+        )
+    return repository
+
+
+def check_copies(repository: Repository, workdir: str, paths: Sequence[str]) -> None:
+    """Refuse files that cannot be copied into worktrees, before anything starts.
+
+    A copied file must be ignored by git: the worktree has what is tracked already, and what is neither would end up in
+    the agent's next commit.
+
+    Raises:
+        WorktreeRefused: with what is wrong, and with which of them.
+    """
+    for path in paths:
+        source_of(workdir, path)
+        ignored = repository.git.at(workdir)("check-ignore", "--quiet", "--", path, ok=(0, 1, 128)).code == 0
+        if not ignored:
+            raise WorktreeRefused(
+                f"copy: {path} is not ignored by git, so it would end up in an agent's commit. Add it to .gitignore; "
+                "what is tracked by git is in every worktree anyway.",
+                path=path,
+            )
+
+
+def source_of(workdir: str, path: str) -> str:
+    """The file below `workdir` that `path` names, links resolved.
+
+    Raises:
+        WorktreeRefused: it is absolute, leads outside, is git's own, or is no regular file.
+    """
+    parts = path.replace("\\", "/").split("/")
+    root = os.path.realpath(workdir)
+    real = os.path.realpath(os.path.join(root, path))
+    problem = None
+    if os.path.isabs(path) or ".." in parts or os.path.commonpath([root, real]) != root:
+        problem = "leads out of the working directory; name files below it"
+    elif ".git" in parts:
+        problem = "is git's own"
+    elif not os.path.exists(real):
+        problem = "does not exist; make it, or take it out of `copy`"
+    elif not stat.S_ISREG(os.stat(real).st_mode):
+        problem = "is no file; name the files in it"
+    if problem is not None:
+        raise WorktreeRefused(f"copy: {path} {problem}.", path=path)
+    return real

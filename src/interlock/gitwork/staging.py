@@ -1,0 +1,216 @@
+"""Committing what lies in a worktree, whatever was done to git's own state there.
+
+An agent may have removed or overwritten `.git`, left its branch, spoiled the index or told git not to look: the link
+and the state are restored, and the work is staged by rules that were written down before any agent began. So an entry
+in `info/exclude`, which every worktree of a repository shares, hides no work.
+
+The git tree of what lies in a directory now: by it, evidence says what was looked at.
+
+Nothing is written into the repository: index and objects go to a temporary directory.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+
+from interlock.errors import GitFailed, WorktreeRefused
+from interlock.gitwork.git import Git
+from interlock.gitwork.inventory import CACHES, REPLACED
+from interlock.gitwork.repository import HEADS, Repository, open_repository
+from interlock.plan.surroundings import checkout_of
+
+LOCKS = ("index.lock", "HEAD.lock")
+LEAVINGS = (
+    *(f"{name}/" for name in sorted(CACHES)),
+    *("*.egg-info/", "*.py[co]", ".coverage", ".DS_Store", "*.swp", f"/{REPLACED}*"),
+)
+"""What programs leave behind that nobody means to commit; a file of these that git knows already is committed."""
+
+
+def write_rules(repository: Repository, path: str) -> None:
+    """Write down what is never committed: what the user ignores everywhere and in this repository, and `LEAVINGS`."""
+    excluded = _text(os.path.join(_common(repository.git), "info", "exclude"))
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    written = f"{path}.{os.getpid()}.tmp"
+    text = "\n".join([repository.ignored_everywhere(), excluded, *LEAVINGS, ""])
+    with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(os.fsencode(text))
+    os.replace(written, path)
+
+
+def stage(git: Git, rules: str, variables: Mapping[str, str] | None = None) -> None:
+    """Stage everything below `git`'s directory, its top, that `rules` and the .gitignore files do not except. A
+    repository inside of it is not: its files would be in no commit of ours."""
+    _look_again(git, variables)
+    git("add", "--update", "--", ":/", variables=variables)
+    made = untracked(git, rules, variables)
+    if made:
+        words = ("--literal-pathspecs", "add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul")
+        git(*words, stdin="\0".join(made), variables=variables)
+
+
+def _look_again(git: Git, variables: Mapping[str, str] | None) -> None:
+    """Take back where git was told not to look at files that are there."""
+    entries = git("ls-files", "-v", "-z", variables=variables).names
+    there = [entry for entry in entries if entry[0] in "Ss" and os.path.lexists(os.path.join(git.directory, entry[2:]))]
+    for option, chosen in (
+        ("--no-assume-unchanged", [entry for entry in entries if entry[0].islower()]),
+        ("--no-skip-worktree", there),
+    ):
+        if chosen:
+            names = "\0".join(entry[2:] for entry in chosen)
+            git("update-index", option, "-z", "--stdin", stdin=names, variables=variables)
+
+
+def difference(git: Git, rules: str, base: str, *words: str) -> str:
+    """What lies in `git`'s directory, committed or not, against the commit `base`, as `git diff` says it."""
+    with tempfile.TemporaryDirectory(prefix="interlock-") as place:
+        index = os.path.join(place, "index")  # not the worktree's own, which its agent may be using
+        shutil.copyfile(os.path.join(git.directory, git("rev-parse", "--git-path", "index").text), index)
+        stage(git, rules, {"GIT_INDEX_FILE": index})
+        return git("diff", "--no-ext-diff", *words, "--cached", base, variables={"GIT_INDEX_FILE": index}).out
+
+
+def take_back(git: Git, rules: str, branch: str, base: str) -> None:
+    """Put `git`'s directory back to the commit `base`, on `branch`; what git ignores stays."""
+    for name in untracked(git, rules):
+        os.unlink(os.path.join(git.directory, name))
+    git("checkout", "--quiet", "--force", "-B", branch, base)
+
+
+def untracked(git: Git, rules: str, variables: Mapping[str, str] | None = None) -> list[str]:
+    """The files that `stage` would add."""
+    words = ("ls-files", "--others", "-z", "--exclude-per-directory=.gitignore", f"--exclude-from={rules}")
+    return [name for name in git(*words, variables=variables).names if not name.endswith("/")]
+
+
+def linked(git: Git, repository: Repository) -> bool:
+    """Whether `git`'s directory is the top of a worktree of this repository, with a commit and an index that can be
+    read."""
+    if not os.path.isfile(os.path.join(git.directory, ".git")):
+        return False  # Git would look further up, and may find somebody else's.
+    said = git("rev-parse", "--absolute-git-dir", ok=(0, 128))
+    if said.code or said.text != _administration(git, repository):
+        return False
+    return git.commit_of("HEAD") is not None and git("ls-files", "--", ".git", ok=(0, 128)).code == 0
+
+
+def restore(git: Git, repository: Repository, branch: str, base: str) -> None:
+    """Make the directory of `git` a worktree of this repository again, on what it had last; no file in it changes.
+    What lies in the place of its `.git` is kept beside it. `branch` and `base`: where nothing else is known.
+
+    Raises:
+        GitFailed: that is not possible.
+    """
+    top, known = git.directory, _administration(git, repository)
+    dot = os.path.join(top, ".git")
+    if known is None:  # Pruned, by this agent or by any git that found the link broken.
+        known = _made_again(git, repository)
+    elif _text(dot).strip() != f"gitdir: {known}":
+        _set_aside(dot)
+        _write(dot, f"gitdir: {known}\n")
+    _write(os.path.join(known, "commondir"), "../..\n")
+    for name in LOCKS:
+        if os.path.lexists(os.path.join(known, name)):
+            os.unlink(os.path.join(known, name))
+    if git.commit_of("HEAD") is None:
+        last = _text(os.path.join(known, "logs", "HEAD")).rstrip("\n").rpartition("\n")[2].split(" ")
+        tip = repository.git.commit_of(HEADS + branch) or next(
+            (one for one in (*last[1:2], base) if repository.git.commit_of(one)), base
+        )
+        repository.git("update-ref", HEADS + branch, tip)
+        _write(os.path.join(known, "HEAD"), f"ref: {HEADS}{branch}\n")
+    index = os.path.join(known, "index")
+    if not os.path.exists(index) or git("ls-files", "--", ".git", ok=(0, 128)).code:
+        if os.path.lexists(index):
+            os.unlink(index)
+        git("read-tree", "HEAD")
+    if not linked(git, repository):
+        raise GitFailed(
+            f"{top} could not be made a worktree of {repository.top} again; what lies there is kept.", path=top
+        )
+
+
+def _common(git: Git) -> str:
+    return git("rev-parse", "--path-format=absolute", "--git-common-dir").text
+
+
+def _administration(git: Git, repository: Repository) -> str | None:
+    """Where the repository keeps what it knows of the worktree at `git`'s directory."""
+    below = os.path.join(_common(repository.git), "worktrees")
+    wanted = os.path.realpath(git.directory)
+    for name in os.listdir(below) if os.path.isdir(below) else ():
+        said = _text(os.path.join(below, name, "gitdir")).strip()
+        if said and os.path.realpath(os.path.dirname(said)) == wanted:
+            return os.path.join(below, name)
+    return None
+
+
+def _made_again(git: Git, repository: Repository) -> str:
+    beside = f"{git.directory}.link"
+    repository.git("worktree", "add", "--quiet", "--force", "--force", "--no-checkout", "--detach", beside, "HEAD")
+    dot = os.path.join(git.directory, ".git")
+    _set_aside(dot)
+    os.replace(os.path.join(beside, ".git"), dot)
+    os.rmdir(beside)
+    known = _text(dot).strip().removeprefix("gitdir: ")
+    _write(os.path.join(known, "gitdir"), dot + "\n")
+    os.unlink(os.path.join(known, "HEAD"))  # Whose commit that was: nobody's here.
+    for name in ("logs/HEAD", "index"):
+        if os.path.lexists(os.path.join(known, name)):
+            os.unlink(os.path.join(known, name))
+    return known
+
+
+def _set_aside(path: str) -> None:
+    if os.path.lexists(path):
+        target = os.path.join(os.path.dirname(path), REPLACED)
+        numbered = (f"{target}.{number}" for number in range(2, 1000))
+        os.rename(path, target if not os.path.lexists(target) else next(n for n in numbered if not os.path.lexists(n)))
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "wb") as file:
+        file.write(os.fsencode(text))
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return os.fsdecode(file.read())
+    except OSError:
+        return ""
+
+
+PATIENCE = 20.0
+"""Seconds for each call of git: what takes longer is not known."""
+
+
+def tree_of(directory: str) -> str | None:
+    """The tree that a commit of everything in `directory`'s repository would have now, what git ignores and what
+    programs leave behind left out; null outside git, or where it cannot be told in good time."""
+    if checkout_of(directory) is None:  # Asking git costs a process.
+        return None
+    try:
+        repository = open_repository(directory, timeout=PATIENCE)
+        git = repository.git.at(repository.top)
+        index, objects = (os.path.join(repository.top, git("rev-parse", "--git-path", name).text)
+                          for name in ("index", "objects"))  # fmt: skip
+        with tempfile.TemporaryDirectory(prefix="interlock-tree-") as scratch:
+            ignored = os.path.join(scratch, "ignored")
+            write_rules(repository, ignored)
+            own = {
+                "GIT_INDEX_FILE": os.path.join(scratch, "index"),
+                "GIT_OBJECT_DIRECTORY": os.path.join(scratch, "objects"),
+                "GIT_ALTERNATE_OBJECT_DIRECTORIES": objects,
+            }
+            os.mkdir(own["GIT_OBJECT_DIRECTORY"])
+            if os.path.exists(index):
+                shutil.copy2(index, own["GIT_INDEX_FILE"])  # Whatever it knows need not be read again.
+            stage(git, ignored, own)
+            return git("write-tree", variables=own).text
+    except (GitFailed, WorktreeRefused, OSError):
+        return None

@@ -1,0 +1,359 @@
+"""The branches and worktrees of one team: made, committed, brought up to date, removed.
+
+A worktree counts only once the ledger has it (`tasks.worktree`): what lies in its place before that was left by a
+process that died, and is made again. All of it can be repeated after a crash.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from interlock.errors import GitFailed, WorktreeRefused
+from interlock.gitwork.git import Git
+from interlock.gitwork.repository import HEADS, NONE, Repository, source_of
+from interlock.gitwork.staging import LOCKS, linked, restore, stage, untracked, write_rules
+from interlock.locks import alone_in
+
+DIRECTORY = "worktrees"
+MERGING, REVIEWING, DELIVERING, BEFORE = "merge-", "review-", "deliver-", "before-"
+"""How the names of worktrees begin that belong to a merge, to a review, to a process that merges for a person, or to a
+check of what was there before the work."""
+_MARKER = re.compile(rb"^(<{7} |>{7} )", re.MULTILINE)
+IGNORED = ".ignored"
+"""The file beside the directory of the worktrees that says what is never committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorktreeCommit:
+    """What a worktree holds now: its last commit; `unmerged` files still hold conflict markers, and nothing was
+    committed."""
+
+    head: str
+    unmerged: tuple[str, ...] = ()
+
+
+class Trees:
+    """See the package's page. `identity` is the team's own id, `root` the directory for its worktrees."""
+
+    def __init__(self, repository: Repository, team: str, identity: str, root: str) -> None:
+        self.repository = repository
+        self.team = team
+        self.root = root
+        self.integration = f"interlock/{team}"
+        self._marker = f"refs/interlock/{identity}"
+        self._git = repository.git
+
+    def path(self, task_id: str, kind: str = "") -> str:
+        """Where the worktree of a task lies; `kind`: the one of its merge or review."""
+        return os.path.join(self.root, f"{kind}{task_id}")
+
+    def head(self) -> str:
+        """The commit of the integration branch.
+
+        Raises:
+            WorktreeRefused: it is gone.
+        """
+        found = self._git.commit_of(HEADS + self.integration)
+        if found is None:
+            raise WorktreeRefused(
+                f"The integration branch {self.integration} is gone. Running the team again makes it from your HEAD; "
+                "`git reflog` may still know the old one.",
+                branch=self.integration,
+            )
+        return found
+
+    def begin(self) -> tuple[str, bool]:
+        """Have the integration branch: made from the user's HEAD at first; later, where all of it is in the user's
+        HEAD, moved on to that. Answers its commit, and whether that is news.
+
+        Raises:
+            WorktreeRefused: HEAD is detached, a branch is in the way, or one of an older team holds work.
+        """
+        self._check_place()
+        user = self._git.commit_of("HEAD") or ""
+        here, known = self._git.commit_of(HEADS + self.integration), self._git.commit_of(self._marker)
+        if here == user and known is not None:
+            return user, False
+        follows = here is not None and self._git.contains(here, user)
+        branch = self.repository.branch()
+        if here is not None and known is not None and (not follows or branch is None or self._is_checked_out()):
+            return here, False
+        if branch is None:
+            raise WorktreeRefused(
+                f"{self.repository.top} has no branch checked out (a detached HEAD), so there is none to come back to: "
+                "`git switch BRANCH`, or `git switch -c NAME`, first.",
+                path=self.repository.top,
+            )
+        if branch == self.integration:
+            raise WorktreeRefused(
+                f"{self.integration} is the team's own branch, and you have it checked out: `git switch` to yours.",
+                branch=branch,
+            )
+        if here is not None and not follows:
+            raise WorktreeRefused(
+                f"There is a branch {self.integration} already, of an older team, with work that is not in {branch}. "
+                f"Merge it (`git merge {self.integration}`), remove it (`git branch -D {self.integration}`), or name "
+                "this team otherwise.",
+                branch=self.integration,
+            )
+        moved = self._move([(HEADS + self.integration, user, here or NONE), (self._marker, user, None)])
+        return (user, True) if moved else self.begin()
+
+    def end(self) -> None:
+        """The team is gone: its integration branch is nobody's now."""
+        self._git("update-ref", "-d", self._marker, ok=(0, 1, 128))
+
+    def make(self, task_id: str, known: dict[str, object] | None) -> dict[str, object]:
+        """A fresh worktree for a task: {path, directory, branch, base, tree}, the tree being that of `base`. `known`:
+        the one it had, which is gone."""
+        path = self.path(task_id)
+        self.rules()
+        self.remove(path)
+        branch = str(known["branch"]) if known else self._free_branch(task_id)
+        if known and self._git.commit_of(HEADS + branch) is not None:
+            base = str(known["base"])
+            self._add(path, branch)
+        else:
+            base = str(known.get("head") or self.head()) if known else self.head()
+            self._add("-B", branch, path, base)
+        return {"path": path, "directory": self.repository.within(path), "branch": branch, **self.start(base)}
+
+    def have(self, known: Mapping[str, Any]) -> bool:
+        """Whether that worktree is still there. Where its link to the repository or git's state of it were damaged,
+        they are restored; what lies in it stays as it is.
+
+        Raises:
+            GitFailed: they cannot be.
+        """
+        git = self._git.at(str(known["path"]))
+        if os.path.islink(git.directory) or not os.path.isdir(git.directory):
+            return False  # Where a link leads is not ours.
+        if not linked(git, self.repository):
+            with alone_in(git.directory):
+                restore(git, self.repository, str(known["branch"]), str(known["base"]))
+        return True
+
+    def rules(self, *, anew: bool = False) -> str:
+        """The file that says what is never committed; `anew`: written again, as things are now. What an agent excludes
+        later hides nothing."""
+        path = self.root + IGNORED
+        if anew or not os.path.exists(path):
+            write_rules(self.repository, path)
+        return path
+
+    def detached(self, path: str, commit: str) -> str:
+        """A worktree on no branch, at `commit`; the place of the team's working directory in it."""
+        self.remove(path)
+        self._add("--detach", path, commit)
+        return self.repository.within(path)
+
+    def copy(self, workdir: str, directory: str, paths: Sequence[str]) -> None:
+        """Copy these files of the user's working directory to the same place below `directory`.
+
+        Raises:
+            WorktreeRefused: one cannot be copied; see `repository.source_of`.
+        """
+        root = os.path.realpath(directory)
+        for path in paths:
+            source, target = source_of(workdir, path), os.path.join(root, path)
+            try:
+                os.makedirs(os.path.dirname(target), exist_ok=True)
+                if os.path.commonpath([root, os.path.realpath(os.path.dirname(target))]) != root:
+                    raise WorktreeRefused(f"copy: a link leads {path} out of the worktree.", path=path)
+                if os.path.islink(target):
+                    os.unlink(target)
+                shutil.copy2(source, target)
+            except OSError as error:
+                raise WorktreeRefused(f"copy: {path} could not be copied: {error.strerror}.", path=path) from error
+
+    def seal(self, known: dict[str, object], message: str) -> WorktreeCommit:
+        """Commit what lies in the worktree of a task and is not committed; its branch then names what is there.
+
+        Its agent must have ended; of several that seal at once (for its review, for its merge) one does it. Files that
+        still hold conflict markers are committed by nobody.
+        """
+        with alone_in(str(known["path"])):
+            return self._seal(self._git.at(str(known["path"])), str(known["branch"]), message)
+
+    def _seal(self, git: Git, branch: str, message: str) -> WorktreeCommit:
+        for name in LOCKS:  # Left by a git that was killed with its agent.
+            lock = os.path.join(git.directory, git("rev-parse", "--git-path", name).text)
+            if os.path.lexists(lock):
+                os.unlink(lock)
+        conflicts = git("diff", "--name-only", "--diff-filter=U", "-z", "--no-ext-diff").names
+        unmerged = tuple(name for name in conflicts if _marked(os.path.join(git.directory, name)))
+        head = git.commit_of("HEAD") or ""
+        if unmerged:
+            return WorktreeCommit(head, unmerged)
+        stage(git, self.rules())
+        merging = git.commit_of("MERGE_HEAD") is not None
+        if merging or git("diff", "--cached", "--quiet", "--no-ext-diff", ok=(0, 1)).code == 1:
+            git("commit", "--quiet", "--no-verify", "--message", message, variables=git.identity())
+            head = git.commit_of("HEAD") or ""
+        if self._git.commit_of(HEADS + branch) != head:  # The agent has left its branch, or its HEAD is detached.
+            self._move([(HEADS + branch, head, None)])
+        return WorktreeCommit(head)
+
+    def untouched(self, known: dict[str, object]) -> bool:
+        """Whether the task has changed nothing since it began."""
+        git = self._git.at(str(known["path"]))
+        if git.commit_of("HEAD") != known["base"] or untracked(git, self.rules()):
+            return False
+        return git("status", "--porcelain", "-z", "--untracked-files=no").out == ""
+
+    def start(self, base: str) -> dict[str, object]:
+        """The commit that work starts from, with its tree."""
+        return {"base": base, "tree": self._git("rev-parse", f"{base}^{{tree}}").text}
+
+    def follow(self, known: dict[str, object]) -> dict[str, object]:
+        """Put an untouched worktree on the integration branch as it is now; what it then starts from."""
+        git, head = self._git.at(str(known["path"])), self.head()
+        git("checkout", "--quiet", "-B", str(known["branch"]), head)
+        return self.start(head)
+
+    def update(self, known: dict[str, object]) -> list[str]:
+        """Merge the integration branch into a task's branch, in its worktree; the files in conflict, which stay there
+        with their markers for the author to mend."""
+        git, head = self._git.at(str(known["path"])), self.head()
+        if git.commit_of("MERGE_HEAD") is None and not git.contains(head, "HEAD"):
+            message = f"Merge {self.integration} into {known['branch']}"
+            git("merge", "--no-ff", "--no-verify", "--message", message, head, ok=(0, 1), variables=git.identity())
+        return git("diff", "--name-only", "--diff-filter=U", "-z", "--no-ext-diff").names
+
+    def merge(self, path: str, commit: str, message: str) -> tuple[str | None, list[str]]:
+        """Merge `commit` in the detached worktree at `path`: (the new commit, nothing), or (null, the conflicts)."""
+        git = self._git.at(path)
+        words = ("--no-ff", "--no-verify", "--message", message, commit)
+        if git("merge", *words, ok=(0, 1), variables=git.identity()).code == 0:
+            return git.commit_of("HEAD"), []
+        conflicts = git("diff", "--name-only", "--diff-filter=U", "-z", "--no-ext-diff").names
+        if not conflicts:
+            raise GitFailed(f"git could not merge {commit[:12]} in {path}, and names no conflict.", path=path)
+        return None, conflicts
+
+    def changed_alike(self, head: str, onto: str) -> list[str]:
+        """The files that both commits have changed since they parted, to the same: git takes two such changes for one,
+        also where each was meant to come on top of the other."""
+        base = self._git("merge-base", head, onto, ok=(0, 1)).text
+        if not base:
+            return []
+
+        def results(commit: str) -> set[tuple[str, str]]:
+            said = self._git(
+                "diff", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=M", "-z", base, commit
+            ).names
+            return set(zip(said[0::2], said[1::2], strict=True))
+
+        return sorted(name for _, name in results(head) & results(onto))
+
+    def land(self, commit: str, onto: str) -> bool:
+        """Move the integration branch from `onto` to `commit`; false where it is somewhere else by now.
+
+        Raises:
+            WorktreeRefused: somebody has it checked out, whose files would no longer fit it.
+        """
+        where = self._is_checked_out()
+        if where:
+            raise WorktreeRefused(
+                f"{self.integration} is checked out in {where}, and moving it would put that checkout out of step. "
+                "`git switch` to another branch there.",
+                path=where,
+            )
+        return self._move([(HEADS + self.integration, commit, onto)])
+
+    def remove(self, path: str) -> None:
+        """Remove a worktree of ours, whatever is in it; also what is left of one. Repeated it changes nothing.
+
+        Raises:
+            GitFailed: it cannot be removed.
+        """
+        listed = os.path.realpath(path) in {os.path.realpath(one) for one in self.all()}
+        if listed:
+            self._git("worktree", "remove", "--force", "--force", path, ok=(0, 128, 255))
+        if os.path.lexists(path):
+            shutil.rmtree(path, onerror=_made_writable)
+            if os.path.lexists(path):
+                raise GitFailed(f"{path} could not be removed: look at its permissions, then remove it.", path=path)
+            if listed:
+                self._git("worktree", "remove", "--force", "--force", path, ok=(0, 128, 255))
+
+    def forget(self, branch: str, head: str) -> None:
+        """Delete a task's branch, whose commits the integration branch has."""
+        self._git("update-ref", "-d", HEADS + branch, head, ok=(0, 1, 128))
+
+    def branches(self) -> set[str]:
+        """The branches of the team's tasks."""
+        below = f"{HEADS}interlock-work/{self.team}/"
+        return set(self._git("for-each-ref", "--format=%(refname:lstrip=2)", below).text.split("\n"))
+
+    def all(self) -> list[str]:
+        """Every worktree of the repository below our root, also where its directory is gone."""
+        found = []
+        for line in self._git("worktree", "list", "--porcelain").out.split("\n"):
+            if line.startswith("worktree "):
+                path = line.removeprefix("worktree ")
+                if os.path.dirname(os.path.realpath(path)) == os.path.realpath(self.root):
+                    found.append(path)
+        return found
+
+    def _add(self, *words: str) -> None:
+        os.makedirs(self.root, mode=0o700, exist_ok=True)
+        self._git("worktree", "add", "--quiet", "--force", *words)
+
+    def _free_branch(self, task_id: str) -> str:
+        """A name for the branch of a task that is taken by nothing, or by what is merged: of a try that was killed."""
+        plain = f"interlock-work/{self.team}/{task_id}"
+        for name in (plain, *(f"{plain}-{number}" for number in range(2, 1000))):
+            held = self._git.commit_of(HEADS + name)
+            if held is None or self._git.contains(held, self.head()):
+                return name
+        raise WorktreeRefused(f"All of {plain}-2 to -999 are taken: remove some (`git branch -D`).", branch=plain)
+
+    def _is_checked_out(self) -> str | None:
+        return self.repository.checked_out().get(self.integration)
+
+    def _move(self, changes: Sequence[tuple[str, str, str | None]]) -> bool:
+        try:
+            return self.repository.move(changes)
+        except GitFailed as error:
+            if "cannot create" in str(error):
+                raise WorktreeRefused(
+                    "A branch `interlock` or `interlock-work` of yours is in the way: git cannot have it and "
+                    f"{self.integration} together. Rename it: `git branch -m interlock NAME`. ({error.details['git']})",
+                    branch=self.integration,
+                ) from error
+            raise
+
+    def _check_place(self) -> None:
+        top = os.path.realpath(self.repository.top)
+        root = os.path.realpath(self.root)
+        if os.path.commonpath([top, root]) == top:
+            if self._git("check-ignore", "--quiet", "--", root, ok=(0, 1, 128)).code == 0:
+                return
+            raise WorktreeRefused(
+                f"Interlock's home lies in the repository {top}, so worktrees would show up in it as files of yours. "
+                "Set INTERLOCK_HOME to a place outside, or add it to .gitignore.",
+                path=root,
+            )
+
+
+def _made_writable(remove: Callable[[str], object], path: str, _: object) -> None:
+    """Once more, where an agent has left a directory that nobody may change."""
+    with suppress(OSError):
+        os.chmod(os.path.dirname(path), stat.S_IRWXU)
+        remove(path)
+
+
+def _marked(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return _MARKER.search(file.read()) is not None
+    except OSError:
+        return False

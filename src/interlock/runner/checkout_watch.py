@@ -1,0 +1,130 @@
+"""Noticing what changes outside the worktrees of those who work: in the user's checkout, and in worktrees where nobody
+is at work.
+
+A cheap look (git's status, references and configuration, stat data of what is dirty) before the first run, at intervals
+and after the last one. Who changed something cannot be told: what is known is which runs were at work meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+import anyio
+import anyio.to_thread
+
+from interlock.errors import InterlockError
+from interlock.gitwork.git import Git
+from interlock.gitwork.isolation import look, trees
+from interlock.ledger import Rows
+from interlock.model.names import SYSTEM
+from interlock.sessions import Caller
+from interlock.workspace import Workspace
+
+INTERVAL = 5.0
+"""Seconds between two looks at least; a repository where one takes long is looked at less often."""
+SHARE = 20
+"""A look may take this part of the time."""
+ENTRIES = 5000
+"""Files whose stat data are compared; beyond, only their names are."""
+NAMED = 20
+RESTING = ("review", "blocked", "awaiting-response", "deadletter", "cancelled")
+OURS = ("refs/heads/interlock/", "refs/heads/interlock-work/", "refs/interlock/")
+
+Seen = dict[str, str]
+
+
+class CheckoutWatch:
+    """Looks at the places of one team, and writes down what changed while a run was at work."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._seen: dict[str, Seen] = {}
+        self._runs: dict[str, str] = {}
+        self._head: int | None = None
+
+    async def go_on(self) -> None:
+        """Look again and again, until cancelled."""
+        while True:
+            began = time.monotonic()
+            await anyio.to_thread.run_sync(self.look)
+            await anyio.sleep(max(INTERVAL, SHARE * (time.monotonic() - began)))
+
+    def look(self) -> None:
+        """Look once. What cannot be looked at now is left for the next time."""
+        workspace = self._workspace
+        try:
+            how = look(workspace)
+            if not how.on:
+                return
+            found = trees(workspace, how)
+            with workspace.ledger.snapshot() as rows:
+                news = rows.events.since(self._head) if self._head is not None else []
+                runs = {run.id: run.task_id for run in rows.runs.open()}
+                resting = _resting(rows, set(runs.values()))
+                head = rows.events.head()
+            top = found.repository.top
+            seen = {top: observe(found.repository.git.at(top), workspace.directory)}
+            for path in resting:
+                if os.path.exists(os.path.join(path, ".git")):
+                    seen[path] = observe(found.repository.git.at(path), "")
+            begun = {str(one.payload["run"]): str(one.task_id) for one in news if one.type == "task.claimed"}
+            if any(one.type == "work.merged" for one in news):
+                self._seen.pop(top, None)  # What a person merged by our own command is no news.
+            changed = {path: differing(self._seen.get(path, now), now) for path, now in seen.items()}
+            at_work = {**self._runs, **begun, **runs}
+            self._seen, self._runs, self._head = seen, runs, head
+            if at_work and any(changed.values()):
+                self._write({path: what for path, what in changed.items() if what}, at_work, resting)
+        except (InterlockError, OSError):
+            return
+
+    def _write(self, changed: dict[str, list[str]], runs: dict[str, str], resting: dict[str, str]) -> None:
+        with self._workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+            for path, what in changed.items():
+                known = {"path": path, "changed": what[:NAMED], "count": len(what), "runs": sorted(runs)}
+                if path in resting:
+                    act.event("worktree.changed", resting[path], **known)
+                    continue
+                for task_id in dict.fromkeys(runs.values()):
+                    act.event("checkout.changed", task_id, **known)
+
+
+def _resting(rows: Rows, busy: set[str]) -> dict[str, str]:
+    """Path to task of the worktrees in which nobody is at work, and was not a moment ago."""
+    return {
+        str((task.worktree or {})["path"]): task.id
+        for task in rows.tasks.worktrees()
+        if task.state in RESTING and task.id not in busy and not task.under_way
+    }
+
+
+def observe(git: Git, but: str) -> Seen:
+    """What can be told cheaply of a checkout, as words to compare; `but` is a directory that does not count."""
+    seen = {"HEAD": git("symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).text + " " + str(git.commit_of("HEAD"))}
+    common = git("rev-parse", "--path-format=absolute", "--git-common-dir").text
+    for line in git("for-each-ref", "--format=%(refname) %(objectname)").out.splitlines():
+        name, _, commit = line.partition(" ")
+        if not name.startswith(OURS):
+            seen[name.removeprefix("refs/heads/")] = commit
+    for name in ("config", "info/exclude", "hooks"):
+        seen[f".git/{name}"] = _stat(os.path.join(common, name))
+    entries = git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal", "--ignored").names
+    for number, entry in enumerate(entries):
+        path = os.path.join(git.directory, entry[3:])
+        if not (but and (but + os.sep).startswith(path.rstrip(os.sep) + os.sep)):
+            seen[entry[3:]] = f"{entry[:2]} {_stat(path) if number < ENTRIES else ''}"
+    return seen
+
+
+def differing(before: Seen, now: Seen) -> list[str]:
+    """The names of what is not as it was."""
+    return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+
+
+def _stat(path: str) -> str:
+    try:
+        said = os.lstat(path)
+    except OSError:
+        return ""
+    return f"{said.st_mode} {said.st_size} {said.st_mtime_ns} {said.st_ino}"

@@ -1,0 +1,223 @@
+"""Carries out a task by a session of an agent program, with the task's text as its prompt.
+
+The session stays open after the first turn, so that `again` can put the findings of a failed verify to it; `close`
+ends it.
+
+Carries out a task's own `run` command: no agent, and no shell unless the command is written in its language.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from interlock import commands
+from interlock.agent import Agent, Opening, Session, Turn, Update, allowing, ignore
+from interlock.errors import AgentError, CannotStart, InvalidRequest, NoCapacity, StorageError
+from interlock.processes import Identity
+from interlock.programs import Ending, Program
+from interlock.runner.executor import Job, Result, begun
+
+
+class AgentExecutor:
+    """For members with an agent."""
+
+    def __init__(self, agent: Agent, variables: tuple[str, ...] = ()) -> None:
+        self.variables = variables
+        self.agent = agent
+
+    def start(self, job: Job) -> AgentExecution:
+        """An execution of `job.prompt`, not yet running."""
+        return AgentExecution(self.agent, job)
+
+    def lasts(self, kind: str | None = None) -> bool:
+        """As the agent's sessions do."""
+        return self.agent.lasting
+
+
+class AgentExecution:
+    """One session and its turns."""
+
+    def __init__(self, agent: Agent, job: Job) -> None:
+        self._agent = agent
+        self._job = job
+        self._session: Session | None = None
+        self._stopped = False
+
+    @property
+    def agent_session(self) -> str | None:
+        """The session's, once it is open."""
+        return None if self._session is None else self._session.agent_session
+
+    @property
+    def lasting(self) -> bool:
+        """Whether its session takes another prompt."""
+        return self._session is not None and not self._stopped and self._session.lasting
+
+    async def run(
+        self,
+        on_update: Callable[[Update], None],
+        on_start: Callable[[Identity], None] = ignore,
+        on_prompt: Callable[[], None] = begun,
+    ) -> Result:
+        """Open the session and run the first turn."""
+        began = time.monotonic()
+        job = self._job
+        opening = Opening(
+            session_id=job.session_id,
+            member=job.member,
+            workdir=job.workdir,
+            environment=job.environment,
+            log=job.log,
+            time_limit=job.time_limit,
+            stop_grace=job.stop_grace,
+            output_bytes=job.output_bytes,
+            secrets=job.secrets,
+            on_start=on_start,
+            permit=allowing([server.name for server in job.mcp], job.permit),
+            model=job.model,
+            mcp=job.mcp,
+            resume=job.resume,
+        )
+        if self._stopped:
+            return Result("cancelled", "", None, None, 0.0)
+        try:
+            self._session = session = await self._agent.open(opening)
+        except NoCapacity as error:
+            retry_at = error.details.get("retry_at")
+            login = bool(error.details.get("login"))
+            return Result("capacity", "", None, error.message, time.monotonic() - began, retry_at, login)
+        except AgentError as error:
+            permanent = isinstance(error, CannotStart)
+            return Result("failed", "", None, error.message, time.monotonic() - began, permanent=permanent)
+        if self._stopped:  # while it was being opened
+            await session.close()
+            return Result("cancelled", "", None, None, time.monotonic() - began)
+        on_prompt()
+        return _turn_result(await session.prompt(job.prompt, on_update), began)
+
+    async def again(
+        self,
+        text: str,
+        on_update: Callable[[Update], None],
+        on_prompt: Callable[[], None] = begun,
+        log: str | None = None,
+    ) -> Result | None:
+        """Another turn of the same session; null where it takes no more prompts."""
+        began = time.monotonic()
+        if self._session is None or not self.lasting:
+            return None
+        on_prompt()
+        return _turn_result(await self._session.prompt(text, on_update, log), began)
+
+    async def interrupt(self) -> None:
+        """End the running turn alone."""
+        if self._session is not None:
+            await self._session.cancel()
+
+    async def cancel(self) -> None:
+        """End the running turn, and let no further one begin."""
+        self._stopped = True
+        if self._session is not None:
+            await self._session.cancel()
+
+    async def close(self) -> None:
+        """End the session."""
+        self._stopped = True
+        if self._session is not None:
+            await self._session.close()
+
+
+def _turn_result(turn: Turn, began: float) -> Result:
+    status = "ended" if turn.stop == "end" else turn.stop
+    return Result(status, turn.output, turn.exit_code, turn.detail, time.monotonic() - began, turn.retry_at, turn.login)
+
+
+class ShellExecutor:
+    """For members whose agent is `shell`."""
+
+    variables: tuple[str, ...] = ()
+
+    def lasts(self, kind: str | None = None) -> bool:
+        """No command does."""
+        return False
+
+    def start(self, job: Job) -> ShellExecution:
+        """An execution of `job.command`, not yet running."""
+        return ShellExecution(job)
+
+
+class ShellExecution:
+    """One run of the command."""
+
+    agent_session: str | None = None
+    lasting = False
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._program: Program | None = None
+        self._cancelled = False
+
+    async def run(
+        self,
+        on_update: Callable[[Update], None],
+        on_start: Callable[[Identity], None] = ignore,
+        on_prompt: Callable[[], None] = begun,
+    ) -> Result:
+        """Run the command to its end."""
+        job = self._job
+        if self._cancelled:
+            return Result("cancelled", "", None, None, 0.0)
+        try:
+            if job.command is None:
+                raise InvalidRequest("The task has no command: give it `run`, or assign it to a member with an agent.")
+            self._program = program = Program(
+                commands.argv(job.command),
+                workdir=job.workdir,
+                environment=job.environment,
+                log=job.log,
+                secrets=job.secrets,
+                output_bytes=job.output_bytes,
+                stop_grace=job.stop_grace,
+            )
+            identity = await program.start()
+        except (InvalidRequest, AgentError, StorageError) as error:
+            permanent = isinstance(error, (InvalidRequest, CannotStart))
+            return Result("failed", "", None, error.message, 0.0, permanent=permanent)
+        try:
+            on_start(identity)
+            ending = await program.wait(job.time_limit, lambda line: on_update(Update("text", line)))
+        finally:
+            await program.close()
+        return _command_result(ending)
+
+    async def again(
+        self,
+        text: str,
+        on_update: Callable[[Update], None],
+        on_prompt: Callable[[], None] = begun,
+        log: str | None = None,
+    ) -> Result | None:
+        """Null: a command has nobody to tell."""
+        return None
+
+    async def interrupt(self) -> None:
+        """End the command: it has no turns."""
+        await self.cancel()
+
+    async def cancel(self) -> None:
+        """End the command; one that has not begun never will."""
+        self._cancelled = True
+        if self._program is not None:
+            self._program.cancel()
+
+    async def close(self) -> None:
+        """End the command and everything it started."""
+        self._cancelled = True
+        if self._program is not None:
+            await self._program.close()
+
+
+def _command_result(ending: Ending) -> Result:
+    status = "ended" if ending.stop == "end" else ending.stop
+    return Result(status, ending.output, ending.exit_code, ending.detail, ending.seconds)

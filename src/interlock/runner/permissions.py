@@ -1,0 +1,377 @@
+"""What an agent may do: its member's policy answers a permission request, or a person is asked.
+
+    ask         everything is asked
+    workspace   reading and changing files inside the working directory is allowed; the rest is asked
+    read-only   reading there is allowed, changing and running anything is refused; the rest is asked
+    unattended  as workspace, but what goes beyond is refused: nobody is awake to be asked
+
+The tools of our own MCP server need nobody's permission (`agent.allowing`); nor, with `workspace` and `unattended`, do
+the commands of the setting `allowed_commands`. Where a path really leads counts, not how it is written. "Inside" leaves
+out `.git`: what is written there is run by the next git command.
+
+Permission requests of one run: answered by the member's policy, or by a person while the agent waits.
+
+Who answered what stands in the history (`permission.asked`, `permission.answered`). A question is held: the task awaits
+a response, its lease is kept, the turn goes on when the answer is there. Where the turn ends first (the agent died, was
+stopped, or the session is closed since nobody answered within `hold_time`), the question is withdrawn, or parked: then
+the answer counts for the same request in the next run.
+
+What is refused is kept with the reason: most programs tell their model no more than that "the user" refused, and some
+end the turn, so the next prompt says why (`Conversation`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import anyio
+import anyio.to_thread
+
+from interlock.agent import Choice, Permission
+from interlock.errors import InterlockError
+from interlock.model.question import Question
+from interlock.model.task import WAITING, Task
+from interlock.model.team import Member
+from interlock.notifier import woken
+from interlock.runner.threads import in_thread
+from interlock.sessions import Act, Caller
+from interlock.settings import PERMISSIONS, Settings
+from interlock.tasks import answer
+from interlock.tasks.find import find
+from interlock.tasks.transition import move
+from interlock.workspace import Workspace
+
+ASK, WORKSPACE, READ_ONLY, UNATTENDED = POLICIES = PERMISSIONS
+READING = frozenset({"read", "search", "think"})
+CHANGING = frozenset({"edit", "delete", "move"})
+_OPERATORS = re.compile(r"[;&|<>$`\\\n(){}*?~!#]")
+
+Verdict = Literal["allow", "refuse", "ask"]
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionDecision:
+    """What a policy says, and why."""
+
+    verdict: Verdict
+    why: str
+
+
+def judge(policy: str, permission: Permission, workdir: str, commands: Sequence[str] = ()) -> PermissionDecision:
+    """What the policy says to a request of an agent at work in `workdir`."""
+    if policy == ASK or policy not in POLICIES:
+        return PermissionDecision("ask", "its policy is to ask")
+    inside = bool(permission.paths) and all(is_inside(path, workdir) for path in permission.paths)
+    if permission.kind in READING and (inside or permission.kind == "think"):
+        return PermissionDecision("allow", "it reads inside its working directory")
+    if policy == READ_ONLY:
+        if permission.kind in CHANGING or permission.kind == "execute":
+            return PermissionDecision("refuse", "it may only read")
+        return PermissionDecision("ask", "it is not reading inside its working directory")
+    if permission.kind in CHANGING and inside:
+        return PermissionDecision("allow", "it works inside its working directory")
+    if permission.kind == "execute" and is_allowed_command(command_of(permission), commands):
+        return PermissionDecision("allow", "the setting allowed_commands names it")
+    beyond = "it goes beyond its working directory" if permission.paths and not inside else "it is more than editing"
+    return PermissionDecision("refuse" if policy == UNATTENDED else "ask", beyond)
+
+
+def rules_of(member: Member | None, settings: Settings) -> str:
+    """What a member may do unasked and what becomes of the rest, for its agent to read."""
+    policy = policy_of(member, settings)
+    commands = [line.strip() for line in str(settings.get("allowed_commands")).splitlines() if line.strip()]
+    allowed = ["the tools of the MCP server interlock"]
+    if policy in (WORKSPACE, READ_ONLY, UNATTENDED):
+        allowed.append("reading files" if policy == READ_ONLY else "reading and changing files")
+        allowed[-1] += " in your working directory"
+    if commands and policy in (WORKSPACE, UNATTENDED):
+        named = ", ".join(f"`{line}`" for line in commands)
+        allowed.append(f"commands that begin with {named}, each alone (no `;`, `|`, `&&`, `>`)")
+    rest = "The rest is asked of a person."
+    if settings.get("unattended") or policy == UNATTENDED:
+        rest = "Everything else is refused: nobody is awake to be asked."
+    elif policy == READ_ONLY:
+        rest = "Changing files and running commands is refused; the rest is asked of a person."
+    return f"Allowed without asking: {'; '.join(allowed)}. {rest}"
+
+
+def refuses(member: Member | None, settings: Settings) -> bool:
+    """Whether something is refused that nobody was asked about."""
+    return bool(settings.get("unattended")) or policy_of(member, settings) in (READ_ONLY, UNATTENDED)
+
+
+def policy_of(member: Member | None, settings: Settings) -> str:
+    """The member's own policy, else the team's."""
+    return (member.permissions if member is not None else None) or str(settings.get("permissions"))
+
+
+def is_inside(path: str, workdir: str) -> bool:
+    """Whether `path`, links followed, lies in `workdir` and not in a `.git` of it. It need not exist."""
+    root = os.path.realpath(workdir)
+    real = os.path.realpath(os.path.join(root, path))
+    if real != root and not real.startswith(root.rstrip(os.sep) + os.sep):
+        return False
+    below = os.path.relpath(real, root).split(os.sep)
+    return not any(part.casefold() == ".git" for part in below)
+
+
+def command_of(permission: Permission) -> str:
+    """The command line that an agent wants to run: of the tool call's own arguments where they say so."""
+    raw = permission.data.get("rawInput") or permission.data.get("raw_input")
+    said = raw.get("command") if isinstance(raw, dict) else None
+    if isinstance(said, list) and all(isinstance(word, str) for word in said):
+        return shlex.join(said)
+    return said if isinstance(said, str) else ""
+
+
+def is_allowed_command(command: str, allowed: Sequence[str]) -> bool:
+    """Whether `command` is a single program call that begins with the words of one that is allowed."""
+    if not command.strip() or _OPERATORS.search(command):
+        return False
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return False
+    for line in allowed:
+        wanted = line.split()
+        if wanted and words[: len(wanted)] == wanted:
+            return True
+    return False
+
+
+def pick(choices: Sequence[Choice], *, allow: bool) -> str | None:
+    """The choice to answer with: always for this once, for agents keep what they are told for ever in files of theirs.
+    Null, which ends the turn, where there is none of that kind."""
+    kinds = ("allow_once", "allow_always") if allow else ("reject_once", "reject_always")
+    for kind in kinds:
+        for choice in choices:
+            if choice.kind == kind:
+                return choice.id
+    return None
+
+
+def options(choices: Sequence[Choice]) -> list[str]:
+    """What a person may answer."""
+    kinds = {choice.kind for choice in choices}
+    found = []
+    if kinds & {"allow_once", "allow_always"}:
+        found.append("allow")
+    if "allow_always" in kinds:
+        found.append("always")
+    return [*found, "refuse"]
+
+
+def same(permission: Permission) -> str:
+    """What makes two requests the same one."""
+    command = command_of(permission) if permission.kind == "execute" else ""
+    return "\n".join([permission.kind, command or permission.title, *sorted(permission.paths)])
+
+
+LOOK_AGAIN = 30.0
+SHOWN_CHARS = 2000
+YES = ("allow", "always")
+
+
+class PermissionRequests:
+    """The permission requests of one run of `task`, in `workdir`."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        task: Task,
+        caller: Caller,
+        workdir: str,
+        *,
+        say: Callable[[str], None],
+        waits: Callable[[bool], None],
+        park: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self.parking = False
+        """The session is about to be closed: what is open stays open, for the next run."""
+        self._workspace = workspace
+        self._task = task
+        self._caller = caller
+        self._workdir = workdir
+        self._say = say
+        self._waits = waits
+        self._park = park
+        self._refused: list[str] = []
+        self._hold = 0.0
+        self._always: set[str] = set()
+        self._waiting = 0
+
+    @property
+    def waiting(self) -> bool:
+        """Whether somebody is asked now."""
+        return self._waiting > 0
+
+    async def permit(self, permission: Permission) -> str | None:
+        """The id of the choice that answers the request; null ends the agent's turn."""
+        mark = same(permission)
+        if mark in self._always:
+            await in_thread(
+                partial(self._by_policy, permission, PermissionDecision("allow", "allowed for this session"))
+            )
+            return pick(permission.choices, allow=True)
+        question = await in_thread(partial(self._begin, permission, mark))
+        if isinstance(question, PermissionDecision):
+            if question.verdict == "refuse":
+                self._refuse(permission, question.why)
+            return pick(permission.choices, allow=question.verdict == "allow")
+        self._say(f"asks for permission: {permission.title}")
+        said = await self._answered(question)
+        if said is None:
+            return None
+        if said == "always":
+            self._always.add(mark)
+        if said not in YES:
+            self._refuse(permission, "the person who was asked said no")
+        return pick(permission.choices, allow=said in YES)
+
+    def refused(self) -> list[str]:
+        """What was refused since the last call, each with the reason."""
+        refused, self._refused = self._refused, []
+        return refused
+
+    def _refuse(self, permission: Permission, why: str) -> None:
+        self._say(f"was refused: {permission.title} ({why})")
+        self._refused.append(f"{command_of(permission) or permission.title} ({why})")
+
+    def _begin(self, permission: Permission, mark: str) -> Question | PermissionDecision:
+        """What the policy says, or the question that is asked."""
+        workspace = self._workspace
+        digest = hashlib.sha256(mark.encode("utf-8", "replace")).hexdigest()[:24]
+        with workspace.act(self._caller, acknowledge=False) as act:
+            member = act.rows.team.member(self._caller.name)
+            policy = policy_of(member, act.settings)
+            commands = str(act.settings.get("allowed_commands")).splitlines()
+            self._hold = float(act.settings.get("hold_time"))
+            found = judge(policy, permission, self._workdir, commands)
+            if found.verdict == "ask" and act.settings.get("unattended"):
+                found = PermissionDecision("refuse", "nobody is awake to be asked")
+            task = find(act.rows, self._task.id)
+            if found.verdict == "ask":
+                earlier = self._given_before(act, task, digest)
+                if earlier is not None:
+                    return earlier
+                return self._ask(act, task, permission, digest)
+            self._note(act, permission, found.verdict, by="policy", why=found.why)
+            return found
+
+    def _by_policy(self, permission: Permission, found: PermissionDecision) -> None:
+        with self._workspace.act(self._caller, acknowledge=False) as act:
+            self._note(act, permission, found.verdict, by="policy", why=found.why)
+
+    def _given_before(self, act: Act, task: Task, digest: str) -> PermissionDecision | None:
+        """The answer of a person to the same request of an earlier run, which ended before it came; once."""
+        for one in act.rows.questions.of_task(task.id):
+            known = one.kind == "permission" and one.state == "answered" and one.data.get("digest") == digest
+            if known and not one.data.get("used"):
+                act.rows.questions.update(one, data={**one.data, "used": True})
+                verdict = "allow" if (one.answer or "").strip().lower() in YES else "refuse"
+                act.event(
+                    "permission.answered", task.id, id=one.id, answer=one.answer, by=one.answered_by,
+                    face=one.answered_face, run=self._task.run_id, tool=one.data.get("tool"),
+                    paths=one.data.get("paths"),
+                )  # fmt: skip
+                return PermissionDecision(verdict, f"{one.answered_by} answered it before")  # type: ignore[arg-type]
+        return None
+
+    def _ask(self, act: Act, task: Task, permission: Permission, digest: str) -> Question:
+        command = command_of(permission)
+        named = "\n".join(permission.paths)
+        context = "\n".join(part for part in (command, named) if part)[:SHOWN_CHARS]
+        question = answer.ask(
+            act, task, kind="permission", text=f"May {self._caller.name} do this: {permission.title}?",
+            options=options(permission.choices), context=context or None, held=True,
+            data={"digest": digest, "tool": permission.kind, "title": permission.title,
+                  "paths": list(permission.paths), "command": command[:SHOWN_CHARS]},
+        )  # fmt: skip
+        act.event(
+            "permission.asked", task.id, id=question.id, run=self._task.run_id, tool=permission.kind,
+            title=permission.title, paths=list(permission.paths),
+        )  # fmt: skip
+        return question
+
+    def _note(self, act: Act, permission: Permission, verdict: str, **more: Any) -> None:
+        act.event(
+            "permission.answered", self._task.id, answer=verdict, run=self._task.run_id, tool=permission.kind,
+            title=permission.title, paths=list(permission.paths), **more,
+        )  # fmt: skip
+
+    async def _answered(self, question: Question) -> str | None:
+        """The answer; null where nobody gave one within `hold_time`, and the session is closed."""
+        workspace, until = self._workspace, anyio.current_time() + self._hold
+        self._waiting += 1
+        self._waits(True)
+        done = False
+        try:
+            with workspace.notifier.waiter(workspace.name, ["questions", "tasks"], workspace.ledger.watch()) as waiter:
+                while True:
+                    said = await in_thread(partial(self._look, question.id))
+                    if said is not None:
+                        done = True
+                        return str(said)
+                    left = until - anyio.current_time()
+                    if left <= 0:
+                        self._say(f"its session is closed: nobody answered within {self._hold:.0f} s")
+                        await self._park(f"nobody answered within {self._hold:.0f} s")
+                        return None
+                    await woken(waiter, min(left, LOOK_AGAIN))
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self._waits(False)
+            if not done and not self.parking:
+                with anyio.CancelScope(shield=True):
+                    await in_thread(partial(self._withdraw, question.id))
+
+    def _look(self, id: str) -> str | None:
+        """The answer, once there is one; the task then goes on in the same run. One that was withdrawn is a no."""
+        with self._workspace.ledger.snapshot() as rows:
+            known = rows.questions.get(id)
+            if known is not None and known.state == "open":
+                return None
+        with self._workspace.act(self._caller, acknowledge=False) as act:
+            known = act.rows.questions.get(id)
+            task = find(act.rows, self._task.id)
+            ours = task.run == self._task.run and task.owner is None
+            if ours and task.state in ("ready", "backlog") and _is_open(act, task):
+                answer.resume(act, task)
+            if known is None or known.state != "answered":
+                return "refuse"
+            act.rows.questions.update(known, data={**known.data, "used": True})
+            act.event(
+                "permission.answered", task.id, id=id, answer=known.answer, by=known.answered_by,
+                face=known.answered_face, run=self._task.run_id, tool=known.data.get("tool"),
+                paths=known.data.get("paths"),
+            )  # fmt: skip
+            return (known.answer or "").strip().lower()
+
+    def _withdraw(self, id: str) -> None:
+        """The turn ended before the answer came: nobody waits for it any more."""
+        try:
+            with self._workspace.act(self._caller, acknowledge=False) as act:
+                known, task = act.rows.questions.get(id), find(act.rows, self._task.id)
+                if known is None or known.state != "open":
+                    return
+                act.rows.questions.update(known, state="withdrawn", answered_at=act.at, answered_by=act.name)
+                act.event("question.withdrawn", task.id, id=id, reason="the agent waits no more")
+                act.topics.add("questions")
+                ours = task.run == self._task.run and task.owner == act.name and task.session == act.session
+                if ours and task.state in WAITING and not act.rows.questions.open(task.id) and _is_open(act, task):
+                    move(act, task, "in-progress", reason="its agent waits for no permission any more")
+        except InterlockError as error:
+            self._say(f"a question could not be withdrawn: {error.message}")
+
+
+def _is_open(act: Act, task: Task) -> bool:
+    run = act.rows.runs.get(task.id, task.run)
+    return run is not None and run.ended_at is None and run.session == act.session

@@ -1,0 +1,239 @@
+"""A plan meets the ledger: which tasks to create, update, cancel and do again. All of it is one transaction.
+
+Tasks are known by their key. Running a plan again continues it: done stays done, new keys are added, an open task that
+changed is updated, and what was begun and has changed since is reported, never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+from interlock import teams
+from interlock.gitwork.preflight import has_commits_of
+from interlock.model.task import FINAL, MEASURES, Task
+from interlock.model.team import Member
+from interlock.plan.comparing import Change, Changes, ExistingTask, compare
+from interlock.plan.document import Limits, Plan, PlanMember, PlanTask, digest, whole_digest
+from interlock.sessions import Act, Caller
+from interlock.settings import Settings
+from interlock.tasks import change, create, depend
+from interlock.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class StagedPlan:
+    """A plan in the ledger: its team, what changed, and what it says of the run. `time_limit` in seconds; `limits` of
+    turns, tokens and money; `notes` say what whoever runs it should know before."""
+
+    team: str
+    changes: Changes
+    parallel: int | None
+    time_limit: float | None
+    limits: dict[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def isolated(plan: Plan, workspace: Workspace | None, settings: Settings, *, new: bool = False) -> bool:
+    """Whether the tasks of `plan` get worktrees of their own: as it says; else where members may work at once on what
+    is committed. A team (`workspace`, where it exists) that works otherwise goes on so until its plan changes."""
+    if plan.isolation is not None:
+        return plan.isolation == "worktree"
+    changed = True
+    if workspace is not None:
+        with workspace.look() as rows:
+            settings = workspace.settings(rows)
+            last = rows.events.latest(None, 1, ["plan.started"])
+        changed = new or (bool(last) and last[0].payload.get("digest") not in (None, whole_digest(plan)))
+    if settings.get("isolation") == "worktree":
+        return True
+    return changed and plan.at_once and has_commits_of(plan.workdir, float(settings.get("git_timeout")))
+
+
+def preview(workspace: Workspace, plan: Plan, *, redo: Collection[str] = (), new: bool = False) -> Changes:
+    """What `stage` would do; changes nothing."""
+    with workspace.look() as rows:
+        return _compare(rows.tasks.planned(), plan, redo, new)
+
+
+def stage(
+    workspace: Workspace, plan: Plan, digest_of_all: str, *, redo: Collection[str] = (), new: bool = False
+) -> Changes:
+    """Bring members and tasks of the team up to the plan, whose isolation is decided. `new` begins it all again;
+    `digest_of_all` is that of the plan as it was written."""
+    with workspace.act(Caller()) as act:
+        if new:
+            for task in act.rows.tasks.planned():
+                if task.state not in FINAL:
+                    change.cancel(act, task, reason="the plan was begun again")
+        _settings(act, plan)
+        for member in plan.members.values():
+            _enlist(act, member)
+        changes = _compare(act.rows.tasks.planned(), plan, redo, new)
+        for planned in changes.new:
+            _create(act, planned)
+        for again in changes.redo:
+            _redo(act, again)
+        for changed in changes.updated:
+            _update(act, changed)
+        for gone in changes.removed_open:
+            _call_off(act, gone.task_id)
+        act.event(
+            "plan.started", path=plan.path, new=[task.key for task in changes.new],
+            updated=[changed.task.key for changed in changes.updated], digest=digest_of_all,
+        )  # fmt: skip
+    return changes
+
+
+def _compare(planned: list[Task], plan: Plan, redo: Collection[str], new: bool) -> Changes:
+    existing = {
+        str(task.plan_key): ExistingTask(str(task.plan_key), task.id, task.state, task.plan_digest or "")
+        for task in planned
+    }
+    return compare(plan, {} if new else existing, redo)
+
+
+def staged(plan: Plan, changes: Changes, notes: tuple[str, ...] = ()) -> StagedPlan:
+    """What `Home.stage` answers."""
+    return StagedPlan(plan.team, changes, plan.parallel, plan.limits.time, limits_of(plan.limits, "time"), notes)
+
+
+def limits_of(limits: Limits, *but: str) -> dict[str, float]:
+    """Those that are set, as they are stored."""
+    found = {name: getattr(limits, name) for name in MEASURES if name not in but}
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def as_member(planned: PlanMember) -> Member:
+    """A member of a plan as it will stand in the ledger, to find out whether it can be run."""
+    return Member(
+        name=planned.name,
+        session_key="",
+        inbox=planned.name,
+        role="member",
+        agent=planned.agent,
+        command=list(planned.command) if planned.command else None,
+        type=planned.type,
+        model=planned.model,
+        permissions=planned.permissions,
+        status="active",
+        unread=0,
+        session=None,
+        joined_at="",
+        last_active_at=None,
+        env=list(planned.env) or None,
+        limits=limits_of(planned.limits) or None,
+    )
+
+
+def _settings(act: Act, plan: Plan) -> None:
+    team = act.rows.team.get()
+    if team.workdir != plan.workdir:
+        act.rows.team.update(team, workdir=plan.workdir, updated_at=act.at)
+        act.event("team.updated", workdir=plan.workdir)
+    wanted: dict[str, Any] = {
+        "isolation": plan.isolation,
+        "check_before": None if plan.check_before else False,
+        "worktree_setup": plan.setup,
+        "worktree_copy": "\n".join(plan.copy) or None,
+    }
+    changed = {name: value for name, value in wanted.items() if team.settings.get(name) != value}
+    if changed:
+        teams.configure(act, changed)
+
+
+def _enlist(act: Act, planned: PlanMember) -> None:
+    member = act.rows.team.member(planned.name)
+    wanted: dict[str, Any] = {
+        "agent": planned.agent,
+        "command": list(planned.command) if planned.command else None,
+        "type": planned.type,
+        "model": planned.model,
+        "permissions": planned.permissions,
+        "env": list(planned.env) or None,
+        "limits": limits_of(planned.limits) or None,
+    }
+    if member is None:
+        teams.spawn(act, planned.name, **wanted)
+        return
+    changed = {name: value for name, value in wanted.items() if getattr(member, name) != value}
+    if changed:
+        act.rows.team.update_member(member, **changed)
+        act.event("member.updated", name=planned.name, **changed)
+
+
+def _create(act: Act, planned: PlanTask) -> Task:
+    return create.create(
+        act, planned.subject, **_fields(planned), assignee=planned.assignee,
+        blocked_by=[_task_of(act, key).id for key in planned.blocked_by],
+        plan_key=planned.key, plan_digest=digest(planned),
+    )  # fmt: skip
+
+
+def _redo(act: Act, again: Change) -> None:
+    """A finished task stays as it is; a new one takes its key and its place before whatever still waits."""
+    old = act.rows.tasks.get(again.existing.task_id)
+    task = _create(act, again.task)
+    if old is None:
+        return
+    for dependent in act.rows.graph.open_dependents(old.id):
+        depend.depend(act, dependent, task)
+        if old.state != "done":
+            depend.independ(act, dependent, old)
+    if old.state == "deadletter":
+        change.cancel(act, old, reason=f"done again as {task.id}")
+
+
+def _call_off(act: Act, task_id: str) -> None:
+    """Cancel a task that the plan has no more. It gives its key back: a task of that key, later, is a new one."""
+    task = act.rows.tasks.get(task_id)
+    if task is not None:
+        change.cancel(act, task, reason="no longer in the plan")
+        act.rows.tasks.update(task, plan_key=None)
+
+
+def _update(act: Act, changed: Change) -> None:
+    task = act.rows.tasks.get(changed.existing.task_id)
+    if task is None:
+        return
+    change.update(act, task, **_fields(changed.task), subject=changed.task.subject, plan_digest=digest(changed.task))
+    if task.assignee != changed.task.assignee:
+        change.assign(act, task, changed.task.assignee)
+    wanted = {_task_of(act, key).id for key in changed.task.blocked_by}
+    present = {id for id, _ in act.rows.graph.blockers(task.id)}
+    for id in sorted(present - wanted):
+        blocker = _by_id(act, id)
+        if blocker.plan_key is not None:  # What people made it wait for beside the plan is theirs.
+            depend.independ(act, task, blocker)
+    for id in sorted(wanted - present):
+        depend.depend(act, task, _by_id(act, id))
+
+
+def _fields(planned: PlanTask) -> dict[str, Any]:
+    return {
+        "body": planned.body,
+        "type": planned.type,
+        "priority": planned.priority,
+        "review": planned.review,
+        "verify": planned.verify,
+        "command": planned.run,
+        "env": list(planned.env) or None,
+        "timeout": planned.timeout,
+        "retries": planned.retries,
+        "limits": limits_of(planned.limits) or None,
+    }
+
+
+def _task_of(act: Act, key: str) -> Task:
+    task = act.rows.tasks.by_plan_key(key)
+    if task is None:
+        raise KeyError(key)
+    return task
+
+
+def _by_id(act: Act, id: str) -> Task:
+    task = act.rows.tasks.get(id)
+    if task is None:
+        raise KeyError(id)
+    return task

@@ -1,0 +1,114 @@
+"""Asking an agent for a plan. It may look and say; nothing is created, and nothing starts by itself."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from interlock.agent import Update
+from interlock.errors import AgentError, PlanError
+from interlock.plan import proposal
+from interlock.plan.detecting import inspect
+from interlock.processes import RUN_TOKEN
+from interlock.runner.environment import allowed_environment
+from interlock.runner.executor import Execution, Executor, Job, Result
+
+ROUNDS = 3
+"""How often an agent is asked: once, and again for each plan that cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerLimits:
+    """What holds for the agent: seconds for one answer, and as in `agent.Opening`."""
+
+    time_limit: float
+    stop_grace: float
+    output_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Who is asked: `agent` and `command` as in a plan's member."""
+
+    agent: str
+    command: tuple[str, ...]
+    executor: Executor
+
+    @property
+    def written(self) -> str:
+        """How a plan names it."""
+        return json.dumps({self.agent: list(self.command)}) if self.command else self.agent
+
+
+async def propose(
+    goal: str, asked: Planner, terms: AnswerLimits, *, directory: str, path: str, base: Mapping[str, str],
+    on_update: Callable[[Update], None],
+) -> str:  # fmt: skip
+    """The text of a sound plan for `goal`, to stand at `path`.
+
+    Raises:
+        AgentError: the agent could not be started, or did not answer.
+        PlanError: what it proposed cannot be used, also after it was told why; `errors` lists the faults.
+    """
+    findings = await anyio.to_thread.run_sync(inspect, directory)
+    name = asked.agent if not asked.command else "agent"
+    request = proposal.request(goal, findings, name, asked.written)
+    prompt = request
+    text = ""
+    faults: list[dict[str, Any]] = []
+    execution: Execution | None = None
+    try:
+        for number in range(ROUNDS):
+            if number:
+                on_update(Update("notice", f"that plan cannot be used ({faults[0]['message']}); asking again"))
+            result = None if execution is None else await execution.again(prompt, on_update)
+            if result is None:
+                # A program that takes one prompt gets everything again.
+                await _close(execution)
+                whole = request if not number else f"{request}\nYou proposed:\n\n```yaml\n{text}```\n\n{prompt}"
+                execution = asked.executor.start(_job(whole, terms, directory, base, asked.executor.variables))
+                result = await execution.run(on_update)
+            text = proposal.extract(_answered(result)) or ""
+            faults = proposal.faults_of(text, path, (asked.agent, asked.command)) if text else [_NOTHING]
+            if not faults:
+                return text
+            prompt = proposal.correction(faults)
+    finally:
+        await _close(execution)
+    raise PlanError(
+        f"{asked.agent} proposed no plan that can be used, in {ROUNDS} rounds. Say the goal in other words, or write "
+        "the plan by hand: `interlock init` makes a first one.",
+        errors=faults,
+    )
+
+
+_NOTHING: dict[str, Any] = {"line": None, "message": "there is no fenced block with a plan in the answer"}
+
+
+async def _close(execution: Execution | None) -> None:
+    if execution is not None:
+        with anyio.CancelScope(shield=True):
+            await execution.close()
+
+
+def _answered(result: Result) -> str:
+    if result.status != "ended":
+        detail = result.detail or result.output[-500:].strip() or result.status
+        raise AgentError(f"The agent did not answer ({result.status}): {detail}", status=result.status)
+    return result.output
+
+
+def _job(prompt: str, terms: AnswerLimits, directory: str, base: Mapping[str, str], needed: tuple[str, ...]) -> Job:
+    token = os.urandom(16).hex()
+    environment, secrets = allowed_environment(base, names=needed, extra={RUN_TOKEN: token})
+    return Job(
+        team="", task_id="", run_id="", member="planner", session_id=f"plan:{token}", prompt=prompt, command=None,
+        workdir=directory, environment=environment, log="", time_limit=terms.time_limit, stop_grace=terms.stop_grace,
+        output_bytes=terms.output_bytes, secrets=secrets,
+    )  # fmt: skip

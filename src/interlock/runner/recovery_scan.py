@@ -1,0 +1,332 @@
+"""What a scheduler finds at one look at a ledger: tasks that nobody works on any more, and how that is known.
+
+    in progress, its runner gone from this machine ──> requeue          at once; nothing is used up (decision 20)
+                 its program, which had joined, gone ──> session_lost, and a minute later requeue   (decision 11)
+                 heartbeats, then none past the lease ──> stale_heartbeat                              (AOF-61)
+                 claimed by hand, past `claim_ttl` ──> expire_lease
+    blocked, awaiting-response, its runner gone ──> close_run: whoever answers finds a task that begins a new run
+    ready, kept for the session that asked, its runner gone ──> close_run
+    review, the runner of the reviewer gone ──> close_run; or silent ──> stale_heartbeat: the review is done again
+    review, the process that verified it gone ──> verify
+            its branch waits for its merge, or the process that merged it is gone ──> merge
+    nothing at work, but a session of a runner that is gone ──> close_session: its program waited for more
+    a shutdown request past its time ──> expire_request
+    a question open past its time ──> remind, where a scheduler goes on; with nobody awake, take_default, where
+                                      whoever asked does not mind
+
+Everything else waits for something that will come by itself or by a person, and is left alone: a human (`blocked`,
+`awaiting-response`, `review`), a dependency (`backlog`), capacity or its next attempt (`ready`, `not_before`).
+
+A finding is an opinion about one moment. Whoever acts on it asks again, by the same function, inside its transaction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from interlock import processes
+from interlock.clock import iso, seconds
+from interlock.ledger import Rows
+from interlock.model.names import SYSTEM
+from interlock.model.task import Run, Task
+from interlock.protocol.session_end import unapplied
+from interlock.runner import merge_queue, run_processes
+from interlock.settings import Settings
+from interlock.tasks import merge
+
+CLAIM_GRACE = 60.0
+"""Seconds a joined program's claims are kept after it was found to be gone: it may be about to come back."""
+
+
+class LivenessProbe:
+    """How a scheduler sees the processes that runs hang on. A simulation has other ones."""
+
+    own: str | None = None
+    """This process, where it drives runs itself."""
+
+    def alive(self, process: str) -> bool | None:
+        """Whether the process written down as `process` lives; null where nobody here can tell."""
+        return run_processes.lives(process)
+
+    def gone(self, run: Run) -> bool:
+        """Whether a runner drove that run, and is known to do so no more."""
+        return run.runner is not None and self.alive(run.runner) is False
+
+    def end(self, run: Run, grace: float) -> bool:
+        """End everything that run started here; true when nothing of it is left. May take `grace` seconds and more."""
+        return run_processes.end_run_programs(run, grace)
+
+    def at(self, task: Task) -> bool:
+        """Whether a worker of this process is at that task."""
+        return False
+
+    def merges(self, process: str) -> bool | None:
+        """Whether the merge of that name is carried out still; null where nobody here can tell."""
+        if process.partition("#")[0] == processes.current().as_text():
+            return process in merge_queue.here
+        return self.alive(process)
+
+    def unverified(self, task: Task, run: Run) -> bool:
+        """Whether the task's verify was begun by a process that is gone, and nobody else sees to it."""
+        if run.runner not in (None, self.own) and not self.gone(run):
+            return False  # Its own runner does.
+        process = str((task.verifying or {}).get("process") or "")
+        if self.own is not None and process.partition("#")[0] == self.own:
+            return self.gone(run)
+        return self.alive(process) is False
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryFinding:
+    """One thing to act on. `evidence` goes into the event; `run` and `task` are as they were when it was found."""
+
+    type: str
+    task_id: str | None
+    reason: str
+    run: Run | None = None
+    task: Task | None = None
+    session: tuple[str, str] | None = None
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The contract's shape."""
+        return {"type": self.type, "task_id": self.task_id, "reason": self.reason}
+
+
+class RecoveryScan:
+    """One look at `rows`, at the time `now` in seconds since the epoch.
+
+    `awake`: for how many seconds the scheduler has been awake without a break and its clock has not jumped. A lease is
+    judged only when that is at least as long as the lease: who lives has shown it by then (decision 11).
+    """
+
+    def __init__(
+        self, rows: Rows, settings: Settings, eyes: LivenessProbe, now: float, awake: float = math.inf
+    ) -> None:
+        self._rows = rows
+        self._eyes = eyes
+        self._now = now
+        self._awake = awake
+        self._heartbeat_ttl = float(settings.get("heartbeat_ttl"))
+        self._claim_ttl = float(settings.get("claim_ttl"))
+        self._settings = settings
+        self._verify_timeout = float(settings.get("verify_timeout"))
+        self._setup_timeout = float(settings.get("setup_timeout"))
+
+    def everything(self) -> list[RecoveryFinding]:
+        """All there is to act on, but for `verify`, each run once."""
+        found: dict[str, RecoveryFinding] = {}
+        others = []
+        for finding in (
+            *self._runners(),
+            *self._leases(),
+            *self._sessions(),
+            *self._left_behind(),
+            *self._requests(),
+            *self._questions(),
+        ):
+            if finding.run is None:
+                others.append(finding)
+            else:
+                found.setdefault(finding.run.id, finding)
+        return [*found.values(), *others]
+
+    def verifies(self) -> list[RecoveryFinding]:
+        """The checks that nobody runs any more."""
+        found = []
+        for task in self._rows.tasks.verifying():
+            run = self._rows.runs.get(task.id, task.run)
+            if run is None:
+                continue
+            if self._eyes.unverified(task, run):
+                found.append(RecoveryFinding("verify", task.id, "the process that ran its check is gone", run, task))
+            elif self._overdue(task):
+                found.append(RecoveryFinding("verify", task.id, "its check was never answered", run, task))
+        return found
+
+    def next_merge(self) -> RecoveryFinding | None:
+        """The merge that is to be taken up now: the first of the queue whose author's program has ended, unless one is
+        under way."""
+        queue = self._rows.tasks.merging()
+        if merge.slot(queue, self.merges) is not None:
+            return None
+        for task in merge.in_order(queue):
+            run = self._rows.runs.get(task.id, task.run)
+            if merge.under_way(task):
+                return RecoveryFinding("merge", task.id, "the process that merged it is gone", run, task)
+            if not self._held(task):
+                return RecoveryFinding("merge", task.id, "its branch waits for its merge", run, task)
+        return None
+
+    def merges(self, process: str) -> bool | None:
+        """As `Eyes.merges`; what must have ended by now on a machine we cannot see is gone."""
+        found = self._eyes.merges(process)
+        if found is not None:
+            return found
+        ttl = self._setup_timeout + self._verify_timeout + self._heartbeat_ttl
+        begun = [
+            str((one.merging or {})["at"]) for one in self._rows.tasks.merging() if merge.process_of(one) == process
+        ]
+        late = self._awake >= ttl and all(seconds(at) + ttl <= self._now for at in begun)
+        return False if late else None
+
+    def run(self, run: Run) -> RecoveryFinding | None:
+        """What there is to do about that run, as it is in the ledger now."""
+        current = self._rows.runs.get(run.task_id, run.number)
+        task = self._rows.tasks.get(run.task_id)
+        if current is None or task is None or current.ended_at is not None or task.run != run.number:
+            return None
+        return self._by_runner(current, task) or self._by_lease(current, task) or self._by_session(current, task)
+
+    def lost_session(self, member: str, session: str) -> RecoveryFinding | None:
+        """The finding that the process of that session is gone, if that is so and was not known yet."""
+        found = self._rows.team.session(member, session)
+        if found is None or found[0] is None or found[1] is not None or self._eyes.alive(found[0]) is not False:
+            return None
+        held = self._rows.runs.of_member_session(member, session)
+        if not held:
+            return None
+        reason = f"the program of {member} is gone; what it holds goes back to the queue in {CLAIM_GRACE:.0f} s"
+        return RecoveryFinding(
+            "session_lost", held[0].task_id, reason, session=(member, session),
+            evidence={"member": member, "session": session, "process": found[0]},
+        )  # fmt: skip
+
+    def left_behind(self, member: str, session: str) -> RecoveryFinding | None:
+        """The finding that a session was kept for more work by a runner that is gone, and has no run that says so."""
+        found = self._rows.team.session(member, session)
+        if found is None or found[0] is None or found[1] is not None or self._eyes.alive(found[0]) is not False:
+            return None
+        if any(run.session == session for run in self._rows.runs.of_runner(found[0])):
+            return None
+        evidence = {"member": member, "session": session, "process": found[0]}
+        reason = f"the runner that kept the session of {member} is gone"
+        return RecoveryFinding("close_session", None, reason, session=(member, session), evidence=evidence)
+
+    def _left_behind(self) -> Iterator[RecoveryFinding]:
+        for member, session in self._rows.team.kept_sessions():
+            if (finding := self.left_behind(member, session)) is not None:
+                yield finding
+
+    def _held(self, task: Task) -> bool:
+        """Whether the runner whose program did the work may still be busy with that program."""
+        held = (task.merging or {}).get("held")
+        if held is None:
+            return False
+        if held == self._eyes.own:
+            return self._eyes.at(task)
+        drivers = [self._rows.team.get().runner, *(process for _, process in self._rows.team.living_sessions(SYSTEM))]
+        return held in drivers and self._eyes.alive(str(held)) is not False
+
+    def _overdue(self, task: Task) -> bool:
+        """Whether a check must have ended by now, and nothing here shows that it goes on: it, or the runner that would
+        see to it, is on another machine."""
+        state = task.verifying or {}
+        ttl = self._verify_timeout + self._heartbeat_ttl
+        late = self._awake >= ttl and seconds(str(state.get("at"))) + ttl <= self._now
+        return late and self._eyes.alive(str(state.get("process") or "")) is not True
+
+    def _runners(self) -> Iterator[RecoveryFinding]:
+        for runner in self._rows.runs.runners():
+            if runner == self._eyes.own or self._eyes.alive(runner) is not True:
+                yield from self._each(self._by_runner, self._rows.runs.of_runner(runner))
+
+    def _leases(self) -> Iterator[RecoveryFinding]:
+        yield from self._each(self._by_lease, self._rows.runs.lapsed(iso(self._now)))
+
+    def _sessions(self) -> Iterator[RecoveryFinding]:
+        for member, session, _, since in self._rows.runs.joined():
+            if since is not None:
+                yield from self._each(self._by_session, self._rows.runs.of_member_session(member, session))
+            elif (lost := self.lost_session(member, session)) is not None:
+                yield lost
+
+    def _requests(self) -> Iterator[RecoveryFinding]:
+        late = [one for one in self._rows.requests.open() if one["expires_at"] <= iso(self._now)]
+        for one in late:
+            yield RecoveryFinding("expire_request", None, f"nobody answered the shutdown request {one['id']} in time")
+
+    def _questions(self) -> Iterator[RecoveryFinding]:
+        unattended = self._settings.get("unattended")
+        timeout, reminder = self._settings.get("question_timeout"), self._settings.get("question_reminder")
+        for one in self._rows.questions.open():
+            known = {"question": one.id, "asked_at": one.asked_at}
+            if unattended and one.reversible and one.default is not None:
+                if seconds(one.asked_at) + timeout <= self._now:
+                    reason = f"nobody is awake to answer {one.id}; its default is taken"
+                    yield RecoveryFinding("take_default", one.task_id, reason, evidence=known)
+            elif (
+                self._eyes.own is not None
+                and reminder
+                and seconds(one.reminded_at or one.asked_at) + reminder <= self._now
+            ):
+                yield RecoveryFinding("remind", one.task_id, f"{one.id} still waits for an answer", evidence=known)
+
+    def _each(self, judge: Callable[[Run, Task], RecoveryFinding | None], runs: list[Run]) -> Iterator[RecoveryFinding]:
+        for run in runs:
+            task = self._rows.tasks.get(run.task_id)
+            finding = judge(run, task) if task is not None and task.run == run.number else None
+            if finding is not None:
+                yield finding
+
+    def _by_runner(self, run: Run, task: Task) -> RecoveryFinding | None:
+        # `ready`: its question was answered while its runner was held for the answer, and is kept for it.
+        kept = task.state in ("ready", "backlog") and task.reserved == run.member
+        waiting = kept or _at_review(run, task) or task.state in ("blocked", "awaiting-response")
+        if not (waiting or task.state == "in-progress") or not self._eyes.gone(run):
+            return None
+        if task.state == "in-progress":
+            return self._finding("requeue", run, task, "its runner is gone")
+        return self._finding("close_run", run, task, f"its runner is gone; the task stays {task.state}")
+
+    def _by_lease(self, run: Run, task: Task) -> RecoveryFinding | None:
+        if (
+            not (task.state == "in-progress" or _at_review(run, task))
+            or run.expires_at is None
+            or seconds(run.expires_at) > self._now
+        ):
+            return None
+        beats = run.heartbeat_at is not None or run.runner is not None
+        if self._awake < (self._heartbeat_ttl if beats else self._claim_ttl):
+            return None
+        if beats:
+            return self._finding(
+                "stale_heartbeat", run, task, f"no sign of life, and its lease ended at {run.expires_at}"
+            )
+        return self._finding("expire_lease", run, task, f"claimed by hand at {run.started_at}, and its time is up")
+
+    def _by_session(self, run: Run, task: Task) -> RecoveryFinding | None:
+        if task.state != "in-progress" or run.runner is not None or self._awake < CLAIM_GRACE:
+            return None
+        process, since = self._rows.team.session(run.member, run.session) or (None, None)
+        if process is None or since is None or seconds(since) + CLAIM_GRACE > self._now:
+            return None
+        return self._finding("requeue", run, task, f"the program of {run.member} is gone", session=process, since=since)
+
+    def _finding(self, type: str, run: Run, task: Task, reason: str, **evidence: Any) -> RecoveryFinding:
+        runner = None if run.runner is None else _WORDS[self._eyes.alive(run.runner)]
+        known = {
+            # Stuck: the process lives, and says nothing.
+            "judged": "dead" if type in ("requeue", "close_run") else "stuck" if runner == "alive" else "silent",
+            "runner": runner,
+            "process": run.process and run.process.partition("#")[0],
+            "started_at": run.started_at,
+            "heartbeat_at": run.heartbeat_at,
+            "expires_at": run.expires_at,
+            **evidence,
+        }
+        if unapplied(run) and run.result is not None and type != "close_run":
+            known["outcome"] = run.result["outcome"]
+            reason += f"; its result says {run.result['outcome']}"
+        return RecoveryFinding(type, task.id, reason, run, task, evidence=known)
+
+
+def _at_review(run: Run, task: Task) -> bool:
+    """Whether that open run is the one of a reviewer, which a runner drives."""
+    return task.state == "review" and not task.under_way and run.runner is not None
+
+
+_WORDS = {True: "alive", False: "gone", None: "elsewhere"}

@@ -1,0 +1,133 @@
+"""Which process drives a team: one at a time, so that a second `interlock run` shows the first one's board."""
+
+from __future__ import annotations
+
+import threading
+
+from interlock import processes
+from interlock.errors import RunnerAlive
+from interlock.ledger import Rows
+from interlock.model.names import SYSTEM
+from interlock.runner.run_processes import lives
+from interlock.sessions import Caller
+from interlock.workspace import Workspace
+
+WORKERS = "work:"
+"""How the ids of the sessions of `interlock work` begin; they are Interlock's own, no member's."""
+
+SERVER = "serve:"
+"""The same for `interlock up`, whose process works for all teams."""
+
+_here: set[str] = set()
+"""The directories of the teams that this very process drives."""
+_lock = threading.Lock()
+
+
+def sign_on(workspace: Workspace, *, take_over: bool = False) -> str:
+    """Become the team's runner; answers this process as text. `take_over`: also from a runner of another machine.
+
+    Raises:
+        RunnerAlive: another runner is it, and lives, or is on another machine, where nobody here can tell.
+    """
+    own = processes.current().as_text()
+    with _lock:
+        if workspace.directory in _here:
+            raise _alive(workspace, own)
+        _here.add(workspace.directory)
+    try:
+        with workspace.act(Caller(SYSTEM)) as act:
+            team = act.rows.team.get()
+            if team.runner not in (None, own):
+                alive = lives(str(team.runner))
+                if alive or (alive is None and not take_over):
+                    raise _alive(workspace, str(team.runner))
+            act.rows.team.update(team, runner=own)
+            act.event("runner.started", process=own)
+            # Whoever waits for work wants to know that somebody does it now.
+            act.topics.add("members")
+    except BaseException:
+        _leave(workspace)
+        raise
+    return own
+
+
+def sign_off(workspace: Workspace, reason: str) -> None:
+    """No longer be the team's runner."""
+    try:
+        with workspace.act(Caller(SYSTEM)) as act:
+            team = act.rows.team.get()
+            if team.runner == processes.current().as_text():
+                act.rows.team.update(team, runner=None)
+                act.event("runner.stopped", reason=reason)
+                act.topics.add("members")
+    finally:
+        _leave(workspace)
+
+
+def _leave(workspace: Workspace) -> None:
+    with _lock:
+        _here.discard(workspace.directory)
+
+
+def _alive(workspace: Workspace, runner: str) -> RunnerAlive:
+    host, _, pid, _ = runner.split("|")
+    elsewhere = lives(runner) is None
+    if elsewhere:
+        message = (
+            f"{workspace.name} is driven from another machine, {host} (process {pid}), and nobody here can tell "
+            "whether that still lives. Stop it there; if it is gone for good, "
+            "`interlock run --take-over` takes its place."
+        )
+    else:
+        message = (
+            f"Another runner drives {workspace.name} already (process {pid}). `interlock status` shows what it does; "
+            "`interlock stop` ends it."
+        )
+    return RunnerAlive(message, runner=runner, elsewhere=elsewhere)
+
+
+def join(workspace: Workspace, *, shared: bool = False) -> str:
+    """Become one of the team's workers, which wait for work; any number may be. Answers what `leave` wants to know.
+    `shared`: this process does other things beside.
+
+    Raises:
+        RunnerAlive: this very process drives the team already.
+    """
+    own = processes.current().as_text()
+    with _lock:
+        if workspace.directory in _here:
+            raise _alive(workspace, own)
+        _here.add(workspace.directory)
+    try:
+        with workspace.act(Caller(SYSTEM)) as act:
+            session = f"{SERVER if shared else WORKERS}{act.clock.new_id()}"
+            act.rows.team.begin_session(SYSTEM, session, act.at, own)
+            act.event("runner.started", process=own, endless=True)
+            act.topics.add("members")
+    except BaseException:
+        _leave(workspace)
+        raise
+    return session
+
+
+def leave(workspace: Workspace, session: str, reason: str) -> None:
+    """No longer be a worker."""
+    try:
+        with workspace.act(Caller(SYSTEM)) as act:
+            act.rows.team.end_session(SYSTEM, session, act.at)
+            act.event("runner.stopped", reason=reason, endless=True)
+            act.topics.add("members")
+    finally:
+        _leave(workspace)
+
+
+def at_work(rows: Rows) -> list[str]:
+    """The processes that drive the team here and live: its runner first, then workers."""
+    found = [rows.team.get().runner, *(process for _, process in rows.team.living_sessions(SYSTEM))]
+    return [process for process in dict.fromkeys(found) if process is not None and lives(process)]
+
+
+def servers(rows: Rows) -> list[str]:
+    """Those of them that do more than work for this team."""
+    found = [(session, process) for session, process in rows.team.living_sessions(SYSTEM) if process is not None]
+    return [process for session, process in found if session.startswith(SERVER) and lives(process)]

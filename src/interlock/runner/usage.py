@@ -1,0 +1,147 @@
+"""What runs cost, as their agents tell it, and whether that is more than was allowed.
+
+An agent tells turns, tokens and money as it pleases; a prompt that tells nothing counts as one turn, and its tokens as
+unknown. What a run spent stands in its row; from its first prompt until its account is closed something of it counts as
+unknown, so that a runner that is killed leaves no wrong sum. A limit holds for a task over all its runs; a person's
+`continue` grants the same amount once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from interlock.agent import Update
+from interlock.clock import iso
+from interlock.ledger import Rows
+from interlock.model.question import Question
+from interlock.model.task import MEASURES, Run, Task
+from interlock.sessions import Act
+from interlock.settings import Settings
+
+COUNTED = ("turns", "input_tokens", "output_tokens", "cost_usd")
+UNITS = {"turns": "turns", "tokens": "tokens", "cost_usd": "USD", "time": "seconds"}
+CONTINUE, CANCEL = "continue", "cancel"
+
+
+class UsageMeter:
+    """What one run has spent since it was last written down."""
+
+    def __init__(self) -> None:
+        self._spent: dict[str, float] = {}
+        self._waits: list[Mapping[str, Any]] = []
+        self._turns_told = self._tokens_told = False
+        self.unmetered = 0
+        """How many prompts have ended whose tokens nobody told."""
+
+    @property
+    def spent(self) -> bool:
+        """Whether there is anything to write down."""
+        return bool(self._spent or self._waits)
+
+    def hear(self, update: Update) -> None:
+        """Something the agent told; only `usage` counts, and that its program waits for its provider."""
+        if update.kind == "notice" and "retry_at" in update.data:
+            self._waits.append(update.data)
+        if update.kind != "usage":
+            return
+        for name in COUNTED:
+            value = update.data.get(name)
+            if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e12:
+                self._spent[name] = self._spent.get(name, 0) + value
+                self._turns_told = self._turns_told or name == "turns"
+            self._tokens_told = self._tokens_told or (value is not None and name.endswith("_tokens"))
+
+    def turn_ended(self) -> None:
+        """A prompt was answered."""
+        if not self._turns_told:
+            self._spent["turns"] = self._spent.get("turns", 0) + 1
+        self.unmetered += not self._tokens_told
+        self._turns_told = self._tokens_told = False
+
+    def write(self, act: Act, task_id: str, run: Run, *, closes: bool = False) -> None:
+        """Add it to what the run has spent, if anything; `closes`: no turn is under way."""
+        spent, self._spent = self._spent, {}
+        waits, self._waits = self._waits, []
+        for one in waits:
+            until = iso(float(one["retry_at"])) if one["retry_at"] else None
+            act.event("run.waiting", task_id, run=run.id, reason=one["reason"], retry_at=until)
+        if closes and run.unmetered != self.unmetered:
+            act.rows.runs.update(run, unmetered=self.unmetered)
+        if not spent:
+            return
+        changes: dict[str, Any] = {
+            name: getattr(run, name) + int(spent[name]) for name in COUNTED[:3] if spent.get(name)
+        }
+        if spent.get("cost_usd"):
+            changes["cost_usd"] = round((run.cost_usd or 0.0) + spent["cost_usd"], 6)
+        if changes:
+            act.rows.runs.update(run, **changes)
+            act.event("run.spent", task_id, run=run.id, **spent)
+
+    def take(self) -> dict[str, float]:
+        """What was spent outside of any run."""
+        spent, self._spent = self._spent, {}
+        return spent
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """A limit that was reached, or, with `spent` null, may be. `of` says whose it is: `task` or `member`."""
+
+    of: str
+    measure: str
+    limit: float
+    spent: float | None
+
+    def as_text(self) -> str:
+        """In a few words."""
+        if self.spent is None:
+            return f"an unknown number of {UNITS[self.measure]}, which its agent does not tell, of {self.limit:,.0f}"
+        return f"{amount(self.measure, self.spent)} of {amount(self.measure, self.limit)}"
+
+
+def excess(rows: Rows, task: Task, run: Run, settings: Settings, now: str, *, unmetered: bool = False) -> Excess | None:
+    """The first limit that the task, or the member at it, has reached. `unmetered`: tokens of this run are unknown."""
+    limits = task_limits(task, settings)
+    member = rows.team.member(run.member)
+    own = (member.limits if member is not None else None) or {}
+    for of, allowed, spent in (
+        ("task", limits, rows.runs.spent(now, task=task.id) if limits else {}),
+        ("member", own, rows.runs.spent(now, member=run.member) if own else {}),
+    ):
+        for measure in MEASURES:
+            limit = allowed.get(measure)
+            if limit is None:
+                continue
+            times = granted(rows.questions.of_task(task.id), of, measure)
+            limit *= 1 + times
+            if measure == "tokens" and unmetered and not times:
+                return Excess(of, measure, limit, None)
+            if spent[measure] >= limit:
+                return Excess(of, measure, limit, spent[measure])
+    return None
+
+
+def task_limits(task: Task, settings: Settings) -> dict[str, float]:
+    """What one task may use: its own limits, else those of the settings; what has none is left out."""
+    found = {measure: float(settings.get(f"task_{measure}")) for measure in MEASURES[:3]} | (task.limits or {})
+    return {name: value for name, value in found.items() if value > 0}
+
+
+def granted(asked: list[Question], of: str, measure: str) -> int:
+    """How often a person let it go on."""
+    return sum(
+        one.kind == "limit"
+        and one.state == "answered"
+        and one.data.get("of") == of
+        and one.data.get("measure") == measure
+        and (one.answer or "").strip().lower() == CONTINUE
+        for one in asked
+    )
+
+
+def amount(measure: str, value: float) -> str:
+    """A number with its unit."""
+    return f"{value:,.2f} USD" if measure == "cost_usd" else f"{value:,.0f} {UNITS[measure]}"

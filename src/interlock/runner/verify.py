@@ -1,0 +1,436 @@
+"""Runs a task's `verify` command and writes down what it proved.
+
+The command gets a run token of its own, never its caller's: ending what a check left behind must not end the agent
+session whose work it checks.
+
+A task's `verify`, run where whoever is responsible for it stands: a runner, a command at a terminal, a server.
+
+All of them give the command the same surroundings: the team's working directory, what the task's own programs may see
+of the environment, and nothing of Interlock's, since a check acts for nobody. One that failed is not run again while
+nothing has changed.
+
+Each check as it ends on the tree before the work, once for every (tree, setup, command), beside everything else.
+
+Red before and green after is the strongest evidence there is; green before is said beside "verified". Nobody waits for
+it but a crew that has nothing else left to do, and that for a bounded time.
+
+The fingerprint of a directory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from interlock import clock, commands
+from interlock.agent import Update, ignore
+from interlock.errors import AgentError, InterlockError, InvalidRequest, StorageError
+from interlock.gitwork.isolation import Isolation, look, trees
+from interlock.gitwork.staging import tree_of
+from interlock.gitwork.trees import BEFORE
+from interlock.ledger import Rows
+from interlock.model import evidence
+from interlock.model.names import SYSTEM
+from interlock.model.task import Run, Task
+from interlock.output import plain
+from interlock.plan.surroundings import checkout_of, elsewhere
+from interlock.processes import RUN_TOKEN, Identity
+from interlock.programs import Program
+from interlock.runner import run_processes
+from interlock.runner.environment import allowed_environment, for_supervisor
+from interlock.runner.run_processes import token_of, verifier
+from interlock.sessions import Caller
+from interlock.tasks import finish
+from interlock.tasks import verify as verify_rows
+from interlock.tasks.find import find
+from interlock.workspace import Workspace
+
+TAIL_CHARS = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a verify command showed: the row of kind `verify` in a task's `evidence`.
+
+    `tree` is the git tree that it was run on, null where that is not known. `exit_code` is null when the command could
+    not be started, negative for a signal. `seconds` is how long it took, `tail` the end of its output (about 4,000
+    characters, secrets blanked), `at` when it began, ISO 8601 UTC. `fingerprint` is that of what lay there after a
+    failure; `unchanged`: nothing has changed since that failure, so it was not run again.
+    """
+
+    command: str
+    exit_code: int | None
+    passed: bool
+    seconds: float
+    tail: str
+    at: str
+    timed_out: bool
+    tree: str | None = None
+    fingerprint: str | None = None
+    unchanged: bool = False
+
+    def as_dict(self) -> dict[str, object]:
+        """The same as JSON holds it."""
+        return asdict(self)
+
+
+async def run_check(
+    command: str,
+    *,
+    workdir: str,
+    environment: Mapping[str, str],
+    timeout: float,
+    output_bytes: int,
+    stop_grace: float,
+    secrets: Sequence[str] = (),
+    token: str | None = None,
+    log: str | None = None,
+    on_line: Callable[[str], None] = lambda line: None,
+    on_start: Callable[[Identity], None] = ignore,
+    tree: str | None = None,
+    top: str | None = None,
+) -> Evidence:
+    """Run `command` in `workdir` with exactly `environment`, for at most `timeout` seconds.
+
+    Exit 0 within the time is a pass; anything else, also a program that is missing or a command that cannot be read,
+    is not. Nothing of it is left running. `token` is the run token by which another process could end it; `on_line`
+    hears the output as it comes, `on_start` the process that was started. `top` is the user's own checkout, where
+    `workdir` is in another one: a command that would look there is not run.
+    """
+    own = {name: value for name, value in environment.items() if name != RUN_TOKEN}
+    if token is not None:
+        own[RUN_TOKEN] = token
+    at = clock.iso(time.time())
+    astray = None
+    if top is not None:
+        search = own.get("PATH")
+        astray = await anyio.to_thread.run_sync(lambda: elsewhere(command, workdir, top=top, search=search))
+    if astray is not None:
+        return Evidence(command, None, False, 0.0, f"It would not look at the work: {astray}", at, False, tree)
+    try:
+        program = Program(
+            commands.argv(command),
+            workdir=workdir,
+            environment=own,
+            log=log,
+            secrets=secrets,
+            output_bytes=output_bytes,
+            stop_grace=stop_grace,
+        )
+        identity = await program.start()
+    except (AgentError, InvalidRequest, StorageError) as error:
+        return Evidence(command, None, False, 0.0, error.message, at, False, tree)
+    try:
+        on_start(identity)
+        ending = await program.wait(timeout, on_line)
+    finally:
+        await program.close()
+    return Evidence(
+        command,
+        ending.exit_code,
+        ending.stop == "end",
+        round(ending.seconds, 3),
+        plain(ending.output)[-TAIL_CHARS:],
+        at,
+        ending.stop == "timeout",
+        tree,
+    )
+
+
+def variables(rows: Rows, task: Task, member: str | None) -> tuple[str, ...]:
+    """The names of the variables that programs of that member may see at that task, beyond the allow-list."""
+    found = rows.team.member(member) if member is not None else None
+    own = found.env or () if found is not None else ()
+    return tuple(dict.fromkeys([*(task.env or ()), *own]))
+
+
+def place_of(rows: Rows, task: Task) -> str:
+    """Where what a task is about lies: its own worktree, else the team's working directory."""
+    own = str((task.worktree or {}).get("directory") or "")
+    return own if own and os.path.isdir(own) else rows.team.get().workdir or os.getcwd()
+
+
+async def examine(workspace: Workspace, task: Task, *, on_line: Callable[[str], None] = lambda line: None) -> Evidence:
+    """Run the verify of `task`, which is in review with `verifying` naming this process; the ledger is not changed.
+
+    Raises:
+        InvalidRequest: a variable that the task or its owner names is Interlock's own.
+    """
+    failed = (task.verifying or {}).get("failed") or {}
+    told: dict[str, str] = {}
+
+    def look() -> tuple[str, str | None, str | None, tuple[str, ...], dict[str, float], str | None]:
+        with workspace.ledger.snapshot() as rows:
+            settings = workspace.settings(rows)
+            limits = {name: settings.get(name) for name in ("verify_timeout", "output_bytes", "stop_grace")}
+            told.update(for_supervisor(workspace, settings))
+            place, names, own = place_of(rows, task), variables(rows, task, task.owner), rows.team.get().workdir
+            author = rows.team.member(str(task.owner))
+        top = checkout_of(own) if own is not None and task.worktree is not None else None
+        # Who works by hand may have put right what lies elsewhere.
+        managed = author is not None and author.agent is not None
+        same = managed and failed.get("fingerprint") and failed["command"] == task.verify
+        files = everything(place) if same else None
+        return place, tree_of(place), top, names, limits, files
+
+    started: list[str] = []
+    workdir, tree, top, names, limits, files = await anyio.to_thread.run_sync(look)
+    if files is not None and files == failed["fingerprint"]:
+        known = {field.name: failed[field.name] for field in fields(Evidence) if field.name in failed}
+        return Evidence(**{**known, "unchanged": True})
+    environment, secrets = allowed_environment(os.environ, names=names, extra=told)
+    evidence = await run_check(
+        str(task.verify),
+        workdir=workdir,
+        environment=environment,
+        timeout=float(limits["verify_timeout"]),
+        output_bytes=int(limits["output_bytes"]),
+        stop_grace=float(limits["stop_grace"]),
+        secrets=secrets,
+        token=token_of(str((task.verifying or {}).get("process") or "")),
+        log=workspace.log_path(task.id, task.run, "verify"),
+        on_line=on_line,
+        tree=tree,
+        top=top,
+        on_start=lambda identity: started.append(identity.as_text()),
+    )
+    for process in started:
+        note = partial(run_processes.note_left, workspace, process, task.id, set(), member=None, run=None)
+        await anyio.to_thread.run_sync(note)
+    if evidence.passed or evidence.exit_code is None:
+        return evidence
+    # What the check itself leaves behind is no change.
+    return replace(evidence, fingerprint=await anyio.to_thread.run_sync(everything, workdir))
+
+
+async def recheck(
+    workspace: Workspace, task: Task, run: Run, author_is_gone: Callable[[], bool], hear: Callable[[Update], None]
+) -> None:
+    """Take the verify of `task` over from a process that is gone, and run it; the old one's programs end first."""
+
+    def begin() -> Task | None:
+        with workspace.ledger.snapshot() as rows:
+            grace = float(workspace.settings(rows).get("stop_grace"))
+        run_processes.end_verify_program(task, grace)
+        if author_is_gone():
+            run_processes.end_run_programs(run, grace)
+        return take_over(workspace, task, verifier())
+
+    current = await anyio.to_thread.run_sync(begin)
+    if current is None:
+        return
+    hear(Update("notice", f"checking again: {current.verify}"))
+    evidence = await examine(workspace, current, on_line=lambda line: hear(Update("text", plain(line))))
+    await anyio.to_thread.run_sync(partial(decide, workspace, current, evidence.as_dict(), author_is_gone))
+
+
+def take_over(workspace: Workspace, task: Task, mark: str) -> Task | None:
+    """Become, as `mark`, the process that runs the verify of `task`; null where somebody was faster."""
+    with workspace.act(Caller(SYSTEM)) as act:
+        current = find(act.rows, task.id)
+        if current.state != "review" or current.verifying != task.verifying:
+            return None
+        return verify_rows.take_up(act, current, mark)
+
+
+def decide(workspace: Workspace, task: Task, evidence: dict[str, Any], author_is_gone: Callable[[], bool]) -> None:
+    """Take in how the verify that was taken over as `task` has ended.
+
+    Where nobody drives the author's program any more, a failed check gives the task back to the queue; an agent that
+    lives, or a person, keeps it and gets the findings.
+    """
+    mark = str((task.verifying or {})["process"])
+    with workspace.act(Caller(SYSTEM)) as act:
+        decided = verify_rows.verified(act, find(act.rows, task.id), evidence, run=task.run, verifier=mark)
+        if decided.run == task.run and decided.state == "in-progress" and author_is_gone():
+            finish.fail(act, decided, "its check failed after its runner was gone", counts=False)
+
+
+async def run_in_checkout(
+    workspace: Workspace,
+    how: Isolation,
+    task: Task,
+    line: str,
+    directory: str,
+    token: str | None,
+    kind: str,
+    hear: Callable[[str], None],
+) -> Evidence:
+    """Run a command that belongs to the task in one of its checkouts, with the surroundings of its verify."""
+    with workspace.ledger.snapshot() as rows:
+        names = variables(rows, task, task.owner)
+        told = for_supervisor(workspace, workspace.settings(rows))
+    environment, secrets = allowed_environment(os.environ, names=names, extra=told)
+    timeout = how.setup_timeout if kind.endswith("setup") else how.verify_timeout
+    tree = None if kind.endswith("setup") else await anyio.to_thread.run_sync(tree_of, directory)
+    return await run_check(
+        line,
+        workdir=directory,
+        environment=environment,
+        timeout=timeout,
+        output_bytes=how.output_bytes,
+        stop_grace=how.stop_grace,
+        secrets=secrets,
+        token=token,
+        log=workspace.log_path(task.id, task.run, kind),
+        on_line=hear,
+        tree=tree,
+        top=None if kind.endswith("setup") else checkout_of(how.workdir),
+    )
+
+
+PATIENCE = 60.0
+"""Seconds that a crew with nothing else to do waits for what is under way."""
+
+
+class BaselineChecks:
+    """The checks of one team before the work, one at a time. `rouse` is called when one has ended."""
+
+    def __init__(
+        self, workspace: Workspace, hear: Callable[[str, str, Update], None], rouse: Callable[[], None]
+    ) -> None:
+        self._workspace = workspace
+        self._hear = hear
+        self._rouse = rouse
+        self._wanted: dict[tuple[str, str], Task] = {}
+        self._seen: set[tuple[str, str]] = set()
+        self._scope: anyio.CancelScope | None = None
+        self._alone_since: float | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether one of ours is under way."""
+        return self._scope is not None
+
+    @property
+    def ending(self) -> bool:
+        """Whether one of ours was cancelled, and is being put away."""
+        return self._scope is not None and self._scope.cancel_called
+
+    def want(self, task_id: str) -> None:
+        """See to the check of a task that has a worktree, if nobody has."""
+        with self._workspace.ledger.snapshot() as rows:
+            task = rows.tasks.get(task_id)
+        tree = str((task.worktree or {}).get("tree") or "") if task is not None else ""
+        if task is None or not tree or task.verify is None or (tree, task.verify) in self._seen:
+            return
+        self._seen.add((tree, task.verify))
+        self._wanted[tree, task.verify] = task
+
+    async def take_up(self, group: TaskGroup, busy: Mapping[str, Task], *, over: bool) -> None:
+        """Begin the next one, if none is under way; end it where the run is `over`. `busy`: the tasks at work, by
+        member."""
+        if over:
+            self.cancel()
+            return
+        for task in list(busy.values()):
+            await anyio.to_thread.run_sync(self.want, task.id)
+        if self._scope is None and self._wanted:
+            task = self._wanted.pop(next(iter(self._wanted)))
+            self._scope = anyio.CancelScope()
+            group.start_soon(self._carry_out, task, self._scope)
+
+    def outstanding(self) -> bool:
+        """Whether there is something to wait for, of a crew that has nothing else to do."""
+        if not self.busy and not self._wanted:
+            return False
+        now = anyio.current_time()
+        self._alone_since = now if self._alone_since is None else self._alone_since
+        if now - self._alone_since < PATIENCE:
+            return True
+        self.cancel()
+        return False
+
+    def cancel(self) -> None:
+        """End the one that runs, and begin no other."""
+        self._wanted.clear()
+        if self._scope is not None:
+            self._scope.cancel()
+
+    async def _carry_out(self, task: Task, scope: anyio.CancelScope) -> None:
+        try:
+            with scope:
+                how = await anyio.to_thread.run_sync(look, self._workspace)
+                if await anyio.to_thread.run_sync(self._is_needed, task):
+                    await self._run(task, how)
+        except InterlockError as error:
+            self._hear("", task.id, Update("notice", f"its check was not run on the tree before: {error.message}"))
+        finally:
+            self._scope = self._alone_since = None
+            self._rouse()
+
+    def _is_needed(self, task: Task) -> bool:
+        with self._workspace.ledger.snapshot() as rows:
+            settings = self._workspace.settings(rows)
+            return bool(settings.get("check_before")) and verify_rows.baseline(rows, settings, task) is None
+
+    async def _run(self, task: Task, how: Isolation) -> None:
+        token = token_of(verifier())
+        found = await anyio.to_thread.run_sync(partial(trees, self._workspace, how, token=token))
+        path = found.path(task.id, BEFORE)
+
+        def place() -> str:
+            directory = found.detached(path, str((task.worktree or {})["base"]))
+            found.copy(how.workdir, directory, how.copy)
+            return directory
+
+        try:
+            directory = await anyio.to_thread.run_sync(place)
+            run = partial(run_in_checkout, self._workspace, how, task, directory=directory, token=token, hear=_unheard)
+            ready = how.setup is None or (await run(line=how.setup, kind="before-setup")).passed
+            ended = (await run(line=str(task.verify), kind="before")).as_dict() if ready else None
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(found.remove, path)
+        await anyio.to_thread.run_sync(self._write_down, task, ended)
+
+    def _write_down(self, task: Task, ended: dict[str, object] | None) -> None:
+        with self._workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+            unknown = ended is None or evidence.ended(ended) == evidence.NOT_STARTED
+            verify_rows.baselined(act, task, None if unknown or ended is None else not ended["passed"])
+
+
+def _unheard(line: str) -> None:
+    """What it prints stands in its log."""
+
+
+FILES_LOOKED_AT = 20_000
+CACHES = frozenset({".git", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis"})
+PASSED_OVER = CACHES | {"node_modules", ".venv"}
+
+
+def everything(directory: str) -> str | None:
+    """`fingerprint`, also of what programs install for themselves; null where that is too much to look at."""
+    return fingerprint(directory, CACHES, whole=True)
+
+
+def fingerprint(directory: str, but: frozenset[str] = PASSED_OVER, *, whole: bool = False) -> str | None:
+    """A hash of names, sizes and times of what lies below `directory`, of so many files at most; null where there are
+    more and it is to be `whole`."""
+    found = hashlib.sha256()
+    count = 0
+    for where, names, files in os.walk(directory):
+        names[:] = sorted(name for name in names if name not in but)
+        for name in sorted(files):
+            count += 1
+            if count > FILES_LOOKED_AT:
+                return None if whole else found.hexdigest()[:16]
+            try:
+                about = os.lstat(os.path.join(where, name))
+            except OSError:
+                continue
+            found.update(
+                f"{os.path.relpath(where, directory)}/{name} {about.st_size} {about.st_mtime_ns}\n".encode(
+                    "utf-8", "replace"
+                )
+            )
+    return found.hexdigest()[:16]

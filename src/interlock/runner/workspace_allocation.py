@@ -1,0 +1,256 @@
+"""Where a run works: in the team's directory, or in a worktree of the task's own.
+
+A task keeps its worktree for all its runs, and for its verify; a reviewer gets a checkout of what is to be merged, so
+that nothing it leaves behind is merged with it. `setup` and `copy` are applied to every fresh one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import anyio.to_thread
+
+from interlock import processes
+from interlock.errors import AgentError, CannotStart, GitFailed, StaleRun
+from interlock.gitwork.isolation import Isolation, look, trees
+from interlock.gitwork.trees import BEFORE, DELIVERING, DIRECTORY, MERGING, REVIEWING, Trees, WorktreeCommit
+from interlock.model.evidence import NOT_STARTED, ended
+from interlock.model.names import SYSTEM
+from interlock.model.task import Task
+from interlock.runner import artifacts
+from interlock.runner.permissions import ASK, READ_ONLY
+from interlock.runner.verify import run_in_checkout
+from interlock.sessions import Caller
+from interlock.tasks.find import find
+from interlock.workspace import Workspace
+
+SAID_CHARS = 4000
+"""How much of what an author says of its work stands in the message of a commit."""
+
+Hear = Callable[[str], None]
+
+
+def begin(workspace: Workspace) -> None:
+    """Have the integration branch of a team that works in worktrees, and nothing of dead ones, before anything starts.
+
+    Raises:
+        WorktreeRefused, GitFailed: that cannot be; the message says why.
+    """
+    how = look(workspace)
+    if how.on:
+        found = trees(workspace, how)
+        integrate(workspace, found)
+        sweep(workspace, found)
+
+
+def integrate(workspace: Workspace, found: Trees) -> None:
+    """Have the integration branch.
+
+    Raises:
+        WorktreeRefused, GitFailed: that cannot be; the message says why.
+    """
+    commit, news = found.begin()
+    if news:
+        with workspace.act(Caller(SYSTEM)) as act:
+            act.event("integration.started", branch=found.integration, commit=commit)
+
+
+async def place(workspace: Workspace, task: Task, token: str | None, hear: Hear) -> str | None:
+    """Have the worktree that this run of `task` works in; the directory, or null where the team's own is the place.
+
+    Raises:
+        WorktreeRefused, GitFailed: git does not allow it now.
+        AgentError: its setup failed.
+        StaleRun: the task has been taken away meanwhile.
+    """
+    how = await anyio.to_thread.run_sync(look, workspace)
+    if task.worktree is None and (not how.on or task.state == "review"):
+        return None
+    found = await anyio.to_thread.run_sync(partial(trees, workspace, how, token=token))
+    if task.state == "review":
+        return await _for_review(workspace, found, how, task, token, hear)
+    known = task.worktree
+    if known is None or not await anyio.to_thread.run_sync(found.have, known):
+        made = await anyio.to_thread.run_sync(found.make, task.id, known)
+        await prepare(workspace, found, how, task, str(made["directory"]), token, hear)
+        await anyio.to_thread.run_sync(artifacts.remember, workspace, task.id, str(made["path"]))
+        known = await anyio.to_thread.run_sync(_noted, workspace, task, {**(known or {}), **made}, True)
+    return await anyio.to_thread.run_sync(_ready, workspace, found, task, known)
+
+
+async def prepare(
+    workspace: Workspace, found: Trees, how: Isolation, task: Task, directory: str, token: str | None, hear: Hear
+) -> None:
+    """Copy what is to be copied into a fresh worktree, and run its setup.
+
+    Raises:
+        AgentError: the setup failed; the message ends in what it printed.
+    """
+    await anyio.to_thread.run_sync(found.copy, how.workdir, directory, how.copy)
+    if how.setup is None:
+        return
+    hear(f"preparing its worktree: {how.setup}")
+    evidence = await run_in_checkout(workspace, how, task, how.setup, directory, token, "setup", hear)
+    if not evidence.passed:
+        how_so = ended(evidence.as_dict())
+        kind = CannotStart if how_so == NOT_STARTED else AgentError
+        raise kind(f"The setup of its worktree, `{how.setup}`, {how_so}:\n\n{evidence.tail}", command=how.setup)
+
+
+def seal(workspace: Workspace, task: Task, found: Trees | None = None) -> WorktreeCommit | None:
+    """Commit what the author of a task that is reported as done has left uncommitted, or take it back where the author
+    may only read; null without a worktree."""
+    if task.worktree is None:
+        return None
+    found = found or trees(workspace, look(workspace))
+    if not found.have(task.worktree):
+        return None
+    if task.worktree.get("reads"):
+        return WorktreeCommit(artifacts.set_aside(workspace, found, task))
+    return found.seal(task.worktree, message_of(task))
+
+
+def put_away(workspace: Workspace, task: Task) -> None:
+    """A run of `task` has ended: what its author reported as done is committed, a reviewer's checkout removed.
+
+    Raises:
+        WorktreeRefused, GitFailed: it could not be; nothing is lost.
+    """
+    with workspace.ledger.snapshot() as rows:
+        current = rows.tasks.get(task.id)
+    if current is None or current.worktree is None:
+        return
+    if task.state == "review":
+        found = trees(workspace, look(workspace))
+        found.remove(found.path(task.id, REVIEWING))
+    elif current.state == "review" or current.worktree.get("reads"):
+        seal(workspace, current)
+
+
+def message_of(task: Task) -> str:
+    """The message of our commits: what was to be done, what the author says of it, and which task it was."""
+    said = (task.output or "").strip()[:SAID_CHARS].strip()
+    body = f"\n\n{said}" if said else ""
+    return f"{task.subject}{body}\n\nInterlock-Task: {task.id}\n"
+
+
+def sweep(workspace: Workspace, found: Trees) -> list[str]:
+    """Remove the worktrees and branches of tasks that are done, once what they hold is somewhere else, and the
+    worktrees of merges and reviews that nobody carries out any more; what was removed."""
+    removed = []
+    for path in leftovers(workspace):
+        with suppress(GitFailed, OSError):  # It is found again, by the next start and by the doctor.
+            if remove(workspace, found, path) is None:
+                removed.append(path)
+    with workspace.ledger.snapshot() as rows:
+        over = [task.worktree or {} for task in rows.tasks.worktrees() if _is_over(task)]
+    there = found.branches() if over else set()
+    for known in over:
+        if known["branch"] in there and known.get("head"):
+            found.forget(str(known["branch"]), str(known["head"]))
+    return removed
+
+
+def remove(workspace: Workspace, found: Trees, path: str) -> str | None:
+    """Remove one of `leftovers`; where it stays, the reason.
+
+    Raises:
+        GitFailed, OSError: that was not possible.
+    """
+    with workspace.ledger.snapshot() as rows:
+        task = rows.tasks.get(os.path.basename(path))
+    if task is not None and task.worktree is not None:
+        return artifacts.dispose(workspace, found, task)
+    found.remove(path)
+    return None
+
+
+def leftovers(workspace: Workspace) -> list[str]:
+    """Directories of worktrees that are of no use any more: of tasks that are done, gone, or were never ready."""
+    root = os.path.join(workspace.directory, DIRECTORY)
+    try:
+        names = sorted(os.listdir(root))
+    except OSError:
+        return []
+    left = []
+    with workspace.ledger.snapshot() as rows:
+        busy = {run.task_id for run in rows.runs.open()}
+        for name in names:
+            if name.startswith(DELIVERING) and _runs(name.removeprefix(DELIVERING)):
+                continue
+            task_id = name.split("-", 1)[1] if name.startswith((MERGING, REVIEWING, BEFORE)) else name
+            task = rows.tasks.get(task_id)
+            if task is None or task_id in busy or task.under_way:
+                if task is None:
+                    left.append(os.path.join(root, name))
+                continue
+            if name != task_id or _is_over(task) or task.worktree is None:
+                left.append(os.path.join(root, name))
+    return left
+
+
+async def _for_review(
+    workspace: Workspace, found: Trees, how: Isolation, task: Task, token: str | None, hear: Hear
+) -> str:
+    known: Mapping[str, Any] = task.worktree or {}
+    sealed = await anyio.to_thread.run_sync(seal, workspace, task)
+    commit = sealed.head if sealed is not None else str(known.get("head") or known["branch"])
+    directory = await anyio.to_thread.run_sync(found.detached, found.path(task.id, REVIEWING), commit)
+    await prepare(workspace, found, how, task, directory, token, hear)
+    return directory
+
+
+def _ready(workspace: Workspace, found: Trees, task: Task, known: dict[str, Any]) -> str:
+    """Bring a worktree up to date, and note from where on its changes are nobody's, where this member may only read."""
+    if known.get("reads"):  # Its last run was one of these, and whoever drove it is gone.
+        artifacts.set_aside(workspace, found, task)
+    directory = _up_to_date(workspace, found, task, known)
+    with workspace.ledger.snapshot() as rows:
+        member = rows.team.member(str(task.owner))
+        own = member.permissions if member is not None and member.role == "member" else ASK
+        reads_only = (own or workspace.settings(rows).get("permissions")) == READ_ONLY
+    known = task.worktree or known
+    reads = {"commit": found.seal(known, message_of(task)).head, "run": task.run} if reads_only else None
+    if known.get("reads") != reads:
+        _noted(workspace, task, {**known, "reads": reads}, False)
+    return directory
+
+
+def _up_to_date(workspace: Workspace, found: Trees, task: Task, known: dict[str, Any]) -> str:
+    """Give a task what was merged meanwhile: where it has begun nothing, and where it came back from its merge."""
+    changes: dict[str, Any] = {}
+    if known.get("update"):
+        found.seal(known, f"Work on {task.subject}\n\nInterlock-Task: {task.id}\n")
+        found.update(known)
+        changes["update"] = False
+    elif found.untouched(known) and found.head() != known["base"]:
+        changes |= found.follow(known)
+    if changes:
+        known = _noted(workspace, task, {**known, **changes}, False)
+    return str(known["directory"])
+
+
+def _noted(workspace: Workspace, task: Task, known: dict[str, Any], made: bool) -> dict[str, Any]:
+    with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+        current = find(act.rows, task.id)
+        if current.run != task.run:
+            raise StaleRun(f"{task.id} has been taken up in a newer run meanwhile.", task_id=task.id)
+        act.rows.tasks.update(current, worktree=known, updated_at=act.at)
+        if made:
+            act.event("worktree.made", task.id, path=known["path"], branch=known["branch"], base=known["base"])
+        act.topics.add("tasks")
+    task.worktree = known
+    return known
+
+
+def _is_over(task: Task) -> bool:
+    """Whether it is done, and its worktree was not to stay."""
+    return task.state == "done" and not (task.worktree or {}).get("stays")
+
+
+def _runs(pid: str) -> bool:
+    return pid.isdecimal() and processes.identify(int(pid)) is not None

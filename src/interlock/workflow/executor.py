@@ -1,0 +1,198 @@
+"""Carries out a task of type WORKFLOW: the automation controller takes the member's agent through every step.
+
+The run's state is kept in the ledger with the task, so any later run of the same task goes on where this one was, in
+this process or another. A pause for a human is held while the agent's session is kept open for it, `workflow_selection`
+seconds at most; then it ends this run, and the answer begins the next.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Literal
+
+import anyio
+import anyio.to_thread
+
+from interlock.agent import Agent, Opening, Update, ignore
+from interlock.errors import InterlockError
+from interlock.memory import OpenMemory
+from interlock.processes import Identity
+from interlock.runner.executor import Execution, Job, Result, begun
+from interlock.runner.executors import AgentExecutor
+from interlock.runner.threads import in_thread
+from interlock.sessions import Caller
+from interlock.tasks.turns import WORKFLOW
+from interlock.workflow.agents.pool import AgentPool
+from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
+from interlock.workflow.control.automation_controller import AutomationController
+from interlock.workflow.control.context import Ending
+from interlock.workflow.control.ports import Knowledge
+from interlock.workflow.running import curation, known, opening
+from interlock.workflow.running.status_watch import watched
+from interlock.workspace import Workspace
+
+LETTING_GO = 12.0
+"""Seconds that the end of a session waits for what its run taught to be kept."""
+STATUS: dict[str, Literal["ended", "failed", "cancelled", "capacity"]] = {
+    "completed": "ended",
+    "parked": "ended",
+    "failed": "failed",
+    "capacity": "capacity",
+}
+
+
+class WorkflowExecutor:
+    """For members with an agent: workflows here, everything else by `others`. `models` are what the agent's program
+    calls the classes of models."""
+
+    def __init__(
+        self,
+        others: AgentExecutor,
+        workspace_of: Callable[[str], Workspace],
+        memory: OpenMemory | None = None,
+        models: Mapping[str, str] | None = None,
+    ) -> None:
+        self._models = models or {}
+        self._others = others
+        self._workspace_of = workspace_of
+        self._memory = memory
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Those of its agent's."""
+        return self._others.variables
+
+    def lasts(self, kind: str | None = None) -> bool:
+        """A workflow leads the agent's sessions itself."""
+        return kind != WORKFLOW and self._others.lasts(kind)
+
+    def start(self, job: Job) -> Execution:
+        """An execution of `job`, not yet running."""
+        if job.kind == WORKFLOW:
+            workspace = self._workspace_of(job.team)
+            return WorkflowExecution(self._others.agent, job, workspace, self._memory, self._models)
+        return self._others.start(job)
+
+
+class WorkflowExecution:
+    """One run of the task; the workflow's own run may have begun in an earlier one."""
+
+    lasting = False
+
+    def __init__(
+        self,
+        agent: Agent,
+        job: Job,
+        workspace: Workspace,
+        memory: OpenMemory | None = None,
+        models: Mapping[str, str] | None = None,
+    ) -> None:
+        self._models = models
+        self._agent = agent
+        self._open_memory = memory
+        self._let_go: Callable[[], None] | None = None
+        self._job = job
+        self._workspace = workspace
+        self._controller: AutomationController | None = None
+        self._pool: AgentPool | None = None
+        self._dispatcher: SubagentDispatcher | None = None
+        self._stopped = False
+
+    @property
+    def agent_session(self) -> str | None:
+        """The agent's own id of its session, once there is one."""
+        return self._pool.agent_session if self._pool is not None else None
+
+    async def run(
+        self,
+        on_update: Callable[[Update], None],
+        on_start: Callable[[Identity], None] = ignore,
+        on_prompt: Callable[[], None] = begun,
+    ) -> Result:
+        """Take the workflow as far as it goes."""
+        began = time.monotonic()
+        job = self._job
+        caller = Caller(
+            job.member, job.session_id, int(job.run_id.rpartition(".")[2]), face="runner", process=job.runner
+        )
+        try:
+            prepared = await in_thread(partial(opening.prepare, self._workspace, caller, job.task_id, job.workdir))
+        except InterlockError as error:
+            return Result("failed", "", None, error.message, time.monotonic() - began)
+        hooks = prepared.hooks(job)
+        agent = self._agent if hooks is None else hooks.tools.watched(self._agent)
+        permit = job.permit if hooks is None else hooks.tools.guarded(job.permit)
+        opened = Opening(
+            session_id=job.session_id, member=job.member, workdir=prepared.package.root, environment=job.environment,
+            log=job.log, time_limit=prepared.ceiling, stop_grace=job.stop_grace, output_bytes=job.output_bytes,
+            secrets=job.secrets, on_start=on_start, permit=permit, model=job.model, mcp=job.mcp,
+        )  # fmt: skip
+        resume = prepared.state.agent_session
+        self._pool = AgentPool(agent, opened, prepared.limits, on_update, resume=resume)
+        knowledge = await in_thread(partial(self._known, prepared))
+        self._dispatcher = SubagentDispatcher(
+            agent, opened, on_update, prepared.subagents, limits=prepared.limits, models=self._models,
+            max_model=prepared.max_model,
+        )  # fmt: skip
+        context = prepared.context(
+            self._workspace, caller, self._pool, knowledge, self._dispatcher, patience=job.patience, hooks=hooks
+        )
+        self._controller = AutomationController(context)
+        if self._stopped:
+            return Result("cancelled", "", None, None, time.monotonic() - began)
+        on_update(Update("notice", prepared.said))
+        on_prompt()
+        async with watched(self._workspace, prepared.package.root, prepared.config):
+            ending = await self._controller.run()
+        return _result(ending, time.monotonic() - began)
+
+    async def again(
+        self,
+        text: str,
+        on_update: Callable[[Update], None],
+        on_prompt: Callable[[], None] = begun,
+        log: str | None = None,
+    ) -> Result | None:
+        """Null: a workflow validates its own steps."""
+        return None
+
+    async def interrupt(self) -> None:
+        """End the turn under way."""
+        await self.cancel()
+
+    async def cancel(self) -> None:
+        """End the turn under way; the run can go on later from the step it is at."""
+        self._stopped = True
+        if self._controller is not None:
+            await self._controller.cancel()
+
+    async def close(self) -> None:
+        """End the agent's sessions."""
+        self._stopped = True
+        if self._dispatcher is not None:
+            await self._dispatcher.close()
+        if self._pool is not None:
+            await self._pool.close()
+        let_go, self._let_go = self._let_go, None
+        if let_go is not None:
+            # The task is settled by now. Whatever takes longer has limits of its own, and is waited for by nobody.
+            with anyio.move_on_after(LETTING_GO):
+                await anyio.to_thread.run_sync(let_go, abandon_on_cancel=True)
+
+    def _known(self, prepared: opening.Prepared) -> Knowledge:
+        """What memory knows of this run; it is kept open until the end of it."""
+        workspace, state = self._workspace, prepared.state
+        log = known.degraded(workspace, prepared.task_id, state.workflow_id)
+        memory = known.opened(self._open_memory, workspace, state, log)
+        if memory is not None:
+            self._let_go = partial(curation.let_go, workspace, opening.store_of(workspace), memory, state, log)
+        return known.about(state, prepared.workflow, memory, log)
+
+
+def _result(ending: Ending, seconds: float) -> Result:
+    status = STATUS.get(ending.kind, "cancelled")
+    failed = status in ("failed", "capacity")
+    said, why = ("", ending.summary) if failed else (ending.summary, None)
+    return Result(status, said, None, why, seconds, ending.retry_at)
