@@ -16,8 +16,12 @@ from typing import Literal, Protocol
 import anyio
 
 from interlock.agent import McpServer, Permission, Update, ignore, refuse
-from interlock.notifier import Waiter, woken
+from interlock.notifier import woken
 from interlock.processes import Identity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from interlock.notifier import Waiter
 
 
 class HumanWait:

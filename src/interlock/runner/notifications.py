@@ -26,7 +26,7 @@ from http.client import HTTPException, HTTPMessage
 from typing import IO, Any
 from urllib.parse import quote, urlsplit
 
-from interlock.clock import Clock, iso
+from interlock.clock import iso
 from interlock.commands import words_of
 from interlock.errors import InterlockError, InvalidRequest
 from interlock.ledger import Rows
@@ -36,6 +36,10 @@ from interlock.model.names import SYSTEM
 from interlock.model.question import Question
 from interlock.sessions import Caller
 from interlock.workspace import Workspace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from interlock.clock import Clock
 
 FILE = "notices.json"
 LOCK = ".notices.lock"
