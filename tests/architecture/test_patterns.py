@@ -41,7 +41,7 @@ BOUNDED = {
     "interlock.agents.acp_permission._TITLES": "fullmatch",
     "interlock.commands._ASSIGNMENT": "match",
     "interlock.doctor.files._TEMPORARY": "fullmatch of a path",
-    "interlock.joining.restore._BLANK": "match at a place",
+    "interlock.integrations.restore._BLANK": "match at a place",
     "interlock.workflow.agents.reviewers._PLACE": "at most 1,000 characters",
     "interlock.workflow.entry.references.COMMENT": "only up to the last closing mark",
     "interlock.workflow.party.speakers.AFTER": "match of a line",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.surfaces.cli import inject as fast
+from interlock import hooks_main as fast
 from interlock.surfaces.cli import verb_at
 from tests.surfaces.cli.conftest import Answer, Interlock
 
@@ -178,5 +178,5 @@ def test_where_the_verb_stands(line: str, place: int | None) -> None:
 
 
 def test_parsing_by_hand() -> None:
-    assert fast.parse(["--as=a", "--urgent", "--home", "/h"]) == {"--as": "a", "--urgent": "", "--home": "/h"}
-    assert fast.parse(["-h"]) is None
+    assert fast.parse_inject(["--as=a", "--urgent", "--home", "/h"]) == {"--as": "a", "--urgent": "", "--home": "/h"}
+    assert fast.parse_inject(["-h"]) is None

@@ -27,11 +27,10 @@ def main() -> None:
     arguments = sys.argv[1:]
     place = verb_at(arguments)
     if place is not None and arguments[place] in ("inject", "hook"):
-        if arguments[place] == "hook":
-            from interlock.surfaces.cli.hook import run as run_hook
-        else:
-            from interlock.surfaces.cli.inject import run as run_hook
-        code = run_hook(arguments[:place] + arguments[place + 1 :])
+        from interlock import hooks_main
+
+        run_it = hooks_main.run_hook if arguments[place] == "hook" else hooks_main.run_inject
+        code = run_it(arguments[:place] + arguments[place + 1 :])
         if code is not None:
             leave(code)
     from interlock.surfaces.cli.entry import run

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 import click
 
 from interlock.errors import InterlockError, InternalError, InvalidRequest, StorageError
+from interlock.hooks_main import silence_stdout
 from interlock.surfaces.cli.call import Call, as_json, explain
 from interlock.surfaces.cli.command import UnknownCommand
-from interlock.surfaces.cli.inject import silence_stdout
 from interlock.surfaces.cli.tree import cli
 
 REFUSED = 1

@@ -8,9 +8,9 @@ import shutil
 import click
 
 from interlock.errors import Conflict, InvalidRequest
-from interlock.joining.entries import PROGRAMS
-from interlock.joining.project import Joined, join_project, joined_programs, leave_project
-from interlock.joining.restore import RECORD
+from interlock.integrations.entries import PROGRAMS
+from interlock.integrations.project import Joined, join_project, joined_programs, leave_project
+from interlock.integrations.restore import RECORD
 from interlock.model.names import LEAD, check_member_name
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call

@@ -6,7 +6,7 @@ import os
 
 import click
 
-from interlock.joining.events import HOOKS
+from interlock.integrations.events import HOOKS
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.caller import choose_team
 from interlock.surfaces.cli.command import verb

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from interlock.errors import InterlockError
-from interlock.joining.events import HOOKS
+from interlock.hooks_main import put, run_hook, run_inject
+from interlock.integrations.events import HOOKS
 from interlock.model.message import TYPES, Message
 from interlock.model.names import HUMAN
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, as_json
 from interlock.surfaces.cli.command import verb
-from interlock.surfaces.cli.inject import put
 from interlock.surfaces.cli.text import TEXT
 
 if TYPE_CHECKING:
@@ -107,14 +106,9 @@ def inject(call: Call, session: str | None, urgent: bool) -> None:
     session gets them once more. The lead also gets the state of the team. Where there is no mail, no team or no way to
     read it, nothing is printed and the exit code is 0.
     """
-    from interlock.surfaces.cli.inject import fail_open, hand_over
-
-    try:
-        hand_over(
-            call.asked_home, call.asked_team, call.asked_actor, session, urgent=urgent, as_json=call.json
-        )  # fmt: skip
-    except InterlockError as error:
-        fail_open(error)
+    given = {"--home": call.asked_home, "--team": call.asked_team, "--as": call.asked_actor, "--session": session}
+    flags = [flag for flag, wanted in (("--urgent", urgent), ("--json", call.json)) if wanted]
+    run_inject([*flags, *(word for option, value in given.items() if value for word in (option, value))])
 
 
 @verb("hook", example="interlock hook claude --team alpha-squad --name ada < event.json")
@@ -127,10 +121,8 @@ def hook(call: Call, program: str, name: str | None) -> None:
     turn with the mail that is unread and the tasks without a report. Where there is nothing to say, no team, no way to
     read it within a second, or where a runner drives the program, nothing is printed and the exit code is 0.
     """
-    from interlock.surfaces.cli import hook as light
-
     options = {"--home": call.asked_home, "--team": call.asked_team, "--name": name}
-    light.run([program, *(word for key, value in options.items() if value for word in (key, value))])
+    run_hook([program, *(word for key, value in options.items() if value for word in (key, value))])
 
 
 def _hand_over(call: Call, mail: Mail, none: str) -> None:

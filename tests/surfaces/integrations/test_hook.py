@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from interlock import jsontext as light
 from interlock.client import Home, Team
 
 Answer = tuple[int, str, str]
@@ -169,7 +168,7 @@ def test_on_a_locked_ledger_it_is_silent_after_a_second(
 
 
 def test_whatever_it_waits_for_it_ends_after_a_second(project: Path) -> None:
-    code = "from interlock.surfaces.cli.hook import Deadline; Deadline(0.1); input(); print('late')"
+    code = "from interlock.hooks_main import Deadline; Deadline(0.1); input(); print('late')"
     ours, theirs = os.pipe()
     done = subprocess.run([sys.executable, "-c", code], stdin=ours, capture_output=True)
     os.close(ours)
@@ -190,13 +189,3 @@ def test_a_program_that_is_gone_before_it_has_read_gets_its_mail_again(team: Tea
     process.stdout.close()
     assert process.wait() == 0
     assert [message.stage for message in team.history()] == ["stored"]
-
-
-@pytest.mark.parametrize(
-    "value",
-    [{}, [], 'é\n"\\', 1, -2.5e3, True, None, {"a": [1, {"b": "\u2028"}], "prompt": "x" * 10}, "\U0001f600"],
-)
-def test_json_is_read_and_written_as_everybody_does(value: Any) -> None:
-    assert light.from_json(f"  {json.dumps(value)}\n") == value
-    if isinstance(value, str):
-        assert json.loads(light.json_string(value)) == value

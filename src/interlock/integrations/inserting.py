@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from interlock.joining.restore import MARK, Node, blank, find, scan
+from interlock.integrations.restore import MARK, Node, blank, find, scan
 
 _TRAILING = re.compile(r"[ \t]*(//[^\n\r]*|/\*[^\n\r]*?\*/)?")
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.joining import restore
-from interlock.joining.entries import given as given_to
-from interlock.joining.inserting import Occupied, block, insert
-from interlock.joining.restore import scan, take_out
+from interlock.integrations import restore
+from interlock.integrations.entries import given as given_to
+from interlock.integrations.inserting import Occupied, block, insert
+from interlock.integrations.restore import scan, take_out
 
 ENTRIES = given_to("claude", home=None, team="alpha", name="ada")[0].entries
 SERVER = given_to("claude", home=None, team="alpha", name="ada")[1].entries

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
-from interlock.joining.events import HOOKS
+from interlock.integrations.events import HOOKS
 
 HOOK_SECONDS = 5
 """The program's own limit for a hook of ours, which itself gives up after one second."""
