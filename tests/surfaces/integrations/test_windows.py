@@ -10,7 +10,7 @@ import pytest
 
 from interlock.client import Home, Team
 from interlock.model.message import Message
-from interlock.runner.findings import CLAIM_GRACE
+from interlock.runner.recovery_scan import CLAIM_GRACE
 from tests.surfaces.integrations.conftest import Window
 
 Open = Callable[[str], Window]
