@@ -20,12 +20,13 @@ from interlock.client import Team
 from interlock.clients.local.home import LocalHome
 from interlock.clock import SystemClock
 from interlock.errors import TeamNotFound
-from interlock.ledgers.sqlite.store import SqliteLedgers
+from interlock.executors.agent import AgentExecutor
 from interlock.model.names import HUMAN
 from interlock.notifiers.socket import SocketNotifier
 from interlock.runner.executors import AgentExecutor
 from interlock.runner.stop import Stop
 from interlock.settings import Settings
+from interlock.storage.sqlite.catalog import SqliteCatalog
 
 ROUNDS = 50
 PAUSE = 0.05
@@ -52,7 +53,7 @@ def prompted() -> list[float]:
         homes.make(directory, 0)
         clock, settings = SystemClock(), Settings({})
         agent = AgentExecutor(ScriptedAgent("m", script))
-        ledgers, notifier = SqliteLedgers(settings, clock), SocketNotifier(str(directory))
+        ledgers, notifier = SqliteCatalog(settings, clock), SocketNotifier(str(directory))
         home = LocalHome(str(directory), settings, clock, ledgers, notifier, lambda member: agent)
         team = home.team(homes.TEAM)
         team.spawn("managed", agent="script", command=["true"])

@@ -48,8 +48,8 @@ def connect(
     """
     from interlock.clients.local.home import SETTINGS_FILE, LocalHome
     from interlock.clock import SystemClock
-    from interlock.ledgers.sqlite.store import SqliteLedgers
     from interlock.settings import Settings, SettingsFile
+    from interlock.storage.sqlite.catalog import SqliteCatalog
 
     home = home_path(path, environment)
     settings = Settings(SettingsFile(os.path.join(home, SETTINGS_FILE)), None, environment)
@@ -58,7 +58,7 @@ def connect(
         from interlock.notifiers.socket import SocketNotifier
 
         notifier = SocketNotifier(home)
-    ledgers = SqliteLedgers(settings, clock)
+    ledgers = SqliteCatalog(settings, clock)
     opened = LocalHome(
         home, settings, clock, ledgers, notifier, lambda member: executor_for(member, home, opened.workspace)
     )

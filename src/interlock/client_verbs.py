@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 from interlock.model.message import Message
 from interlock.model.question import Question
-from interlock.model.task import Run, Task
+from interlock.model.run import Run
+from interlock.model.task import Task
 
 
 class Mail(Protocol):

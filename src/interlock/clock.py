@@ -1,32 +1,31 @@
 """Time and identifiers, injected everywhere so that a test or a simulation can own both.
 
-Times inside Interlock are text, ISO 8601 UTC with milliseconds and a `Z`: they sort as they read, and what stands
-in the ledger is what a face shows.
+Times inside Interlock are text, ISO 8601 UTC with milliseconds and a `Z`: they sort as text, and every interface shows
+what the ledger stores.
 """
 
 from __future__ import annotations
 
-import os
 import time
+import uuid
+from datetime import UTC, datetime
+from typing import Protocol
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Protocol
 
-    class Clock(Protocol):
-        """Where the system takes its time and its identifiers from."""
+class Clock(Protocol):
+    """Where the system takes its time and its identifiers from."""
 
-        def now(self) -> float:
-            """Seconds since the epoch, UTC."""
+    def now(self) -> float:
+        """Seconds since the epoch, UTC."""
 
-        def monotonic(self) -> float:
-            """Seconds that never run backwards."""
+    def monotonic(self) -> float:
+        """Seconds that never run backwards."""
 
-        def sleep(self, seconds: float) -> None:
-            """Let `seconds` pass."""
+    def sleep(self, seconds: float) -> None:
+        """Let `seconds` pass."""
 
-        def new_id(self) -> str:
-            """A fresh UUID4 as text."""
+    def new_id(self) -> str:
+        """A fresh UUID4 as text."""
 
 
 def iso(seconds: float) -> str:
@@ -42,8 +41,6 @@ def seconds(text: str) -> float:
     Raises:
         ValueError: `text` is not an ISO 8601 time.
     """
-    from datetime import UTC, datetime
-
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
@@ -63,12 +60,7 @@ class SystemClock:
         time.sleep(seconds)
 
     def new_id(self) -> str:
-        # Same bits as uuid.uuid4(), without the module's start-up cost.
-        raw = bytearray(os.urandom(16))
-        raw[6] = raw[6] & 0x0F | 0x40
-        raw[8] = raw[8] & 0x3F | 0x80
-        text = raw.hex()
-        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+        return str(uuid.uuid4())
 
 
 class ManualClock:
@@ -89,12 +81,12 @@ class ManualClock:
         self.advance(seconds)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass; below zero only the clock on the wall is set back."""
+        """Let time pass; a negative number only sets the wall clock back."""
         self._now += seconds
         self._ticks += max(seconds, 0.0)
 
     def jump(self, seconds: float) -> None:
-        """Set the clock on the wall forward or back, while no time passes."""
+        """Set the wall clock forward or back, while no time passes."""
         self._now += seconds
 
     def new_id(self) -> str:

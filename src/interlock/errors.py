@@ -68,9 +68,7 @@ This module stays free of imports: the hook command pays for every one of them a
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 
 class InterlockError(Exception):

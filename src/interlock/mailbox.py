@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from interlock.ledger import Rows
     from interlock.sessions import Act
+    from interlock.storage.ledger import Rows
 
 READ_COUNT = 1000
 READ_BYTES = 4_194_304

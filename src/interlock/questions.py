@@ -11,15 +11,15 @@ import re
 from interlock.errors import AmbiguousId, Forbidden, InvalidRequest, NotAwaitingResponse, QuestionNotFound
 from interlock.model.question import GUARDED, Question, reply_command
 from interlock.model.task import Task
-from interlock.words import clean
+from interlock.model.text import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from interlock.ledger import Rows
     from interlock.sessions import Act
+    from interlock.storage.ledger import Rows
 
 APPROVE = "approve"
 CHANGES = "changes:"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlock import words
+from interlock.model import text as words
 from interlock.model.evidence import UNVERIFIED, latest_check
 from interlock.reports.needs import folded
 

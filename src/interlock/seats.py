@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from interlock.ledger import Rows
+    from interlock.storage.ledger import Rows
 
     Alive = Callable[[str], bool | None]
 

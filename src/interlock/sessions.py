@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from interlock.ancestry import Origin
     from interlock.clock import Clock
-    from interlock.ledger import Rows
     from interlock.settings import Settings
+    from interlock.storage.ledger import Rows
 
 
 RUN_SESSION = "run:"

@@ -6,15 +6,12 @@ the default. Values are int, float, bool or text, told by the default. Team-scop
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from interlock.errors import ConfigParseError, InvalidRequest
-from interlock.jsontext import from_json
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
 
 class Setting:
@@ -418,7 +415,7 @@ def read_file(path: str) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ConfigParseError(f"{path} cannot be read: {error}. Mend or remove it.", path=path) from error
     try:
-        values = from_json(text)
+        values = json.loads(text)
     except ValueError as error:
         raise ConfigParseError(f"{path} cannot be read as JSON: {error}. Mend or remove it.", path=path) from error
     if not isinstance(values, dict):

@@ -25,7 +25,7 @@ from interlock.tasks.transition import end_run, move, waiting_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from interlock.ledger import Rows
+    from interlock.storage.ledger import Rows
 
 
 def founded(

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.clock import SystemClock, iso
 from interlock.errors import ConfigParseError, InvalidRequest, StorageError, TokenNotFound
-from interlock.locks import alone_with
-from interlock.mirror import files
 from interlock.model.names import HUMAN, check_member_name
+from interlock.storage import files
+from interlock.storage.files import locked_file
 
 if TYPE_CHECKING:
     from interlock.clock import Clock
@@ -90,7 +90,7 @@ class Tokens:
         path = os.path.join(self._home, "token")
         try:
             os.makedirs(self._home, mode=0o700, exist_ok=True)
-            with alone_with(os.path.join(self._home, LOCK)):
+            with locked_file(os.path.join(self._home, LOCK)):
                 found = _read_secret(path)
                 if found is None:
                     found = PREFIX + secrets.token_urlsafe(32)
@@ -225,7 +225,7 @@ class Tokens:
         """The file's content, written back when the block is left without an error."""
         try:
             os.makedirs(self._home, mode=0o700, exist_ok=True)
-            with alone_with(os.path.join(self._home, LOCK)):
+            with locked_file(os.path.join(self._home, LOCK)):
                 kept = json.loads(json.dumps(self._read()))
                 yield kept
                 files.replace(self._path, (json.dumps(kept, indent=1) + "\n").encode())

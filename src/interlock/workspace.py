@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from interlock import ancestry
 from interlock.clock import iso
 from interlock.errors import Forbidden, InterlockError
-from interlock.mirror import RESTORED, Mirror
+from interlock.mirror.projector import RESTORED, Mirror
 from interlock.model.names import HUMAN, LEAD, SYSTEM
 from interlock.sessions import SERVERS, Act, Caller, begin, set_back
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from interlock.ancestry import Origin
     from interlock.clock import Clock
-    from interlock.ledger import Ledger, Rows
     from interlock.notifier import Notifier
     from interlock.settings import Settings
+    from interlock.storage.ledger import Ledger, Rows
 
 
 class Workspace:

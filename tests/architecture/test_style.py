@@ -38,7 +38,8 @@ def test_sql_is_written_in_storage_and_memory_only() -> None:
     found = [
         f"{source.at(node)} {node.value[:60]!r}"
         for source in files()
-        if not source.module.startswith(SQL_MODULES)
+        # The database that OpenCode keeps its usage in is its own, and only read.
+        if not source.module.startswith(("interlock.storage.", "interlock.memories.", "interlock.agents.usage"))
         for node in texts(source)
         if SQL.search(node.value)
     ]

@@ -13,13 +13,14 @@ from interlock.agents.scripted import Script, ScriptedAgent
 from interlock.client import Team
 from interlock.clients.local.home import LocalHome
 from interlock.clock import SystemClock
-from interlock.ledgers.sqlite.store import SqliteLedgers
+from interlock.executors.agent import AgentExecutor
 from interlock.model.event import Event
 from interlock.model.team import Member
 from interlock.notifiers.inprocess import InProcessNotifier
 from interlock.runner.executors import AgentExecutor
 from interlock.runner.stop import Stop
 from interlock.settings import Settings
+from interlock.storage.sqlite.catalog import SqliteCatalog
 from tests.behaviours.driving import Place, follow, until
 
 Plays = Mapping[str, Script | Sequence[Script]]
@@ -33,7 +34,7 @@ def play(place: Place, plays: Plays, *, resumable: bool = False) -> dict[str, An
         return AgentExecutor(agents[member.name])
 
     settings = Settings({})
-    ledgers = SqliteLedgers(settings, SystemClock())
+    ledgers = SqliteCatalog(settings, SystemClock())
     place.home = LocalHome(  # type: ignore[assignment]
         str(place.path / "home"), settings, SystemClock(), ledgers, InProcessNotifier(), executor_for
     )

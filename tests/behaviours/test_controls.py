@@ -12,7 +12,7 @@ import pytest
 import interlock
 from interlock.client import Team
 from interlock.errors import Forbidden, InvalidRequest
-from interlock.ledgers.sqlite import schema
+from interlock.storage.sqlite import schema
 from tests.behaviours.driving import Place
 
 CONTROLS: list[dict[str, Any]] = [

@@ -14,7 +14,7 @@ import pytest
 import interlock
 from interlock.client import Home, Team
 from interlock.errors import LedgerUnusable, TeamNotFound
-from interlock.ledgers.sqlite.schema import VERSION
+from interlock.storage.sqlite.schema import VERSION
 from tests.behaviours.mirrored import assert_files_agree, python
 
 

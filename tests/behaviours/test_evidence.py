@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import interlock
-from interlock.ledgers.sqlite.schema import DIRECTORY
 from interlock.report_text import as_text
+from interlock.storage.sqlite.schema import DIRECTORY
 from tests.behaviours.driving import SHELL, Place, running, until
 from tests.behaviours.repository import Repository, stage
 

@@ -195,12 +195,12 @@ class Broken:
 def home_with(path: Path, executor_for: object) -> interlock.client.Home:
     from interlock.clients.local.home import LocalHome
     from interlock.clock import SystemClock
-    from interlock.ledgers.sqlite.store import SqliteLedgers
     from interlock.notifiers.inprocess import InProcessNotifier
     from interlock.settings import Settings
+    from interlock.storage.sqlite.catalog import SqliteCatalog
 
     settings = Settings({})
-    ledgers = SqliteLedgers(settings, SystemClock())
+    ledgers = SqliteCatalog(settings, SystemClock())
     return LocalHome(str(path), settings, SystemClock(), ledgers, InProcessNotifier(), executor_for)  # type: ignore[arg-type, return-value]
 
 

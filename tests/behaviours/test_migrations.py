@@ -16,9 +16,9 @@ import pytest
 import interlock
 from interlock.clock import SystemClock, iso
 from interlock.errors import LedgerUnusable, StorageError
-from interlock.ledgers.sqlite import schema
-from interlock.ledgers.sqlite.store import SqliteLedgers
 from interlock.settings import Settings
+from interlock.storage.sqlite import schema
+from interlock.storage.sqlite.catalog import SqliteCatalog
 
 NOW, NEXT, THEN = schema.VERSION, schema.VERSION + 1, schema.VERSION + 2
 """The versions that the tests migrate from and to."""
@@ -36,11 +36,11 @@ WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 5000000
 OPEN = """
 import sys
 from interlock.clock import SystemClock
-from interlock.ledgers.sqlite.store import SqliteLedgers
+from interlock.storage.sqlite.catalog import SqliteCatalog
 from interlock.settings import Settings
 print("ready", flush=True)
 sys.stdin.readline()
-ledger = SqliteLedgers(Settings(), SystemClock(), sys.argv[1]).open(sys.argv[2])
+ledger = SqliteCatalog(Settings(), SystemClock(), sys.argv[1]).open(sys.argv[2])
 with ledger.snapshot() as rows:
     print(sorted(task.subject for task in rows.tasks.select()))
 """
@@ -64,8 +64,8 @@ def migrations(tmp_path: Path) -> Path:
     return copied
 
 
-def open_with(migrations: Path, directory: Path) -> SqliteLedgers:
-    ledgers = SqliteLedgers(Settings(), SystemClock(), str(migrations))
+def open_with(migrations: Path, directory: Path) -> SqliteCatalog:
+    ledgers = SqliteCatalog(Settings(), SystemClock(), str(migrations))
     ledgers.open(str(directory))
     return ledgers
 
@@ -127,7 +127,7 @@ def test_a_backup_put_back_is_a_ledger_again(directory: Path, migrations: Path) 
     open_with(migrations, directory).close()
     (kept,) = backups(directory)
     shutil.copy(kept, directory / "ledger.db")
-    ledgers = SqliteLedgers(Settings(), SystemClock())
+    ledgers = SqliteCatalog(Settings(), SystemClock())
     with ledgers.open(str(directory)).transaction() as rows:
         assert [task.subject for task in rows.tasks.select()] == ["Write it"]
     assert query(directory / "ledger.db", "PRAGMA journal_mode") == [("wal",)]
@@ -270,7 +270,7 @@ def test_a_newer_ledger_is_refused_and_not_touched(directory: Path) -> None:
     connection.close()
     before = (directory / "ledger.db").read_bytes()
     with pytest.raises(LedgerUnusable, match=r"newer version of Interlock \(schema 99"):
-        SqliteLedgers(Settings(), SystemClock()).open(str(directory))
+        SqliteCatalog(Settings(), SystemClock()).open(str(directory))
     assert (directory / "ledger.db").read_bytes() == before
     assert backups(directory) == []
 
@@ -282,5 +282,5 @@ def test_what_is_no_ledger_is_refused_and_not_touched(directory: Path, content: 
         path.unlink()
     (directory / "ledger.db").write_bytes(content)
     with pytest.raises(LedgerUnusable, match="interlock doctor"):
-        SqliteLedgers(Settings(), SystemClock()).open(str(directory))
+        SqliteCatalog(Settings(), SystemClock()).open(str(directory))
     assert (directory / "ledger.db").read_bytes() == content

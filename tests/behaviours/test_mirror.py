@@ -432,7 +432,7 @@ def test_a_process_killed_before_it_wrote_a_file_has_not_noted_it_as_written(tea
         home.path,
         """
 import signal
-from interlock.mirror.files import Tree
+from interlock.storage.files import Tree
 replace = Tree.replace
 def killed(tree, path, data):
     if path.startswith("tasks/"):
@@ -510,7 +510,7 @@ sqlite3.connect(team.directory + "/ledger.db").execute("PRAGMA wal_checkpoint(TR
         home.path,
         script
         + """
-files = __import__("interlock.mirror.files").mirror.files
+files = __import__("interlock.storage.files").storage.files
 write = files._write_all
 def full(descriptor, data):
     import errno

@@ -18,7 +18,7 @@ import interlock
 from interlock.client import Home, Team
 from interlock.clock import SystemClock
 from interlock.errors import ConfigParseError, InvalidRequest, LedgerBusy, LedgerUnusable
-from interlock.ledgers.sqlite.store import COMMITS_PER_LOOK
+from interlock.storage.sqlite.ledger import COMMITS_PER_LOOK
 
 
 def home_of(team: Team) -> Path:

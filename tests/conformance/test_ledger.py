@@ -1,4 +1,4 @@
-"""What every ledger promises, whoever implements it: the page `interlock/ledger.py`, aggregate by aggregate.
+"""What every ledger promises, whoever implements it: the page `interlock/storage/ledger.py`, aggregate by aggregate.
 
 The rules stand above the port and are tested elsewhere; here rows are written and read back, and transactions tried.
 """
@@ -14,20 +14,22 @@ import pytest
 
 from interlock.clock import SystemClock
 from interlock.errors import InvalidRequest, LedgerBusy, TeamNotFound
-from interlock.ledger import Ledger, Ledgers
 from interlock.model.message import Message
 from interlock.model.question import Question
-from interlock.model.task import Run, Task
+from interlock.model.run import Run
+from interlock.model.task import Task
 from interlock.model.team import Member, Team
 from interlock.settings import Settings
+from interlock.storage.catalog import Catalog
+from interlock.storage.ledger import Ledger
 
 AT = "2026-11-21T03:35:13.123Z"
 
 
-def sqlite_ledgers(patience: float) -> Ledgers:
-    from interlock.ledgers.sqlite.store import SqliteLedgers
+def sqlite_ledgers(patience: float) -> Catalog:
+    from interlock.storage.sqlite.catalog import SqliteCatalog
 
-    return SqliteLedgers(Settings(environment={"INTERLOCK_BUSY_TIMEOUT": str(patience)}), SystemClock())
+    return SqliteCatalog(Settings(environment={"INTERLOCK_BUSY_TIMEOUT": str(patience)}), SystemClock())
 
 
 BACKENDS = [
@@ -37,11 +39,11 @@ BACKENDS = [
 
 
 @pytest.fixture(params=BACKENDS)
-def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Ledgers]]:
+def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Catalog]]:
     """Connects to the same place once more, as another process would; waits for a lock so many seconds."""
-    opened: list[Ledgers] = []
+    opened: list[Catalog] = []
 
-    def connect(patience: float = 60) -> Ledgers:
+    def connect(patience: float = 60) -> Catalog:
         opened.append(request.param(patience))
         return opened[-1]
 
@@ -51,19 +53,19 @@ def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Ledgers]]:
 
 
 @pytest.fixture
-def place(connect: Callable[..., Ledgers], tmp_path: Path) -> str:
+def place(connect: Callable[..., Catalog], tmp_path: Path) -> str:
     """Where a new team with its lead has its ledger."""
     connect().create(str(tmp_path), TEAM, LEAD, AT)
     return str(tmp_path)
 
 
 @pytest.fixture
-def ledger(connect: Callable[..., Ledgers], place: str) -> Ledger:
+def ledger(connect: Callable[..., Catalog], place: str) -> Ledger:
     return connect().open(place)
 
 
 @pytest.fixture
-def other(connect: Callable[..., Ledgers], place: str) -> Ledger:
+def other(connect: Callable[..., Catalog], place: str) -> Ledger:
     """The same ledger over other connections."""
     return connect().open(place)
 
@@ -145,7 +147,7 @@ class TestTransactions:
             rows.tasks.insert(task("001"))
             assert rows.tasks.get("TASK-2026-11-21-001") is not None
 
-    def test_there_is_one_writer_at_a_time(self, ledger: Ledger, connect: Callable[..., Ledgers], place: str) -> None:
+    def test_there_is_one_writer_at_a_time(self, ledger: Ledger, connect: Callable[..., Catalog], place: str) -> None:
         other = connect(0.2).open(place)
         with ledger.transaction(), pytest.raises(LedgerBusy), other.transaction():
             raise AssertionError("two writers")
@@ -153,7 +155,7 @@ class TestTransactions:
             rows.tasks.insert(task("001"))
 
     def test_threads_of_one_process_wait_no_longer_than_processes(
-        self, connect: Callable[..., Ledgers], place: str
+        self, connect: Callable[..., Catalog], place: str
     ) -> None:
         ledger = connect(0.2).open(place)
         holding, done = threading.Event(), threading.Event()
@@ -183,7 +185,7 @@ class TestTransactions:
         with pytest.raises(InvalidRequest, match="too large"), ledger.transaction() as rows:
             rows.tasks.insert(task("001", failures=2**70))
 
-    def test_what_a_rule_reads_stays_true_until_the_commit(self, connect: Callable[..., Ledgers], place: str) -> None:
+    def test_what_a_rule_reads_stays_true_until_the_commit(self, connect: Callable[..., Catalog], place: str) -> None:
         def count(ledger: Ledger) -> None:
             for _ in range(20):
                 with ledger.transaction() as rows:
@@ -218,7 +220,7 @@ class TestTransactions:
         assert changed() and not changed()
 
     def test_a_sound_ledger_has_no_faults_and_a_backup_is_a_ledger(
-        self, ledger: Ledger, connect: Callable[..., Ledgers], tmp_path: Path
+        self, ledger: Ledger, connect: Callable[..., Catalog], tmp_path: Path
     ) -> None:
         with ledger.transaction() as rows:
             rows.tasks.insert(task("001"))
@@ -229,7 +231,7 @@ class TestTransactions:
         with connect().open(str(copy)).snapshot() as rows:
             assert [one.subject for one in rows.tasks.select()] == ["001"]
 
-    def test_a_team_that_is_not_there_is_not_found(self, connect: Callable[..., Ledgers], tmp_path: Path) -> None:
+    def test_a_team_that_is_not_there_is_not_found(self, connect: Callable[..., Catalog], tmp_path: Path) -> None:
         with pytest.raises(TeamNotFound):
             connect().open(str(tmp_path / "nowhere"))
 
@@ -240,7 +242,7 @@ class TestTransactions:
             with pytest.raises(TeamNotFound), one.transaction():
                 raise AssertionError("it was deleted")
 
-    def test_ledgers_are_cached_until_they_are_forgotten(self, connect: Callable[..., Ledgers], place: str) -> None:
+    def test_ledgers_are_cached_until_they_are_forgotten(self, connect: Callable[..., Catalog], place: str) -> None:
         ledgers = connect()
         first = ledgers.open(place)
         assert ledgers.open(place) is first

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from interlock.ledger import Ledger
 from interlock.model.group import Group
 from interlock.model.question import Question
+from interlock.storage.ledger import Ledger
 from tests.conformance.test_ledger import AT, connect, ledger, place, task
 
 __all__ = ["connect", "ledger", "place"]

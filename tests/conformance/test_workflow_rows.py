@@ -1,4 +1,4 @@
-"""What every ledger promises about workflows: the page `interlock/ledger_workflow.py`."""
+"""What every ledger promises about workflows: the page `interlock/storage/ledger.py`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from interlock.ledger import Ledger
 from interlock.model.workflow import QueueEntry, WorkflowRow
+from interlock.storage.ledger import Ledger
 from tests.conformance.test_ledger import AT, connect, ledger, other, place, task
 
 __all__ = ["connect", "ledger", "other", "place"]  # fixtures

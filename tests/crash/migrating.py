@@ -12,20 +12,20 @@ from pathlib import Path
 from random import Random
 
 import interlock
-from interlock.ledgers.sqlite import schema
+from interlock.storage.sqlite import schema
 from tests.crash.harness import ROOT, let_live
 
 OPEN = """
 import sys
 sys.path.insert(0, sys.argv[4])
 from interlock.clock import SystemClock
-from interlock.ledgers.sqlite.store import SqliteLedgers
+from interlock.storage.sqlite.catalog import SqliteCatalog
 from interlock.settings import Settings
 from tests.crash.worker import kill_myself_at
 point = int(sys.argv[3])
 if point:
     kill_myself_at(point, after=point % 2 == 0)
-ledger = SqliteLedgers(Settings(), SystemClock(), sys.argv[1]).open(sys.argv[2])
+ledger = SqliteCatalog(Settings(), SystemClock(), sys.argv[1]).open(sys.argv[2])
 """
 STEP = """
 CREATE TABLE step_{0} (n INTEGER);

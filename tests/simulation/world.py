@@ -17,7 +17,8 @@ import interlock
 from interlock.client import Home, Team
 from interlock.clock import ManualClock, iso
 from interlock.errors import InterlockError
-from interlock.model.task import Run, Task
+from interlock.model.run import Run
+from interlock.model.task import Task
 from interlock.notifiers.inprocess import InProcessNotifier
 from interlock.runner.recovery_scan import LivenessProbe
 

@@ -12,7 +12,8 @@ from interlock.agent import Agent
 from interlock.clients.local.home import LocalHome
 from interlock.clients.local.team import LocalTeam
 from interlock.clock import SystemClock
-from interlock.ledgers.sqlite.store import SqliteLedgers
+from interlock.executors.agent import AgentExecutor
+from interlock.executors.workflow import WorkflowExecutor
 from interlock.memories.local import LocalMemory
 from interlock.memory import Log, MemoryStore, OpenMemory
 from interlock.model.question import Question
@@ -21,7 +22,7 @@ from interlock.notifiers.inprocess import InProcessNotifier
 from interlock.runner.executors import AgentExecutor
 from interlock.runner.stop import Stop
 from interlock.settings import Settings
-from interlock.workflow.executor import WorkflowExecutor
+from interlock.storage.sqlite.catalog import SqliteCatalog
 from tests.behaviours.driving import follow, until
 from tests.workflow.stage import SKILL
 
@@ -39,7 +40,7 @@ class Company:
         self.agents = agents
         self.memory = self._open if memory is True else memory or None
         self.home = LocalHome(
-            str(directory / "home"), settings, SystemClock(), SqliteLedgers(settings, SystemClock()),
+            str(directory / "home"), settings, SystemClock(), SqliteCatalog(settings, SystemClock()),
             InProcessNotifier(), self._executor,
         )  # fmt: skip
         self.home.open_memory = self.memory

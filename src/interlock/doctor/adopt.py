@@ -7,11 +7,11 @@ from typing import Any
 
 from interlock.doctor.findings import Finding
 from interlock.errors import InterlockError
-from interlock.mirror.files import EDITED
 from interlock.mirror.render import body_of, log_entries, with_work_log
 from interlock.model.names import HUMAN
 from interlock.model.task import FINAL, STATES, Task
 from interlock.sessions import Act, Caller
+from interlock.storage.files import EDITED
 from interlock.tasks.create import check_fields
 from interlock.workspace import Workspace
 

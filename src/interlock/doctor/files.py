@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 from interlock.doctor.findings import Finding
 from interlock.doctor.invariants import every_task
-from interlock.mirror import PENDING
-from interlock.mirror.files import EDITED, FILE_MODE
+from interlock.mirror.projector import PENDING
 from interlock.mirror.rebuild import compare
 from interlock.model.task import STATES
+from interlock.storage.files import EDITED, FILE_MODE
 from interlock.workspace import Workspace
 
 SHOWN = 50

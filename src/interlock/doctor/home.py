@@ -10,7 +10,7 @@ from collections.abc import Collection
 from interlock.doctor.files import BACKUPS, closed
 from interlock.doctor.findings import Finding
 from interlock.errors import ConfigParseError
-from interlock.mirror import LOCK, POSITION
+from interlock.mirror.projector import LOCK, POSITION
 from interlock.settings import read_file
 
 UNFINISHED = (".creating-", ".deleting-")

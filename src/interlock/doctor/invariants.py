@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from interlock import questions
-from interlock.ledger import Rows
 from interlock.model.names import HUMAN
-from interlock.model.task import FINAL, HELD, STATES, Run, Task
+from interlock.model.run import Run
+from interlock.model.task import FINAL, HELD, STATES, Task
 from interlock.sessions import Act
+from interlock.storage.ledger import Rows
 from interlock.tasks.transition import end_run, settle_queue
 
 AT_ONCE = 1000

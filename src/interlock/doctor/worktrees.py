@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 
-from interlock import words
 from interlock.doctor.findings import Finding
 from interlock.errors import InterlockError
-from interlock.gitwork.isolation import look, trees
-from interlock.runner import workspace_allocation
+from interlock.model import text
+from interlock.runner import placing
 from interlock.workspace import Workspace
 
 KEPT = frozenset({"deadletter", "cancelled", "deleted"})
@@ -40,7 +39,7 @@ def examine_worktrees(workspace: Workspace, *, repair: bool) -> list[Finding]:
     for event in elsewhere:
         said = event.payload
         what = (
-            f"{words.named(said['changed'], 5)} changed at {event.at[:16]} while {', '.join(said['runs'])} was at work."
+            f"{text.named(said['changed'], 5)} changed at {event.at[:16]} while {', '.join(said['runs'])} was at work."
         )
         findings.append(Finding("info", f"{what} Who changed it is not known.", str(said["path"])))
     return findings

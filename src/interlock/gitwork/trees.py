@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from interlock.errors import GitFailed, WorktreeRefused
-from interlock.gitwork.git import Git
-from interlock.gitwork.repository import HEADS, NONE, Repository, source_of
-from interlock.gitwork.staging import LOCKS, linked, restore, stage, untracked, write_rules
-from interlock.locks import alone_in
+from interlock.storage.files import locked_directory
+from interlock.worktrees.git import Git
+from interlock.worktrees.repository import HEADS, NONE, Repository, source_of
+from interlock.worktrees.staging import LOCKS, linked, restore, stage, untracked, write_rules
 
 DIRECTORY = "worktrees"
 MERGING, REVIEWING, DELIVERING, BEFORE = "merge-", "review-", "deliver-", "before-"
@@ -136,7 +136,7 @@ class Trees:
         if os.path.islink(git.directory) or not os.path.isdir(git.directory):
             return False  # Where a link leads is not ours.
         if not linked(git, self.repository):
-            with alone_in(git.directory):
+            with locked_directory(git.directory):
                 restore(git, self.repository, str(known["branch"]), str(known["base"]))
         return True
 
@@ -179,7 +179,7 @@ class Trees:
         Its agent must have ended; of several that seal at once (for its review, for its merge) one does it. Files that
         still hold conflict markers are committed by nobody.
         """
-        with alone_in(str(known["path"])):
+        with locked_directory(str(known["path"])):
             return self._seal(self._git.at(str(known["path"])), str(known["branch"]), message)
 
     def _seal(self, git: Git, branch: str, message: str) -> WorktreeCommit:

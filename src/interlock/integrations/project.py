@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.errors import ConfigParseError, Conflict, InvalidRequest, StorageError
-from interlock.integrations import restore
-from interlock.integrations.entries import PROGRAMS, Given, given
-from interlock.integrations.inserting import Occupied, block, insert
-from interlock.locks import alone_in
+from interlock.joining import restore
+from interlock.joining.entries import PROGRAMS, Given, given
+from interlock.joining.inserting import Occupied, block, insert
+from interlock.storage.files import locked_directory
 
 GIT_SECONDS = 10
 SCRIPT = "leave.py"
@@ -252,7 +252,7 @@ def _alone(project: str) -> Iterator[None]:
     directory = os.path.join(project, restore.RECORD)
     os.makedirs(directory, mode=0o700, exist_ok=True)
     try:
-        with alone_in(project):
+        with locked_directory(project):
             yield
     finally:
         for path in (directory, os.path.dirname(directory)):

@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import Any
 
 from interlock.clock import iso
-from interlock.locks import alone_in
 from interlock.memory import (
     RECALL_SECONDS,
     UNAVAILABLE,
@@ -28,6 +27,7 @@ from interlock.memory import (
     fitted,
     terms,
 )
+from interlock.storage.files import locked_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class LocalMemory:
             made = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
             try:
                 # While another makes the file SQLite answers "locked" at once, without patience.
-                with alone_in(os.path.dirname(self.path)):
+                with locked_directory(os.path.dirname(self.path)):
                     made.execute("PRAGMA journal_mode=WAL")
                     made.executescript(SCHEMA)
             except BaseException:

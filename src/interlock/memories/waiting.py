@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from interlock.clock import iso
-from interlock.locks import alone_in
 from interlock.memory import Memory, MemoryUnavailable
+from interlock.storage.files import locked_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class Waiting:
         try:
             os.makedirs(self.folder, exist_ok=True)
             held = ExitStack()
-            held.enter_context(alone_in(self.folder))
+            held.enter_context(locked_directory(self.folder))
         except OSError as error:
             raise MemoryUnavailable(f"The queue of memories {self.folder} cannot be used: {error}.") from error
         with held:

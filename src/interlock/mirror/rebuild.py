@@ -6,16 +6,13 @@ the next pass, and the files cannot go back.
 
 from __future__ import annotations
 
-from interlock.mirror import Position, inbox
-from interlock.mirror.files import Tree
-from interlock.mirror.write import Writer
+from interlock.clock import Clock
+from interlock.mirror.position import Position
+from interlock.mirror.task_view import complete
+from interlock.mirror.writer import Writer, is_inbox
 from interlock.model.task import STATES
-from interlock.views import complete
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from interlock.clock import Clock
-    from interlock.ledger import Ledger, Rows
+from interlock.storage.files import Tree
+from interlock.storage.ledger import Ledger, Rows
 
 AT_ONCE = 200
 
@@ -118,7 +115,7 @@ def abandoned_inboxes(tree: Tree, rows: Rows) -> list[str]:
     return [
         name
         for name in tree.names("inbox")
-        if name not in taken and inbox.is_ours(_content(tree, f"inbox/{name}/messages.jsonl"))
+        if name not in taken and is_inbox(_content(tree, f"inbox/{name}/messages.jsonl"))
     ]
 
 

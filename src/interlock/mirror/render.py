@@ -8,24 +8,13 @@ newest event about the task, tells which is newer. Only an inbox, which is appen
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
 
-# As `random` does: `hashlib` would load OpenSSL, which takes half as long as Python takes to start.
-try:
-    from _sha2 import sha256  # type: ignore[import-not-found, unused-ignore]
-except ImportError:
-    try:
-        from _sha256 import sha256  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        from hashlib import sha256
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from interlock.model.handoff import Handoff
-    from interlock.model.task import Run, Task
-    from interlock.model.team import Member, Team
+from interlock.model.run import Handoff, Run
+from interlock.model.task import Task
+from interlock.model.team import Member, Team
 
 _as_json = json.JSONEncoder(ensure_ascii=False).encode
 _SEAL = b"digest: "

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from interlock.model.record import Record
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from dataclasses import dataclass
+from typing import Any
 
 EVENT_TYPES: dict[str, str] = {
     "team.created": "A team came into being; payload: name, lead.",
@@ -188,7 +185,8 @@ EVENT_TYPES: dict[str, str] = {
 """Every type with what it means and what its payload holds. `docs/reference/events.md` is made from this table."""
 
 
-class Event(Record):
+@dataclass(slots=True, frozen=True)
+class Event:
     """One line of a team's history. `seq` has no gaps and grows in commit order."""
 
     seq: int

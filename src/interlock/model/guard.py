@@ -7,8 +7,7 @@ round them (decisions 22 and 23; INV-1, INV-2 and INV-6 of `blocked-output.md`).
 from __future__ import annotations
 
 import re
-
-from interlock.model.record import Record
+from dataclasses import dataclass
 
 FALLBACKS: dict[str, str] = {
     "implementation": "このタスクを実行するために、以下の情報を教えてください:\n1. 変更対象のファイル\n2. 期待する動作",
@@ -80,7 +79,8 @@ _ASIDE = r"\A[ \t]*[(（][^()（）\n]*[)）][ \t]*\Z"
 _LIST = rf"\n(?:[ \t]*\n)?(?:[ \t]*{_MARKER}[^\n]*(?:\n|\Z)){{1,100}}"
 
 
-class Asked(Record):
+@dataclass(slots=True, frozen=True)
+class Asked:
     """What stands in `output` of a task that waits: the text, which ends with `question` and holds no other.
 
     `context` is the raw text where anything else was asked in it, or said after the question.

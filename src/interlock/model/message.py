@@ -9,9 +9,7 @@ Written without dataclasses: the hook command loads this module at each start.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 TYPES = (
     "message",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from interlock.errors import InvalidMemberName, InvalidRequest, InvalidTeamName
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from interlock.errors import InvalidMemberName, InvalidRequest, InvalidTeamName
 
 LEAD = "lead"
 HUMAN = "human"

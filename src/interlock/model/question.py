@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from interlock.model.record import Record, anew
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from dataclasses import dataclass, field
+from typing import Any
 
 KINDS = ("clarification", "review", "menu", "checkpoint", "permission", "limit", "merge", "escalation")
 GUARDED = frozenset({"permission", "checkpoint", "limit", "merge"})
@@ -18,7 +15,8 @@ def reply_command(question_id: str, task_id: str, team: str | None = None) -> st
     return f"interlock question reply {task_id} TEXT --question {question_id}" + (f" --team {team}" if team else "")
 
 
-class Question(Record):
+@dataclass(slots=True)
+class Question:
     """One question about one task. `state` is open, answered or withdrawn.
 
     `held`: the session `session` lives and waits, and the answer continues its run `run`; parked otherwise. `key`, of
@@ -44,7 +42,7 @@ class Question(Record):
     reversible: bool = False
     session: str | None = None
     run: int | None = None
-    data: dict[str, Any] = anew(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
     answered_face: str | None = None
     answered_session: str | None = None
     reminded_at: str | None = None

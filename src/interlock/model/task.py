@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from interlock.errors import InvalidRequest
-from interlock.model.record import Record, anew
+from dataclasses import dataclass, field
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+from interlock.errors import InvalidRequest
 
 MOVES: dict[str, frozenset[str]] = {
     "backlog": frozenset("ready in-progress awaiting-response blocked cancelled deleted".split()),
@@ -99,7 +96,8 @@ def states_named(word: str) -> frozenset[str]:
     return found
 
 
-class Task(Record):
+@dataclass(slots=True)
+class Task:
     """One task: the row as stored, and, in what verbs answer, its place in the graph.
 
     Times are ISO 8601 UTC. `run` is the number of the current run (0: never claimed), `session` the session that run
@@ -161,9 +159,9 @@ class Task(Record):
     """AOF's word for `review`, which counts where that says nothing."""
     delegation_depth: int | None = None
     """How often it was handed on."""
-    blocked_by: list[str] = anew(default_factory=list)
-    blocks: list[str] = anew(default_factory=list)
-    warnings: list[str] = anew(default_factory=list)
+    blocked_by: list[str] = field(default_factory=list)
+    blocks: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     question: dict[str, Any] | None = None
 
     @property
@@ -234,87 +232,3 @@ class Task(Record):
             "claimed_at": self.claimed_at,
             "completed_at": self.completed_at,
         }
-
-
-class Run(Record):
-    """One attempt at one task (decision 4). `process` is the runner or agent process it hangs on, as text."""
-
-    task_id: str
-    number: int
-    member: str
-    session: str
-    started_at: str
-    ended_at: str | None
-    outcome: str | None
-    reason: str | None
-    runner: str | None
-    process: str | None
-    heartbeat_at: str | None
-    expires_at: str | None
-    beats: int
-    result: dict[str, Any] | None = None
-    """What it reported, as in `run_result.json`."""
-    applied: str | None = None
-    """The digest of the result that has moved the task."""
-    seen: dict[str, list[str]] = anew(default_factory=dict)
-    """Digests of the files that were looked at, by kind: each content counts once."""
-    agent_session: str | None = None
-    """The agent's own id of its session, to resume it by."""
-    turns: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: float | None = None
-    unmetered: int = 0
-    """How many of its prompts have tokens that nobody could measure."""
-
-    @property
-    def id(self) -> str:
-        """`<task id>.<number>`."""
-        return f"{self.task_id}.{self.number}"
-
-    def as_dict(self) -> dict[str, Any]:
-        """All fields, for the runs of a task."""
-        return {
-            "run_id": self.id,
-            "task_id": self.task_id,
-            "number": self.number,
-            "member": self.member,
-            "session": self.session,
-            "started_at": self.started_at,
-            "ended_at": self.ended_at,
-            "outcome": self.outcome,
-            "reason": self.reason,
-            "heartbeat_at": self.heartbeat_at,
-            "expires_at": self.expires_at,
-            "result": self.result,
-            "agent_session": self.agent_session,
-            "spent": self.spent,
-        }
-
-    @property
-    def tokens(self) -> tuple[int, int]:
-        """Those that were sent and those that were got."""
-        return self.input_tokens, self.output_tokens
-
-    @property
-    def spent(self) -> dict[str, Any]:
-        """What it took, as `spent_together` says."""
-        return spent_together([self])
-
-
-def spent_together(runs: Sequence[Run]) -> dict[str, Any]:
-    """What these runs took, as far as that was measured: sums, null where nothing is known. `unknown`, where it is
-    there, names the members of whose tokens something is missing, `cost_partial` says that some runs told no cost; the
-    sum is then the least that was used."""
-    tokens = [run.tokens for run in runs]
-    costs = [run.cost_usd for run in runs if run.cost_usd is not None]
-    unknown = sorted({run.member for run in runs if run.unmetered and (run.ended_at or not any(run.tokens))})
-    known = not unknown or any(map(any, tokens))
-    return {
-        "turns": sum(run.turns for run in runs),
-        "input_tokens": sum(sent for sent, _ in tokens) if known else None,
-        "output_tokens": sum(got for _, got in tokens) if known else None,
-        "cost_usd": round(sum(costs), 6) if costs else None,
-        **({"unknown": unknown} if unknown else {}),
-        **({"cost_partial": True} if costs and any(run.turns and run.cost_usd is None for run in runs) else {}),
-    }

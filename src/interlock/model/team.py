@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from interlock.model.record import Record
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from dataclasses import dataclass
+from typing import Any
 
 
-class Team(Record):
+@dataclass(slots=True)
+class Team:
     """A team's own row. `day` and `day_count` number its tasks; `open_tasks` counts those not final."""
 
     id: str
@@ -40,7 +38,8 @@ class Team(Record):
         }
 
 
-class Member(Record):
+@dataclass(slots=True)
+class Member:
     """Somebody who takes part. `role` is lead, member or person; a person does not count as a member.
 
     `env` names the variables that its programs may see of the runner's environment, beyond those of a task.

@@ -14,7 +14,8 @@ import json
 from typing import Any
 
 from interlock.model.names import HUMAN
-from interlock.model.task import Run, Task
+from interlock.model.run import Run
+from interlock.model.task import Task
 from interlock.protocol.authority import Refused, existing, member_named, not_stale, sender
 from interlock.protocol.envelope import Envelope
 from interlock.protocol.message import Handled, Incoming, may_go, words, write_log

@@ -21,7 +21,8 @@ from typing import Any, TypeVar
 from interlock.clock import iso, seconds
 from interlock.mirror.render import is_ours
 from interlock.model.names import SYSTEM
-from interlock.model.task import Run, Task
+from interlock.model.run import Run
+from interlock.model.task import Task
 from interlock.protocol.authority import member_named
 from interlock.protocol.completion import CONTENTS_KEPT, record
 from interlock.protocol.envelope import Fault, read

@@ -8,8 +8,8 @@ is one. A reservation is not ownership; an agent that does not take the child fr
 from __future__ import annotations
 
 from interlock.mailbox import notify
-from interlock.model.handoff import Handoff
 from interlock.model.names import HUMAN
+from interlock.model.run import Handoff
 from interlock.model.task import FINAL, Task
 from interlock.protocol.authority import Refused, existing, member_named, same_task, sender
 from interlock.protocol.completion import REASON_CHARS, stop

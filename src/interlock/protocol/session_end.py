@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from interlock.model.names import HUMAN, LEAD, SYSTEM
-from interlock.model.task import Run, Task
+from interlock.model.run import Run
+from interlock.model.task import Task
 from interlock.protocol.completion import apply, digest, record
 from interlock.protocol.dropped import adopt_all
 from interlock.protocol.payloads import RunResult

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from interlock.errors import InvalidRequest
+from interlock.mirror.task_view import complete
 from interlock.model.task import FINAL, STATES, Task
-from interlock.views import complete
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from interlock.ledger import Rows
+    from interlock.storage.ledger import Rows
 
 SHOWN = tuple(state for state in STATES if state != "deleted")
 NEWEST = 2**62

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from interlock.model.artifact import KEPT as ARTIFACTS
+from interlock.model.run import KEPT as ARTIFACTS
 from interlock.model.task import Task
-from interlock.words import named
+from interlock.model.text import named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from interlock.ledger import Rows
     from interlock.model.event import Event
+    from interlock.storage.ledger import Rows
 
 KEPT = ("deadletter", "cancelled")
 """States in which a task's worktree stays, since what was done there is nowhere else."""

@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from interlock.clock import seconds
+from interlock.mirror.task_view import complete
 from interlock.model import evidence
 from interlock.model.names import HUMAN
-from interlock.model.task import FINAL, Run, Task, spent_together
+from interlock.model.run import Run, spent_together
+from interlock.model.task import FINAL, Task
+from interlock.model.text import programs as in_words
 from interlock.reports import copies
 from interlock.reports.needs import first_line, needs_me
-from interlock.views import complete
-from interlock.words import programs as in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from interlock.ledger import Rows
     from interlock.model.event import Event
+    from interlock.storage.ledger import Rows
 
 REFUSED = "was refused"
 """The outcome in an incident: an agent asked for a permission and did not get it."""

@@ -6,18 +6,18 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from interlock.mirror.task_view import complete
 from interlock.model.names import HUMAN, LEAD
 from interlock.model.task import Task
 from interlock.output import plain
 from interlock.reports import copies
 from interlock.reports.needs import needs_me
 from interlock.tasks.reviewers import under_review
-from interlock.views import complete
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from interlock.ledger import Rows
     from interlock.model.team import Member
+    from interlock.storage.ledger import Rows
 
 NEXT_SHOWN = 10
 LAST_WORDS = 200

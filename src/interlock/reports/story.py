@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from interlock.mirror.task_view import complete, show
 from interlock.model.task import HELD, Task
 from interlock.reports.present import last_words
 from interlock.tasks.reviewers import under_review
 from interlock.teams import members
-from interlock.views import complete, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from interlock.ledger import Rows
+    from interlock.storage.ledger import Rows
 
 
 def story(rows: Rows, task: Task, events: int) -> dict[str, Any]:

@@ -16,11 +16,8 @@ import stat
 from dataclasses import dataclass
 
 from interlock.errors import GitFailed
-from interlock.gitwork.inventory import Inventory, load, take, unsaved
-from interlock.gitwork.staging import difference, take_back
-from interlock.gitwork.trees import Trees
-from interlock.model.artifact import KEPT, Artifact
 from interlock.model.names import SYSTEM
+from interlock.model.run import KEPT, Artifact
 from interlock.model.task import Task
 from interlock.sessions import Act, Caller
 from interlock.tasks.find import find

@@ -14,11 +14,9 @@ import anyio
 import anyio.to_thread
 
 from interlock.errors import InterlockError
-from interlock.gitwork.git import Git
-from interlock.gitwork.isolation import look, trees
-from interlock.ledger import Rows
 from interlock.model.names import SYSTEM
 from interlock.sessions import Caller
+from interlock.storage.ledger import Rows
 from interlock.workspace import Workspace
 
 INTERVAL = 5.0

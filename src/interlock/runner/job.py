@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from interlock import mailbox
 from interlock.agent import McpServer, Permission, refuse
-from interlock.ledger import Rows
-from interlock.model.artifact import KEPT
+from interlock.executor import Job
 from interlock.model.message import Message
+from interlock.model.run import KEPT
 from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.processes import RUN_TOKEN
@@ -21,6 +21,7 @@ from interlock.runner.prompt import NOT_PROMPTED, RESUMED, prompt_for, review_pr
 from interlock.runner.run_processes import lives, session_token
 from interlock.runner.verify import variables
 from interlock.sessions import Caller
+from interlock.storage.ledger import Rows
 from interlock.workspace import Workspace
 
 EARLIER_TASKS = 5

@@ -27,14 +27,13 @@ from typing import IO, Any
 from urllib.parse import quote, urlsplit
 
 from interlock.clock import iso
-from interlock.commands import words_of
-from interlock.errors import InterlockError, InvalidRequest
-from interlock.ledger import Rows
-from interlock.mirror import files
+from interlock.errors import InterlockError
 from interlock.model.event import Event
 from interlock.model.names import SYSTEM
 from interlock.model.question import Question
 from interlock.sessions import Caller
+from interlock.storage import files
+from interlock.storage.ledger import Rows
 from interlock.workspace import Workspace
 
 TYPE_CHECKING = False

@@ -7,7 +7,7 @@ import os
 from interlock.model.message import Message, as_xml
 from interlock.model.question import Question
 from interlock.model.task import Task
-from interlock.words import named
+from interlock.model.text import named
 
 CONTEXT_CHARS = 4000
 EARLIER_CHARS = 1000

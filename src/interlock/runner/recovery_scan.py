@@ -29,12 +29,13 @@ from typing import Any
 
 from interlock import processes
 from interlock.clock import iso, seconds
-from interlock.ledger import Rows
 from interlock.model.names import SYSTEM
-from interlock.model.task import Run, Task
+from interlock.model.run import Run
+from interlock.model.task import Task
 from interlock.protocol.session_end import unapplied
 from interlock.runner import merge_queue, run_processes
 from interlock.settings import Settings
+from interlock.storage.ledger import Rows
 from interlock.tasks import merge
 
 CLAIM_GRACE = 60.0

@@ -18,10 +18,11 @@ import os
 from interlock import processes
 from interlock.errors import InvalidRequest
 from interlock.model.names import SYSTEM
-from interlock.model.task import Run, Task
-from interlock.sessions import RUN_SESSION as SESSION
+from interlock.model.run import Run
+from interlock.model.task import Task
+from interlock.model.text import programs
+from interlock.runner.lifesigns import lives, session_token, token_of
 from interlock.sessions import Caller
-from interlock.words import programs
 from interlock.workspace import Workspace
 
 

@@ -28,7 +28,8 @@ from interlock.agent import Update
 from interlock.errors import Conflict, InterlockError
 from interlock.mailbox import notify
 from interlock.model.names import LEAD, SYSTEM
-from interlock.model.task import Run, Task
+from interlock.model.run import Run
+from interlock.model.task import Task
 from interlock.protocol import dropped
 from interlock.protocol.routing import missing_file
 from interlock.protocol.session_end import apply_within

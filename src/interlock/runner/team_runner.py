@@ -30,8 +30,9 @@ from interlock import processes
 from interlock.agent import Update
 from interlock.clock import iso, seconds
 from interlock.errors import AgentError, InterlockError, LedgerBusy
-from interlock.ledger import Rows
-from interlock.model.task import Run, Task
+from interlock.executor import Executor
+from interlock.model.run import Run
+from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.notifier import woken
 from interlock.reports import may_take

@@ -32,7 +32,8 @@ from interlock import mailbox
 from interlock.agent import Update
 from interlock.model.message import Message
 from interlock.model.names import HUMAN
-from interlock.model.task import WAITING, Run, Task
+from interlock.model.run import Run
+from interlock.model.task import WAITING, Task
 from interlock.output import plain
 from interlock.protocol.dropped import adopt
 from interlock.runner import completion, permissions, usage

@@ -14,11 +14,12 @@ from typing import Any
 
 from interlock.agent import Update
 from interlock.clock import iso
-from interlock.ledger import Rows
 from interlock.model.question import Question
-from interlock.model.task import MEASURES, Run, Task
+from interlock.model.run import Run
+from interlock.model.task import MEASURES, Task
 from interlock.sessions import Act
 from interlock.settings import Settings
+from interlock.storage.ledger import Rows
 
 COUNTED = ("turns", "input_tokens", "output_tokens", "cost_usd")
 UNITS = {"turns": "turns", "tokens": "tokens", "cost_usd": "USD", "time": "seconds"}

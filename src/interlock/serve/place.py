@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from interlock import processes
 from interlock.clock import SystemClock, iso
 from interlock.errors import InvalidRequest, ServerAlive, ServerNotFound, StorageError
-from interlock.mirror import files
+from interlock.storage import files
 from interlock.tokens import Tokens
 
 FILE = "server.json"

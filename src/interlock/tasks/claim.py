@@ -9,14 +9,15 @@ from __future__ import annotations
 from interlock import processes
 from interlock.errors import Forbidden, InvalidRequest, RunLimit, StaleRun, TaskAlreadyClaimed, UnmetDependencies
 from interlock.model.names import SYSTEM
-from interlock.model.task import HELD, Run, Task
+from interlock.model.run import Run
+from interlock.model.task import HELD, Task
 from interlock.sessions import Act
 from interlock.settings import Settings
 from interlock.tasks.transition import end_run, illegal, lease, move, waiting_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from interlock.ledger import Rows
+    from interlock.storage.ledger import Rows
 
 LOST = frozenset({"superseded", "reclaimed", "failed", "expired"})
 """How a run ends that was taken from its session."""

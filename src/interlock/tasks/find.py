@@ -9,7 +9,7 @@ from interlock.model.task import Task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from interlock.ledger import Rows
+    from interlock.storage.ledger import Rows
 
 ID = re.compile(r"TASK-\d{4}-\d{2}-\d{2}-\d{3,}")
 DIGITS = 3

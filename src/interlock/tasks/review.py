@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from interlock import processes
 from interlock.errors import InvalidRequest, RunLimit
-from interlock.model.task import Run, Task
+from interlock.model.run import Run
+from interlock.model.task import Task
 from interlock.sessions import RUN_SESSION, Act
 from interlock.tasks.claim import may_be_given_work
 from interlock.tasks.finish import LONGEST_DELAY, ask_human, retries_of

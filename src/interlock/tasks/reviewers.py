@@ -6,9 +6,10 @@ from interlock.model.names import HUMAN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from interlock.ledger import Rows
-    from interlock.model.task import Run, Task
+    from interlock.model.run import Run
+    from interlock.model.task import Task
     from interlock.model.team import Member
+    from interlock.storage.ledger import Rows
 
 
 def can_review(member: Member | None) -> bool:

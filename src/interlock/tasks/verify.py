@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from interlock import questions
-from interlock.ledger import Rows
 from interlock.mailbox import notify
 from interlock.model import evidence
 from interlock.model.task import Task
 from interlock.sessions import Act
 from interlock.settings import Settings
+from interlock.storage.ledger import Rows
 from interlock.tasks.finish import given_up, settle
 from interlock.tasks.transition import end_run, illegal, move, reopen_run, waiting_state
 

@@ -39,8 +39,8 @@ class LocalAgents:
         import anyio
 
         from interlock.doctor.home import CHECKING, abandoned
-        from interlock.locks import alone_in
-        from interlock.runner import agent_check
+        from interlock.runner import tryout
+        from interlock.storage.files import locked_directory
 
         self.need_person("check an agent")
         hire = self._roster().hire(name)
@@ -50,7 +50,7 @@ class LocalAgents:
         place = os.path.join(self.path, f"{CHECKING}{os.urandom(3).hex()}")
         try:
             os.makedirs(place, mode=0o700)
-            with alone_in(place), self.open_home(place) as home:
+            with locked_directory(place), self.open_home(place) as home:
                 team = home.create_team("agent-check")
                 team.spawn(agent_check.MEMBER, agent=name)
                 task = team.create_task("Check the connection", assignee=agent_check.MEMBER)
@@ -92,7 +92,7 @@ class LocalAgents:
     def _keep(self, name: str, result: dict[str, Any]) -> None:
         import json
 
-        from interlock.mirror import files
+        from interlock.storage import files
 
         path = os.path.join(self.path, CHECKED)
         try:

@@ -121,7 +121,7 @@ def plain(metadata: Any) -> Any:
 
 def whole(act: Act, task: Task) -> Task:
     """`task` as verbs answer it."""
-    from interlock.views import show
+    from interlock.mirror.task_view import show
 
     return show(act.rows, task)
 

@@ -10,10 +10,10 @@ from typing import Any
 from interlock import settings as settings_module
 from interlock.commands import words_of
 from interlock.errors import StorageError
-from interlock.locks import alone_with
-from interlock.mirror import files
-from interlock.runner.notifications import targets
+from interlock.runner.sending import ways
 from interlock.settings import Settings
+from interlock.storage import files
+from interlock.storage.files import locked_file
 
 
 def shown(settings: Settings) -> list[dict[str, Any]]:
@@ -45,7 +45,7 @@ def change(path: str, changes: Mapping[str, Any]) -> None:
     home = os.path.dirname(path)
     try:
         os.makedirs(home, mode=0o700, exist_ok=True)
-        with alone_with(os.path.join(home, ".settings.lock")):
+        with locked_file(os.path.join(home, ".settings.lock")):
             values = {**settings_module.read_file(path), **parsed}
             kept = {name: value for name, value in sorted(values.items()) if value is not None}
             files.replace(path, (json.dumps(kept, indent=2) + "\n").encode())

@@ -12,19 +12,16 @@ import anyio
 
 from interlock import ancestry
 from interlock.errors import Forbidden, InterlockError, InvalidRequest, WorktreeRefused
-from interlock.gitwork import delivery
-from interlock.gitwork.isolation import look, trees
-from interlock.gitwork.trees import DIRECTORY
-from interlock.locks import alone_in
 from interlock.model.task import Task
-from interlock.runner import merge_queue, registration, workspace_allocation
-from interlock.runner.recovery_scan import LivenessProbe
+from interlock.model.text import named
+from interlock.runner import merging, office, placing
+from interlock.runner.findings import Eyes
 from interlock.runner.scheduler import Scheduler
 from interlock.sessions import Caller
+from interlock.storage.files import locked_directory
 from interlock.tasks.claim import must_hold
 from interlock.tasks.find import find
 from interlock.tasks.transition import illegal
-from interlock.words import named
 from interlock.workspace import Workspace
 
 
@@ -45,7 +42,7 @@ def worktree(workspace: Workspace, caller: Caller, reference: str, *, hear: Call
     workspace_allocation.integrate(workspace, trees(workspace, how))
     notes = os.path.dirname(workspace.log_path(task.id, task.run))
     os.makedirs(notes, exist_ok=True)
-    with alone_in(notes):  # Two that ask at once get one and the same.
+    with locked_directory(notes):  # Two that ask at once get one and the same.
         with workspace.look() as rows:
             task = find(rows, task.id)
         anyio.run(workspace_allocation.place, workspace, task, None, hear)

@@ -21,14 +21,14 @@ from interlock.errors import (
     TeamNotFound,
 )
 from interlock.frontdoor.chat import default_session, receive
-from interlock.locks import alone_with
+from interlock.mirror.task_view import complete
 from interlock.model.names import check_team_name
 from interlock.model.task import FINAL, FRONT_DOOR
+from interlock.storage.files import locked_file
 from interlock.tasks import finish
 from interlock.tasks.claim import claim
 from interlock.tasks.finish import SUMMARY_LIMIT
 from interlock.tasks.turns import WORKFLOW
-from interlock.views import complete
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ class LocalFrontDoor:
         path = os.path.join(self._home.path, ".chat.lock")
         with ExitStack() as held:
             try:
-                held.enter_context(alone_with(path))
+                held.enter_context(locked_file(path))
             except OSError as error:
                 raise StorageError(f"{path} cannot be opened: {error}.", path=path) from error
             for name in self._home.teams():

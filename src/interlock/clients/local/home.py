@@ -11,9 +11,9 @@ from interlock.clients.local.memories import LocalMemories
 from interlock.clients.local.project_verbs import LocalProjects
 from interlock.clients.local.windows import LocalWindows
 from interlock.errors import LedgerUnusable, MembersRunning, StorageError, TeamExists, TeamLimit, TeamNotFound
-from interlock.locks import alone_in
 from interlock.model.names import HUMAN, check_session_key, check_team_name, check_text
 from interlock.sessions import Caller
+from interlock.storage.files import locked_directory
 from interlock.workspace import Workspace
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from interlock.clients.local.mail import LocalMailing
     from interlock.clients.local.team import LocalTeam
     from interlock.clock import Clock
-    from interlock.ledger import Ledgers
+    from interlock.executor import Executor
     from interlock.model.team import Member
     from interlock.notifier import Notifier
     from interlock.plan.document import Plan
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from interlock.runner.scheduler import Scheduler
     from interlock.runner.stop import Stop
     from interlock.settings import Settings
+    from interlock.storage.catalog import Catalog
 
 SETTINGS_FILE = "settings.json"
 PATH_LIMIT = 4096
@@ -50,7 +51,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         path: str,
         settings: Settings,
         clock: Clock,
-        ledgers: Ledgers,
+        ledgers: Catalog,
         notifier: Notifier,
         executor_for: Callable[[Member], Executor],
     ) -> None:
@@ -101,7 +102,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
             os.makedirs(self._teams, mode=0o700, exist_ok=True)
             os.mkdir(unfinished, 0o700)
             # A doctor that looks for leftovers sees by the lock that a living process is at it.
-            with alone_in(unfinished):
+            with locked_directory(unfinished):
                 at = iso(self._clock.now())
                 workdir = os.path.abspath(workdir) if workdir is not None else None
                 made = founded(self._clock.new_id(), name, lead, workdir, values, at)
@@ -171,7 +172,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         doomed = os.path.join(self._teams, f"{DELETING}{name}-{self._clock.new_id()}")
         forget = forgetting(workspace)
         try:
-            with alone_in(workspace.directory):
+            with locked_directory(workspace.directory):
                 self._move_away(workspace, doomed)
                 self._workspaces.pop(name, None)
                 self._ledgers.forget(workspace.directory)

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any, TypeVar
 
-    from interlock.ledger import Rows
     from interlock.model.message import Message
     from interlock.sessions import Act
+    from interlock.storage.ledger import Rows
 
     T = TypeVar("T")
 

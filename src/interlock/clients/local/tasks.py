@@ -6,18 +6,19 @@ import os
 
 from interlock.clients.local.base import LocalBase, plain, warned, whole, whole_number
 from interlock.errors import RunNotFound
+from interlock.mirror.task_view import complete as completed
+from interlock.mirror.task_view import show
 from interlock.model.names import HUMAN
 from interlock.runner.run_processes import lives, verifier
 from interlock.tasks.find import find
-from interlock.views import complete as completed
-from interlock.views import show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from interlock.model.task import Run, Task
+    from interlock.model.run import Run
+    from interlock.model.task import Task
     from interlock.sessions import Act
 
 READY_LIMIT = 1_000_000

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from interlock.ancestry import Origin
-    from interlock.ledger import Rows
     from interlock.model.event import Event
     from interlock.model.question import Question
     from interlock.model.task import Task
     from interlock.model.team import Member
     from interlock.notifier import Waiter
     from interlock.sessions import Act
+    from interlock.storage.ledger import Rows
 
 FOLLOW_AT_ONCE = 1000
 

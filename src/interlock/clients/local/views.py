@@ -26,8 +26,8 @@ class LocalViews(LocalBase):
             return board.board(rows, _bounded(limit))
 
     def in_state(self, state: str, *, after: int = 0, limit: int = 100) -> list[Task]:
+        from interlock.mirror.task_view import complete
         from interlock.reports import board
-        from interlock.views import complete
 
         with self._workspace.look() as rows:
             return complete(rows, board.in_state(rows, state, after, _bounded(limit)))

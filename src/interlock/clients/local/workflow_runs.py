@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from interlock.ledger import Rows
+    from interlock.storage.ledger import Rows
     from interlock.workflow.running.feedback import LearnedOf
     from interlock.workflow.state.document import WorkflowState
     from interlock.workflow.state.store import Store

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from interlock import words
 from interlock.agent import Update
 from interlock.client import Team
 from interlock.clock import seconds
 from interlock.errors import InterlockError
+from interlock.model import text as words
 from interlock.model.event import Event
 from interlock.model.evidence import ended, in_words
 from interlock.model.task import Task

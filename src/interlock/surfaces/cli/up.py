@@ -66,7 +66,7 @@ def open_browser(home: str, link: str) -> None:
     import webbrowser
     from html import escape
 
-    from interlock.mirror import files
+    from interlock.storage import files
 
     path = os.path.join(home, OPENER)
     page = f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(link)}"><title>Interlock</title>'

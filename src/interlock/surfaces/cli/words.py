@@ -1,10 +1,10 @@
-"""The words of the command line: states and headings in colour, and what `interlock.words` has."""
+"""The words of the command line: states and headings in colour, and what `interlock.model.text` has."""
 
 from __future__ import annotations
 
 import click
 
-from interlock.words import ago, block, clean, count, ids, size, span, spent
+from interlock.model.text import ago, block, clean, count, ids, size, span, spent
 
 __all__ = [
     "ago", "block", "clean", "count", "faint", "ids", "priority", "size", "span", "spent", "state", "strong",

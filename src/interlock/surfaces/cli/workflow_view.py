@@ -12,10 +12,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from interlock import words
 from interlock.agent import Update
 from interlock.client import Team
 from interlock.errors import InterlockError
+from interlock.model import text as words
 from interlock.model.event import Event
 from interlock.surfaces.cli.board import REFRESHES, Watching, line_for
 from interlock.workflow.personal import progress_display

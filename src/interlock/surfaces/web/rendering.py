@@ -18,8 +18,8 @@ from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from interlock import words
 from interlock.errors import NotFound
+from interlock.model import text
 from interlock.model.evidence import in_words, latest_check
 from interlock.model.guard import leading_to
 from interlock.model.question import Question
@@ -138,13 +138,13 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     environment.filters.update(
-        prose=prose, verbatim=verbatim, gist=gist, line=line, ago=ago, span=words.span, short=short, state=state_words,
+        prose=prose, verbatim=verbatim, gist=gist, line=line, ago=ago, span=text.span, short=short, state=state_words,
         place=place_of, spoken=spoken,
         before_question=before_question,
-        proof=in_words, check=latest_check, entries=sentences.entries, actor=sentences.actor, spent=words.spent,
-        tokens=words.tokens, size=words.size, beside_git=beside_git,
+        proof=in_words, check=latest_check, entries=sentences.entries, actor=sentences.actor, spent=text.spent,
+        tokens=text.tokens, size=text.size, beside_git=beside_git,
     )  # fmt: skip
-    environment.globals.update(count=words.count)
+    environment.globals.update(count=text.count)
     return environment
 
 
@@ -153,7 +153,7 @@ def ago(at: str | None) -> Markup:
     if not at:
         return Markup("")
     exact = f"{at[:10]} {at[11:19]} UTC"
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(at, exact, words.ago(at))
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(at, exact, text.ago(at))
 
 
 def short(id: str) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 from interlock.model.event import Event
 from interlock.model.evidence import ended
 from interlock.model.names import HUMAN, SYSTEM
+from interlock.model.text import named, programs
 from interlock.surfaces.web.prose import gist
-from interlock.words import named, programs
 from interlock.workflow.state.document import GATE, place_of, spoken
 
 QUIET = frozenset(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from interlock.errors import NotFound
-from interlock.locks import alone_in
+from interlock.storage.files import locked_directory
 from interlock.workflow.control import documents
 from interlock.workflow.errors import StateConflict
 from interlock.workflow.state import files, status_file
@@ -151,7 +151,7 @@ def write(path: str, change: Callable[[str], str], *, between: Callable[[], None
         between()
         if after.encode() == before:
             return after
-        with alone_in(os.path.dirname(path)):
+        with locked_directory(os.path.dirname(path)):
             if files.get(path) == before:
                 files.put(path, after.encode(), os.stat(path).st_mode & 0o7777)
                 return after

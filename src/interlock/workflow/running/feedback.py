@@ -8,9 +8,9 @@ from typing import Any
 
 from interlock.clock import iso
 from interlock.errors import InvalidRequest
-from interlock.ledger import Rows
 from interlock.memory import MemoryStore, OpenMemory
 from interlock.sessions import Act, Caller
+from interlock.storage.ledger import Rows
 from interlock.workflow.menu.decision_memory import DecisionMemory
 from interlock.workflow.personal import explicit_feedback
 from interlock.workflow.personal.patterns import Feedback, Forgotten, Learned

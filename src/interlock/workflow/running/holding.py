@@ -18,11 +18,12 @@ import anyio
 
 from interlock.clock import iso
 from interlock.errors import Conflict, Forbidden
-from interlock.ledger import Rows
+from interlock.executor import Patience
 from interlock.model.task import WAITING
 from interlock.runner.executor import HumanWait
 from interlock.runner.threads import in_thread
 from interlock.sessions import Caller
+from interlock.storage.ledger import Rows
 from interlock.tasks import answer
 from interlock.tasks.find import find
 from interlock.workflow.control.ports import Superseded

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from interlock.errors import Forbidden, InvalidRequest
-from interlock.ledger import Rows
 from interlock.sessions import Act
+from interlock.storage.ledger import Rows
 from interlock.workflow.definition import overlay
 from interlock.workflow.definition.files import Files
 from interlock.workflow.entry.adaptive_settings import adapt

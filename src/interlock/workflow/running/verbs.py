@@ -6,9 +6,9 @@ from typing import Any
 
 from interlock.clock import seconds
 from interlock.errors import AmbiguousId, Forbidden, InvalidTransition, WorkflowNotFound
-from interlock.ledger import Rows
 from interlock.model.task import FINAL
 from interlock.sessions import Act
+from interlock.storage.ledger import Rows
 from interlock.tasks import change
 from interlock.tasks.create import create
 from interlock.tasks.find import find as find_task

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.errors import Forbidden, InvalidRequest, QueueEntryNotFound
-from interlock.ledger import Rows
 from interlock.mailbox import send
 from interlock.model.names import SYSTEM, check_text
 from interlock.model.task import FINAL, PRIORITIES, Task
 from interlock.model.workflow import QueueEntry
 from interlock.sessions import Act
+from interlock.storage.ledger import Rows
 from interlock.tasks.change import cancel
 from interlock.tasks.find import find
 from interlock.tasks.transition import end_run, illegal, move

@@ -18,7 +18,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from interlock.errors import ConfigParseError, NotFound
-from interlock.locks import alone_in
+from interlock.storage.files import locked_directory
 from interlock.workflow.errors import StateConflict
 from interlock.workflow.state import files
 
@@ -120,7 +120,7 @@ def write(
             )
         after = changed(text, key, status)
         # Writers of Interlock take turns; others are noticed by the content.
-        with alone_in(os.path.dirname(path)):
+        with locked_directory(os.path.dirname(path)):
             # First swap: the file is still what was read. Second: it then holds the status that was meant.
             if files.get(path) != before:
                 continue

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from interlock.ledger import Rows
 from interlock.sessions import Act
+from interlock.storage.ledger import Rows
 from interlock.workflow.state.document import StepId, WorkflowState
 
 

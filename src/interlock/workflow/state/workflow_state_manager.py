@@ -15,11 +15,11 @@ from typing import Any
 
 from interlock.clock import iso
 from interlock.errors import InvalidRequest, LedgerBusy, StorageError, WorkflowNotFound
-from interlock.ledger import Ledger, Rows
-from interlock.locks import alone_in
 from interlock.model.names import SYSTEM
 from interlock.model.workflow import WorkflowRow
 from interlock.sessions import Act
+from interlock.storage.files import locked_directory
+from interlock.storage.ledger import Ledger, Rows
 from interlock.workflow.errors import StateConflict, StateUnreadable
 from interlock.workflow.state import files
 from interlock.workflow.state.document import WorkflowState
@@ -112,7 +112,7 @@ class WorkflowStateManager:
     def _write(self, state: WorkflowState) -> None:
         path = state_path(state)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with alone_in(os.path.dirname(path)):
+        with locked_directory(os.path.dirname(path)):
             data = self._written(state)
             # The same step again writes nothing (BMAD-E3.8).
             if data is not None and files.get(path) != data:

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from interlock.jsontext import from_json
-from interlock.ledgers.sqlite.table import as_json
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from interlock.model.event import Event
-
+from interlock.model.event import Event
+from interlock.storage.sqlite.table import as_json, from_json
 
 Stamp = tuple[int, str, str, str]
 """What tells an event from every other: its `seq`, type, time and actor."""

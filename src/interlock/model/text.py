@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from interlock.clock import seconds
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
 
 JOINERS = "\u200c\u200d"
 """They hold emoji together, and keep letters of some scripts apart; they steer nothing."""

@@ -9,21 +9,27 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Iterable
 
+from interlock.clock import Clock, iso
 from interlock.errors import InterlockError
-from interlock.mirror import inbox
-from interlock.mirror.files import edited_name
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from interlock.clock import Clock
-    from interlock.ledger import Ledger, Rows
-    from interlock.mirror import Position
-    from interlock.mirror.files import Tree
-    from interlock.model.handoff import Handoff
-    from interlock.model.task import Run, Task
+from interlock.mirror.position import Position
+from interlock.mirror.render import (
+    config_file,
+    handoff_json,
+    handoff_page,
+    heartbeat_file,
+    is_ours,
+    result_file,
+    run_file,
+    task_file,
+)
+from interlock.mirror.task_view import show
+from interlock.model.message import Message
+from interlock.model.run import Handoff, Run
+from interlock.model.task import Task
+from interlock.storage.files import Tree, edited_name
+from interlock.storage.ledger import Ledger, Rows
 
 RUN_FILES = ("run_heartbeat.json", "run_result.json", "run.json")
 """What a run leaves; `run.json`, which tells whose files these are, is moved last."""
@@ -57,8 +63,6 @@ class Writer:
 
     def config(self, rows: Rows) -> None:
         """`config.json`."""
-        from interlock.mirror.render import config_file
-
         self._put("config.json", config_file(rows.team.get(), rows.team.members()))
 
     def inbox(self, rows: Rows, name: str, anew: bool) -> None:
@@ -71,13 +75,13 @@ class Writer:
         size, last = self._position.inboxes.get(name, (0, 0))
         if size and not anew:
             fresh = rows.messages.undelivered(name, last)
-            added = inbox.lines(fresh)
+            added = inbox_lines(fresh)
             # The whole inbox is read only when the file turns out not to be what we left.
             if self._tree.append(path, added, size):
                 self._position.inboxes[name] = (size + len(added), fresh[-1].n if fresh else last)
                 return
         waiting = rows.messages.undelivered(name)
-        whole = inbox.lines(waiting)
+        whole = inbox_lines(waiting)
         trusted = not self.thorough and (self._tree.size(path) or 0) == size
         if not trusted and not self._spare_inbox(path, whole):
             pass  # It says what it should, though we had no note of it.
@@ -101,8 +105,6 @@ class Writer:
 
     def task(self, rows: Rows, task_id: str, origins: Iterable[str], with_runs: bool) -> None:
         """A task's file, whose older ones lie in the directories of `origins`, and those of its runs."""
-        from interlock.views import show
-
         task = rows.tasks.get(task_id)
         if task is not None:
             self.shown_task(rows, show(rows, task), origins, with_runs)
@@ -128,8 +130,6 @@ class Writer:
             self._runs(task, rows.runs.of_task(task.id))
 
     def _handoff(self, task: Task, handoff: Handoff) -> None:
-        from interlock.mirror.render import handoff_json, handoff_page
-
         inputs = f"tasks/{task.state}/{task.id}/inputs"
         self._put(f"{inputs}/handoff.json", handoff_json(handoff), task.id)
         self._put(f"{inputs}/handoff.md", handoff_page(handoff), task.id)
@@ -142,21 +142,17 @@ class Writer:
             self._tree.replace(path, data)
 
     def _keep_edited(self, path: str, beside: str, task_id: str | None, found: bytes) -> None:
-        from interlock.mirror.render import is_ours
-
         if not is_ours(found):
             self._move_aside(path, beside, task_id)
 
     def _spare_inbox(self, path: str, whole: bytes) -> bool:
         """Move what others wrote aside; whether the file differs from `whole`."""
         found = self._tree.read(path)
-        if found is not None and found != whole and not inbox.is_ours(found):
+        if found is not None and found != whole and not is_inbox(found):
             self._move_aside(path, os.path.dirname(path), None)
         return found is None or found != whole
 
     def _move_aside(self, path: str, beside: str, task_id: str | None) -> None:
-        from interlock.clock import iso
-
         now = self._clock.now()
         kept = f"{beside}/{edited_name(os.path.basename(path), now)}".lstrip("/")
         said = {"path": os.path.join(self._directory, path), "kept": os.path.join(self._directory, kept)}
@@ -175,8 +171,6 @@ class Writer:
         self._tree.remove_directory(source)
 
     def _runs(self, task: Task, runs: list[Run]) -> None:
-        from interlock.mirror.render import run_file
-
         base = f"runs/{task.id}"
         *earlier, current = runs
         if earlier:
@@ -193,8 +187,6 @@ class Writer:
 
     def _reported(self, base: str, run: Run) -> None:
         """What a run said about itself. Where it has said nothing, a file of the agent's own waits to be adopted."""
-        from interlock.mirror.render import heartbeat_file, result_file
-
         if run.heartbeat_at is not None:
             self._put(f"{base}/run_heartbeat.json", heartbeat_file(run), run.task_id)
         if run.result is not None:
@@ -225,15 +217,31 @@ class Writer:
             self._tree.move(source, target)
 
     def _ours(self, path: str) -> bool:
-        from interlock.mirror.render import is_ours
-
         found = self._tree.read(path)
         return found is not None and is_ours(found)
 
 
 def rendered(rows: Rows, task: Task) -> bytes:
     """The file of a task that is complete."""
-    from interlock.mirror.render import task_file
-
     newest = rows.events.of_task(task.id, 1)
     return task_file(task, rows.tasks.log(task.id), newest[0].seq if newest else 0)
+
+
+def inbox_lines(messages: Iterable[Message]) -> bytes:
+    """One line for each message. They wait there until they are handed over, so `stage` says no more than that."""
+    found = []
+    for message in messages:
+        fields = message.as_dict()
+        fields["stage"] = "stored"
+        found.append(json.dumps(fields, ensure_ascii=False) + "\n")
+    return "".join(found).encode("utf-8", "surrogatepass")
+
+
+def is_inbox(data: bytes) -> bool:
+    """Whether every line could be the mirror's; the last one may have been cut off."""
+    *whole, _ = data.split(b"\n")
+    try:
+        values = [json.loads(line) for line in whole]
+    except (ValueError, RecursionError):
+        return False
+    return all(isinstance(value, dict) and {"id", "sender", "to", "stage"} <= value.keys() for value in values)

@@ -13,18 +13,18 @@ every backend to this page. Code imports this module for types only: hooks do no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from interlock.ledger_work import GraphRows, RunRows, TaskRows
-from interlock.ledger_workflow import QueueRows, WorkflowRows
 from interlock.model.event import Event
 from interlock.model.group import Group
-from interlock.model.handoff import Handoff
 from interlock.model.message import Message
 from interlock.model.question import Question
+from interlock.model.run import Artifact, Handoff, Run
+from interlock.model.task import Task
 from interlock.model.team import Member, Team
+from interlock.model.workflow import QueueEntry, WorkflowRow
 
 
 class TeamRows(Protocol):
@@ -272,6 +272,233 @@ class GroupRows(Protocol):
         """Ids of the group's tasks, oldest first, without deleted ones."""
 
 
+class TaskRows(Protocol):
+    """Tasks and their Work Logs."""
+
+    def insert(self, task: Task) -> int:
+        """Store a new task and answer its `n`; `n` and `rank` of `task` are set to it."""
+
+    def update(self, task: Task, **changes: Any) -> None:
+        """Write these fields, in the row and in `task`."""
+
+    def get(self, task_id: str) -> Task | None:
+        """The task with exactly that id."""
+
+    def ids_ending(self, suffix: str, limit: int) -> list[str]:
+        """Ids that end in `-<suffix>`, the newest first."""
+
+    def by_plan_key(self, key: str) -> Task | None:
+        """The newest task made from that key of a plan."""
+
+    def planned(self) -> list[Task]:
+        """The newest task of each plan key."""
+
+    def select(
+        self,
+        *,
+        states: Iterable[str] | None = None,
+        owner: str | None = None,
+        limit: int | None = None,
+        after: int = 0,
+        before: int | None = None,
+    ) -> list[Task]:
+        """Tasks in order of creation; `states` none means all but deleted ones, `after` is an `n` to go on from.
+
+        With `before`, an `n`, the newest below it come first.
+        """
+
+    def next_ready(self, member: str, *, shell: bool | None, now: str) -> Task | None:
+        """The ready task that `member` should take: most urgent, then oldest. `shell`: only tasks with (or without)
+        a command of their own. One that waits in the queue of workflows is passed over."""
+
+    def ready(self, limit: int) -> list[Task]:
+        """The ready queue in its order."""
+
+    def ready_after(self, now: str) -> str | None:
+        """The earliest `not_before` after `now` among ready tasks."""
+
+    def owned(self, member: str) -> list[Task]:
+        """Tasks that member holds now."""
+
+    def verifying(self) -> list[Task]:
+        """Tasks whose verify is under way, or was when its process ended."""
+
+    def merging(self) -> list[Task]:
+        """Tasks whose branch waits for its merge or is being merged, or was when the process ended."""
+
+    def worktrees(self) -> list[Task]:
+        """Tasks that were begun in a worktree of their own, whatever their state; also where that is gone by now."""
+
+    def baseline(self, tree: str, setup: str, command: str) -> tuple[bool | None] | None:
+        """Whether that check failed on that tree before anybody worked on it, null where it came to no end; null
+        altogether where it was not run."""
+
+    def baselined(self, tree: str, setup: str, command: str, red: bool | None, at: str) -> None:
+        """Store it."""
+
+    def current(self) -> dict[str, str]:
+        """For each owner the task in progress it took last."""
+
+    def counts(self) -> dict[str, int]:
+        """How many tasks are in each state."""
+
+    def add_log(self, task_id: str, at: str, author: str, text: str) -> None:
+        """Append a Work Log line."""
+
+    def log(self, task_id: str) -> list[tuple[str, str, str]]:
+        """The Work Log as (at, author, text)."""
+
+
+class GraphRows(Protocol):
+    """Who waits for whom. Edges outlive completion."""
+
+    def add(self, blocker: str, blocked: str, by: str | None = None) -> bool:
+        """Store an edge and who made it; false where it stood already."""
+
+    def maker(self, blocker: str, blocked: str) -> str | None:
+        """Who made that edge; null where there is none."""
+
+    def remove(self, blocker: str, blocked: str) -> bool:
+        """Drop an edge; false where there was none."""
+
+    def blockers(self, task_id: str) -> list[tuple[str, str]]:
+        """(id, state) of everything the task waits or waited for."""
+
+    def dependents(self, task_id: str) -> list[str]:
+        """Ids of everything that waits or waited for the task."""
+
+    def open_dependents(self, task_id: str) -> list[Task]:
+        """The dependents of a task that are not final."""
+
+    def edges(self) -> list[tuple[str, str]]:
+        """All edges as (blocker, blocked)."""
+
+    def edges_of(self, task_ids: Sequence[str]) -> list[tuple[str, str, str, str]]:
+        """(blocker, its state, blocked, its state) of every edge that touches one of those."""
+
+    def rank(self, task_id: str) -> int:
+        """The task's rank (see `model.graph`)."""
+
+    def set_ranks(self, ranks: Mapping[str, int]) -> None:
+        """Store new ranks."""
+
+
+class RunRows(Protocol):
+    """Attempts at tasks."""
+
+    def begin(self, run: Run) -> None:
+        """Store a new run."""
+
+    def update(self, run: Run, **changes: Any) -> None:
+        """Write these fields, in the row and in `run`."""
+
+    def get(self, task_id: str, number: int) -> Run | None:
+        """That run."""
+
+    def of_task(self, task_id: str) -> list[Run]:
+        """All runs of a task, oldest first."""
+
+    def of_session(self, task_id: str, session: str) -> Run | None:
+        """The newest run of the task that belonged to that session."""
+
+    def open(self) -> list[Run]:
+        """Runs that have not ended."""
+
+    def open_count(self) -> int:
+        """How many of them a runner drives: claims made by hand take nobody's place, nor does a session that waits for
+        a person."""
+
+    def lapsed(self, now: str) -> list[Run]:
+        """Open runs of tasks in progress or in review whose lease has run out by `now`, the oldest first."""
+
+    def runners(self) -> list[str]:
+        """The runners of open runs, each once."""
+
+    def of_runner(self, runner: str) -> list[Run]:
+        """The open runs that runner drives."""
+
+    def spent(self, now: str, *, task: str | None = None, member: str | None = None, since: str = "") -> dict[str, Any]:
+        """What runs have spent together, of one task or member or all, begun at `since` or later: `turns`, `tokens`,
+        `input_tokens`, `output_tokens`, `cost_usd`, and `time` in seconds until `now`."""
+
+    def last_agent_session(self, member: str) -> str | None:
+        """The agent's own id of the last session of that member that told one."""
+
+    def joined(self) -> list[tuple[str, str, str, str | None]]:
+        """(member, session, process, gone since) of the sessions with a process, living or ended, that hold open runs
+        which no runner drives."""
+
+    def of_member_session(self, member: str, session: str) -> list[Run]:
+        """The open runs of that session which no runner drives, of tasks in progress."""
+
+    def by_hand(self) -> list[str]:
+        """Ids of the tasks whose open run no runner drives."""
+
+    def keep(self, task_id: str, number: int, artifacts: Sequence[Artifact]) -> None:
+        """Note what that run made that is in no commit, in the place of what was noted before."""
+
+    def artifacts(self, task_id: str) -> list[Artifact]:
+        """What the runs of a task made that is in no commit, by run and path."""
+
+
+class WorkflowRows(Protocol):
+    """The states of workflow runs, each one versioned row."""
+
+    def insert(self, row: WorkflowRow) -> bool:
+        """Store a new run; false, and nothing written, where there is one of that id."""
+
+    def replace(self, row: WorkflowRow, version: int) -> bool:
+        """Write `row` in the place of `version`; false, and nothing written, where the row has another version."""
+
+    def get(self, workflow_id: str) -> WorkflowRow | None:
+        """That run."""
+
+    def select(
+        self,
+        *,
+        skill: str | None = None,
+        task_id: str | None = None,
+        open_only: bool = False,
+        limit: int | None = None,
+    ) -> list[WorkflowRow]:
+        """Runs, the newest first; `open_only`: those without an outcome."""
+
+    def session(self, id: str) -> dict[str, Any]:
+        """What the workflows of that session share; empty where nothing was kept."""
+
+    def keep_session(self, id: str, document: dict[str, Any], at: str) -> None:
+        """Keep it, in the place of what was there."""
+
+
+class QueueRows(Protocol):
+    """Workflows that wait for their turn, each a task that nobody may pull while it stands here."""
+
+    def insert(self, entry: QueueEntry) -> None:
+        """Store an entry behind all others and set its `n`, which is never given twice while entries stand."""
+
+    def get(self, task_id: str) -> QueueEntry | None:
+        """The entry of that task."""
+
+    def entries(self) -> list[QueueEntry]:
+        """All, in their order: more urgent first, then first come."""
+
+    def oldest(self) -> QueueEntry | None:
+        """The one that was queued first, whatever its priority."""
+
+    def count(self) -> int:
+        """How many there are."""
+
+    def update(self, entry: QueueEntry, **changes: Any) -> None:
+        """Write these fields, in the row and in `entry`."""
+
+    def remove(self, task_id: str) -> bool:
+        """Drop the entry of a task; false where there was none."""
+
+    def active(self) -> int:
+        """How many tasks of type WORKFLOW have had their turn and are at work, or ready for a worker: neither queued,
+        nor waiting for a human or another task, nor ended."""
+
+
 class Rows(Protocol):
     """Everything in one team's ledger, as one transaction or one snapshot sees it."""
 
@@ -356,30 +583,3 @@ class Ledger(Protocol):
 
     def close(self) -> None:
         """Give the connections back."""
-
-
-class Ledgers(Protocol):
-    """Where ledgers are kept: opens them, makes them, and caches what it opened."""
-
-    def create(self, directory: str, team: Team, lead: Member, at: str) -> None:
-        """Make the ledger of a new team in `directory`."""
-
-    def has(self, directory: str) -> bool:
-        """Whether `directory` has a ledger, be it damaged; that of another program is none."""
-
-    def open(self, directory: str) -> Ledger:
-        """The ledger in `directory`, migrated to this version.
-
-        Raises:
-            TeamNotFound: there is none.
-            LedgerUnusable: damaged, newer than this version, or on a network file system.
-        """
-
-    def inspect(self, path: str) -> list[str]:
-        """Faults of a ledger file that nobody uses, such as a backup; empty when it is sound. Changes nothing."""
-
-    def forget(self, directory: str) -> None:
-        """Close the ledger in `directory`, if it is open here: the team is gone."""
-
-    def close(self) -> None:
-        """Close every ledger opened here."""

@@ -9,8 +9,11 @@ Not synced to disk: everything here can be written again from the ledger, which 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from interlock.clock import iso
 
@@ -324,3 +327,34 @@ def _write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
+
+
+@contextmanager
+def locked_directory(directory: str) -> Iterator[None]:
+    """Wait until nobody else is in such a block for `directory`; nothing is written there.
+
+    Raises:
+        OSError: it is no directory that can be read.
+    """
+    with _locked(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)):
+        yield
+
+
+@contextmanager
+def locked_file(file: str) -> Iterator[None]:
+    """Wait until nobody else is in such a block for `file`, which is made where it is not and stays.
+
+    Raises:
+        OSError: it cannot be made or opened.
+    """
+    with _locked(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)):
+        yield
+
+
+@contextmanager
+def _locked(descriptor: int) -> Iterator[None]:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

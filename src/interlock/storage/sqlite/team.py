@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from interlock.jsontext import from_json
-from interlock.ledgers.sqlite.table import Table, as_json, assign
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from interlock.model.team import Member, Team
+from interlock.model.team import Member, Team
+from interlock.storage.sqlite.table import Table, as_json, assign, from_json
 
 _TEAM = (
     "id, name, lead_session_key, status, workdir, settings, created_at, updated_at, day, day_count, open_tasks, runner"

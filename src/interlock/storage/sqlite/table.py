@@ -1,25 +1,13 @@
-"""What every aggregate of the SQLite ledger shares: writing named fields of one row."""
+"""What every aggregate of the SQLite ledger shares: JSON columns, and writing named fields of one row."""
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-_encode: Callable[[Any], str] | None = None
-
-
-def as_json(value: Any) -> str:
-    """`value` as JSON text, by one encoder; the module is loaded when first needed, since hooks mostly do not."""
-    global _encode
-    if _encode is None:
-        import json
-
-        _encode = json.JSONEncoder(ensure_ascii=False).encode
-    return _encode(value)
+as_json = json.JSONEncoder(ensure_ascii=False).encode
+from_json = json.loads
 
 
 class Table:

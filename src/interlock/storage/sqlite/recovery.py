@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterator
 from contextlib import contextmanager
 
+from interlock.clock import Clock
 from interlock.errors import CommitUnknown, StorageError
-from interlock.ledgers.sqlite.connection import TRANSLATED, busy, execute_patiently, is_busy, quoted, translated
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from interlock.clock import Clock
-    from interlock.ledgers.sqlite.events import Stamp
+from interlock.storage.sqlite.connection import TRANSLATED, busy, execute_patiently, is_busy, quoted, translated
+from interlock.storage.sqlite.events import Stamp
 
 LOOK_AGAIN = 0.01
 
@@ -87,21 +83,6 @@ def reading(path: str, refused: StorageError) -> Iterator[sqlite3.Connection]:
         connection.close()
     if _state(path) != before:
         raise refused
-
-
-def is_foreign(path: str) -> bool:
-    """Whether a file is a sound database that Interlock did not make. What is damaged or empty may be a ledger."""
-    from interlock.ledgers.sqlite.schema import is_ours
-
-    try:
-        connection = sqlite3.connect(f"file:{quoted(path)}?mode=ro&immutable=1", uri=True)
-        try:
-            tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
-            return bool(tables) and not is_ours(connection)
-        finally:
-            connection.close()
-    except sqlite3.Error:
-        return False
 
 
 def _state(path: str) -> tuple[int, int] | None:

@@ -5,13 +5,9 @@ from __future__ import annotations
 import os
 import sqlite3
 
-from interlock.clock import iso
+from interlock.clock import Clock, iso
 from interlock.errors import LedgerUnusable, StorageError
-from interlock.ledgers.sqlite.connection import execute_patiently, translated
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from interlock.clock import Clock
+from interlock.storage.sqlite.connection import connect, execute_patiently, quoted, translated
 
 DIRECTORY = os.path.join(os.path.dirname(__file__), "migrations")
 VERSION = 6
@@ -88,6 +84,19 @@ def is_ours(connection: sqlite3.Connection) -> bool:
     return connection.execute("SELECT 1 FROM sqlite_schema WHERE type='table' AND name='team'").fetchone() is not None
 
 
+def is_foreign(path: str) -> bool:
+    """Whether a file is a sound database that Interlock did not make. What is damaged or empty may be a ledger."""
+    try:
+        connection = sqlite3.connect(f"file:{quoted(path)}?mode=ro&immutable=1", uri=True)
+        try:
+            tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+            return bool(tables) and not is_ours(connection)
+        finally:
+            connection.close()
+    except sqlite3.Error:
+        return False
+
+
 def _complete(connection: sqlite3.Connection) -> None:
     """Migration 001 was changed in place on its first day: ledgers from before lack a column. Since then migrations
     are frozen."""
@@ -96,8 +105,6 @@ def _complete(connection: sqlite3.Connection) -> None:
 
 
 def _back_up(path: str, number: int, clock: Clock, patience: float) -> None:
-    from interlock.ledgers.sqlite.backups import backup
-
     directory = os.path.join(os.path.dirname(path), "backups")
     stamp = iso(clock.now()).replace(":", "").replace(".", "")
     try:
@@ -120,3 +127,49 @@ def _apply(connection: sqlite3.Connection, number: int, path: str) -> None:
     if statement.strip():
         connection.execute(statement)  # A last statement without its semicolon, or a comment.
     connection.execute(f"PRAGMA user_version={number:d}")
+
+
+def backup(source: str, target: str, clock: Clock, patience: float) -> None:
+    """Copy a ledger with SQLite's own backup, which neither blocks writers nor drops locks. `target` appears whole or
+    not at all.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    temporary = f"{target}.{os.getpid()}.tmp"
+    connection = connect(source, clock, patience)
+    try:
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        copy = sqlite3.connect(temporary)
+        try:
+            connection.backup(copy)
+        finally:
+            copy.close()
+        os.rename(temporary, target)
+    except (OSError, sqlite3.Error) as error:
+        _remove(temporary)
+        raise StorageError(f"The ledger could not be copied to {target}: {error}.", path=target) from error
+    finally:
+        connection.close()
+
+
+def inspect(path: str) -> list[str]:
+    """Faults of a ledger file that nobody uses; empty when it is sound."""
+    try:
+        # Immutable: no log and no lock are looked for, and none are left beside it.
+        connection = sqlite3.connect(f"file:{quoted(path)}?mode=ro&immutable=1", uri=True)
+        try:
+            version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+            found = [line for (line,) in connection.execute("PRAGMA integrity_check") if line != "ok"]
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        return [str(error)]
+    return found if version else [*found, "it is no ledger"]
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return

@@ -10,24 +10,25 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from interlock.clock import Clock
 from interlock.errors import InterlockError, LedgerUnusable, StorageError, TeamNotFound
-from interlock.ledgers.sqlite.connection import TRANSLATED, busy, connect, execute_patiently, translated
-from interlock.ledgers.sqlite.file_system import refuse_network_file_system
-from interlock.ledgers.sqlite.rows import SqliteRows
+from interlock.settings import Settings
+from interlock.storage.ledger import Rows
+from interlock.storage.sqlite.connection import (
+    TRANSLATED,
+    busy,
+    connect,
+    execute_patiently,
+    translated,
+)
+from interlock.storage.sqlite.events import Stamp
+from interlock.storage.sqlite.recovery import is_undone, reading, recover, unknown
+from interlock.storage.sqlite.rows import SqliteRows
+from interlock.storage.sqlite.schema import backup
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from interlock.clock import Clock
-    from interlock.ledger import Rows
-    from interlock.ledgers.sqlite.events import Stamp
-    from interlock.model.team import Member, Team
-    from interlock.settings import Settings
-
-FILE = "ledger.db"
 IDLE_READERS = 4
 COMMITS_PER_LOOK = 16
 """How often a process looks at the size of the log: at its first commit, which may be its only one, and from then on
@@ -102,8 +103,6 @@ class SqliteLedger:
 
     def _settle(self, event: Stamp | None, error: sqlite3.Error) -> None:
         """Find out what became of a commit that failed; return only if it stands."""
-        from interlock.ledgers.sqlite.recovery import is_undone, unknown
-
         if is_undone(error):
             raise translated(error, self.path) from error
         self._unknown = True
@@ -118,8 +117,6 @@ class SqliteLedger:
 
     def _recover(self, event: Stamp | None = None) -> bool | None:
         """Close the ledger and open it again, which recovers it. See `recovery.recover`."""
-        from interlock.ledgers.sqlite.recovery import recover
-
         self._close()
         self._writer = SqliteRows(connect(self.path, self._clock, self._patience))
         found = recover(self._writer.connection, event, self.path, self._clock, self._patience)
@@ -133,8 +130,6 @@ class SqliteLedger:
         try:
             rows = self._take_reader()
         except StorageError as error:
-            from interlock.ledgers.sqlite.recovery import reading
-
             with reading(self.path, error) as connection:
                 yield SqliteRows(connection)
             return
@@ -181,8 +176,6 @@ class SqliteLedger:
 
     def backup(self, path: str) -> None:
         """See `ledger.Ledger.backup`."""
-        from interlock.ledgers.sqlite.backups import backup
-
         backup(self.path, path, self._clock, self._patience)
 
     def close(self) -> None:
@@ -274,126 +267,3 @@ class SqliteLedger:
         return TeamNotFound(
             f"Team {name!r} not found: it was deleted. `interlock team list` shows the others.", team=name
         )
-
-
-class SqliteLedgers:
-    """Opens ledgers and keeps them open (`ledger.Ledgers`)."""
-
-    def __init__(self, settings: Settings, clock: Clock, migrations: str | None = None) -> None:
-        self._settings = settings
-        self._clock = clock
-        self._migrations = migrations
-        self._mutex = threading.Lock()
-        self._open: dict[str, SqliteLedger] = {}
-        self._ours: dict[str, int] = {}  # Files that were seen to be ledgers, each with its inode.
-
-    def create(self, directory: str, team: Team, lead: Member, at: str) -> None:
-        """See `ledger.Ledgers.create`."""
-        from interlock.ledgers.sqlite.schema import create_schema
-
-        path = os.path.join(directory, FILE)
-        try:
-            connection = sqlite3.connect(path, timeout=0, isolation_level=None)
-        except sqlite3.Error as error:
-            raise StorageError(f"No ledger could be made in {directory}: {error}.", path=directory) from error
-        try:
-            os.chmod(path, 0o600)
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=FULL")
-            create_schema(connection, self._migrations)
-            rows = SqliteRows(connection)
-            connection.execute("BEGIN IMMEDIATE")
-            rows.insert_team(team)
-            rows.team.add_member(lead)
-            rows.events.append("team.created", lead.name, None, at, {"name": team.name, "lead": team.lead_session_key})
-            rows.events.append(
-                "member.spawned",
-                lead.name,
-                None,
-                at,
-                {"name": lead.name, "session_key": lead.session_key, "agent": None},
-            )
-            connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise translated(error) from error
-        finally:
-            connection.close()
-
-    def has(self, directory: str) -> bool:
-        """See `ledger.Ledgers.has`."""
-        path = os.path.join(directory, FILE)
-        try:
-            found = os.stat(path)
-        except OSError as error:
-            return not isinstance(error, (FileNotFoundError, NotADirectoryError))
-        if self._ours.get(path) != found.st_ino:
-            from interlock.ledgers.sqlite.recovery import is_foreign
-
-            if is_foreign(path):
-                return False
-            self._ours[path] = found.st_ino
-        return True
-
-    def open(self, directory: str) -> SqliteLedger:
-        """See `ledger.Ledgers.open`."""
-        from interlock.ledgers.sqlite.schema import newest
-
-        schema = newest(self._migrations)
-        with self._mutex:
-            ledger = self._open.get(directory)
-            if ledger is not None and ledger.is_current():
-                return ledger
-            if ledger is not None:
-                # The team was deleted and made anew, perhaps by another process: what we have open is the old one.
-                self._open.pop(directory).close()
-            path = os.path.join(directory, FILE)
-            ledger = SqliteLedger(path, schema, self._settings, self._clock)
-            refuse_network_file_system(path)
-            ledger.use(self._migrated(path, schema))
-            self._open[directory] = ledger
-            return ledger
-
-    def inspect(self, path: str) -> list[str]:
-        """See `ledger.Ledgers.inspect`."""
-        from interlock.ledgers.sqlite.backups import inspect
-
-        return inspect(path)
-
-    def forget(self, directory: str) -> None:
-        """Close the ledger in `directory`, if it is open here."""
-        with self._mutex:
-            ledger = self._open.pop(directory, None)
-        if ledger is not None:
-            ledger.close()
-
-    def close(self) -> None:
-        """See `ledger.Ledgers.close`."""
-        with self._mutex:
-            ledgers, self._open = list(self._open.values()), {}
-        for ledger in ledgers:
-            ledger.close()
-
-    def _migrated(self, path: str, schema: int) -> sqlite3.Connection | None:
-        """A connection to write with; None where the disk takes nothing, but lets the ledger be read."""
-        patience = float(self._settings.get("busy_timeout"))
-        try:
-            connection = connect(path, self._clock, patience)
-        except StorageError as error:
-            from interlock.ledgers.sqlite.recovery import reading
-
-            with reading(path, error) as still:
-                if still.execute("PRAGMA user_version").fetchone()[0] != schema:
-                    raise
-            return None
-        try:
-            version = int(execute_patiently(connection, "PRAGMA user_version", self._clock, patience).fetchone()[0])
-            if version != schema:
-                from interlock.ledgers.sqlite.schema import migrate
-
-                migrate(connection, path, version, self._clock, patience, self._migrations)
-        except BaseException as error:
-            connection.close()
-            if isinstance(error, sqlite3.Error):
-                raise translated(error, path) from error
-            raise
-        return connection

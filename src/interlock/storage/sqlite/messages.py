@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
+from typing import Any
 
-from interlock.jsontext import from_json
-from interlock.ledgers.sqlite.table import as_json, marks
 from interlock.model.message import Message
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+from interlock.storage.sqlite.table import as_json, from_json, marks
 
 _COLUMNS = (
     "n, id, sender, recipient, type, content, summary, timestamp, stage, attempt, session, request_id, approve, "

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from interlock.model.task import AOF, BROKEN, FINAL, HELD, Task
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from interlock.ledger import Rows
+from interlock.storage.ledger import Rows
 
 
 def complete(rows: Rows, tasks: list[Task]) -> list[Task]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sqlite3
 from typing import Any
 
-from interlock.jsontext import from_json
-from interlock.ledgers.sqlite.table import Table, assign
 from interlock.model.question import Question
+from interlock.storage.sqlite.table import Table, assign, from_json
 
 _QUESTION = (
     'id, task_id, kind, text, options, "default", context, asked_at, asked_by, held, state, '

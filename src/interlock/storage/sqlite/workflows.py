@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlock.jsontext import from_json
-from interlock.ledgers.sqlite.table import Table, assign
 from interlock.model.task import PRIORITIES
 from interlock.model.workflow import QueueEntry, WorkflowRow
+from interlock.storage.sqlite.table import Table, assign, from_json
 
 _ROW = "id, task_id, skill, state, outcome, version, document, created_at, updated_at"
 _ENTRY = "n, task_id, skill, priority, queued_by, queued_at, data"

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from operator import attrgetter
 from typing import Any
 
-from interlock.jsontext import from_json
-from interlock.ledgers.sqlite.table import Table, as_json, assign, marks
-from interlock.model.artifact import Artifact
-from interlock.model.task import FINAL, PRIORITIES, Run, Task
+from interlock.model.group import Group
+from interlock.model.task import FINAL, PRIORITIES, Task
+from interlock.storage.sqlite.table import Table, as_json, assign, from_json, marks
 
 _TASK = (
     "n, id, subject, body, state, owner, assignee, reserved, type, priority, review, verify, command, parent_id, "
@@ -229,159 +227,6 @@ class SqliteGraph:
         self.connection.executemany("UPDATE tasks SET rank=? WHERE id=?", [(rank, id) for id, rank in ranks.items()])
 
 
-class SqliteRuns:
-    """See `ledger.RunRows`."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
-
-    def begin(self, run: Run) -> None:
-        self.connection.execute(_BEGIN_RUN, _run_values(run))
-
-    def update(self, run: Run, **changes: Any) -> None:
-        assignments = ", ".join(f"{name}=?" for name in changes)
-        self.connection.execute(
-            f"UPDATE runs SET {assignments} WHERE task_id=? AND number=?",
-            (*(_encoded(name, value) for name, value in changes.items()), run.task_id, run.number),
-        )
-        assign(run, changes)
-
-    def get(self, task_id: str, number: int) -> Run | None:
-        found = self._select("task_id=? AND number=?", (task_id, number))
-        return found[0] if found else None
-
-    def of_task(self, task_id: str) -> list[Run]:
-        return self._select("task_id=? ORDER BY number", (task_id,))
-
-    def of_session(self, task_id: str, session: str) -> Run | None:
-        found = self._select("task_id=? AND session=? ORDER BY number DESC LIMIT 1", (task_id, session))
-        return found[0] if found else None
-
-    def open(self) -> list[Run]:
-        return self._select("ended_at IS NULL ORDER BY task_id", ())
-
-    def open_count(self) -> int:
-        found = self.connection.execute(
-            "SELECT count(*) FROM runs WHERE ended_at IS NULL AND runner IS NOT NULL AND NOT EXISTS (SELECT 1 FROM "
-            "tasks t WHERE t.id = runs.task_id AND t.state IN ('awaiting-response', 'blocked'))"
-        )
-        return int(found.fetchone()[0])
-
-    def lapsed(self, now: str) -> list[Run]:
-        return self._select(
-            "ended_at IS NULL AND expires_at IS NOT NULL AND expires_at <= ? AND EXISTS (SELECT 1 FROM tasks t WHERE "
-            "t.id = runs.task_id AND t.run = runs.number AND t.state IN ('in-progress', 'review') "
-            "AND t.verifying IS NULL) ORDER BY expires_at",
-            (now,),
-        )
-
-    def runners(self) -> list[str]:
-        # One step through the index for each runner, however many runs it has.
-        found = self.connection.execute(
-            "WITH RECURSIVE each (runner) AS ("
-            "SELECT min(runner) FROM runs WHERE ended_at IS NULL AND runner IS NOT NULL UNION ALL "
-            "SELECT (SELECT min(r.runner) FROM runs r WHERE r.ended_at IS NULL AND r.runner > each.runner) "
-            "FROM each WHERE each.runner IS NOT NULL) SELECT runner FROM each WHERE runner IS NOT NULL"
-        )
-        return [row[0] for row in found]
-
-    def of_runner(self, runner: str) -> list[Run]:
-        return self._select("ended_at IS NULL AND runner = ? ORDER BY task_id", (runner,))
-
-    def spent(self, now: str, *, task: str | None = None, member: str | None = None, since: str = "") -> dict[str, Any]:
-        where, values = ["started_at >= ?"], [since]
-        for column, value in (("task_id", task), ("member", member)):
-            if value is not None:
-                where.append(f"{column} = ?")
-                values.append(value)
-        turns, sent, got, cost, days, partial, unknown = self.connection.execute(
-            "SELECT coalesce(sum(turns), 0), coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), "
-            "coalesce(sum(cost_usd), 0.0), coalesce(sum(julianday(coalesce(ended_at, ?)) - julianday(started_at)), 0), "
-            "max(turns > 0 AND cost_usd IS NULL), "
-            "group_concat(DISTINCT CASE WHEN unmetered > 0 "
-            "AND (ended_at IS NOT NULL OR input_tokens + output_tokens = 0) THEN member END) "
-            f"FROM runs WHERE {' AND '.join(where)}",
-            (now, *values),
-        ).fetchone()
-        return {
-            "turns": turns,
-            "tokens": sent + got,
-            "input_tokens": sent,
-            "output_tokens": got,
-            "cost_usd": round(cost, 6),
-            "time": round(days * 86_400, 3),
-            **({"unknown": sorted(unknown.split(","))} if unknown else {}),
-            **({"cost_partial": True} if partial else {}),
-        }
-
-    def last_agent_session(self, member: str) -> str | None:
-        found = self.connection.execute(
-            "SELECT agent_session FROM runs WHERE member = ? AND agent_session IS NOT NULL "
-            "ORDER BY started_at DESC LIMIT 1",
-            (member,),
-        ).fetchone()
-        return None if found is None else str(found[0])
-
-    def joined(self) -> list[tuple[str, str, str, str | None]]:
-        return self.connection.execute(
-            "SELECT s.member, s.id, s.process, coalesce(s.gone_at, s.ended_at) FROM "
-            "(SELECT DISTINCT member, session FROM runs WHERE ended_at IS NULL AND runner IS NULL) r "
-            "JOIN sessions s ON s.member = r.member AND s.id = r.session WHERE s.process IS NOT NULL"
-        ).fetchall()
-
-    def of_member_session(self, member: str, session: str) -> list[Run]:
-        return self._select(
-            f"ended_at IS NULL AND runner IS NULL AND member = ? AND session = ? AND {_IN_PROGRESS} ORDER BY task_id",
-            (member, session),
-        )
-
-    def by_hand(self) -> list[str]:
-        found = self.connection.execute("SELECT task_id FROM runs WHERE ended_at IS NULL AND runner IS NULL")
-        return [row[0] for row in found]
-
-    def keep(self, task_id: str, number: int, artifacts: Sequence[Artifact]) -> None:
-        self.connection.execute("DELETE FROM artifacts WHERE task_id=? AND run=?", (task_id, number))
-        self.connection.executemany(
-            f"INSERT OR REPLACE INTO artifacts ({_ARTIFACT}) VALUES ({marks(6)})", map(_artifact_values, artifacts)
-        )
-
-    def artifacts(self, task_id: str) -> list[Artifact]:
-        found = f"SELECT {_ARTIFACT} FROM artifacts WHERE task_id=? ORDER BY run, path"
-        return [Artifact(*row) for row in self.connection.execute(found, (task_id,))]
-
-    def _select(self, where: str, values: tuple[Any, ...]) -> list[Run]:
-        return [_run(row) for row in self.connection.execute(f"SELECT {_RUN} FROM runs WHERE {where}", values)]
-
-
-_NEW_RUN = (
-    "task_id, number, member, session, started_at, ended_at, outcome, reason, runner, process, heartbeat_at, "
-    "expires_at, beats"
-)
-_IN_PROGRESS = (
-    "EXISTS (SELECT 1 FROM tasks t WHERE t.id = runs.task_id AND t.run = runs.number AND t.state = 'in-progress')"
-)
-_RUN = f"{_NEW_RUN}, result, applied, seen, agent_session, turns, input_tokens, output_tokens, cost_usd, unmetered"
-"""What a run reports and spends comes later than the run."""
-_RESULT, _SEEN = len(_NEW_RUN.split(", ")), len(_NEW_RUN.split(", ")) + 2
-_RUN_FIELDS = tuple(_NEW_RUN.split(", "))
-_BEGIN_RUN = f"INSERT INTO runs ({_NEW_RUN}) VALUES ({marks(len(_RUN_FIELDS))})"
-_run_values = attrgetter(*_RUN_FIELDS)
-_ARTIFACT = "task_id, run, path, kind, size, sha256"
-_artifact_values = attrgetter(*_ARTIFACT.split(", "))
-
-
-def _encoded(field: str, value: Any) -> Any:
-    return as_json(value) if field in ("result", "seen") and value is not None else value
-
-
-def _run(row: tuple[Any, ...]) -> Run:
-    run = Run(*row)
-    if row[_RESULT] is not None:
-        run.result = from_json(row[_RESULT])
-    run.seen = {} if row[_SEEN] == "{}" else from_json(row[_SEEN])
-    return run
-
-
 def _urgency(task: Task) -> tuple[int, int]:
     return PRIORITIES.index(task.priority), task.n
 
@@ -398,3 +243,74 @@ def _task(row: tuple[Any, ...]) -> Task:
         if value is not None:
             setattr(task, column, from_json(value))
     return task
+
+
+_GROUP = "g.id, g.created_at, g.updated_at, g.first_prompt, g.latest_task, t.state, g.task_count, g.state_counts"
+_FROM = f"SELECT {_GROUP} FROM chat_groups g LEFT JOIN tasks t ON t.id = g.latest_task"
+
+
+class SqliteGroups:
+    """See `ledger.GroupRows`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def insert(self, group: Group) -> None:
+        self.connection.execute(
+            "INSERT INTO chat_groups (id, created_at, updated_at, first_prompt) VALUES (?, ?, ?, ?)",
+            (group.id, group.created_at, group.updated_at, group.first_prompt),
+        )
+
+    def get(self, group_id: str) -> Group | None:
+        row = self.connection.execute(f"{_FROM} WHERE g.id=?", (group_id,)).fetchone()
+        return None if row is None else _group(row)
+
+    def page(self, offset: int, limit: int) -> list[Group]:
+        found = self.connection.execute(
+            f"{_FROM} ORDER BY g.updated_at DESC, g.n DESC LIMIT ? OFFSET ?", (limit, offset)
+        )
+        return [_group(row) for row in found]
+
+    def count(self) -> int:
+        return int(self.connection.execute("SELECT count(*) FROM chat_groups").fetchone()[0])
+
+    def added(self, group_id: str, task_id: str, state: str, at: str) -> None:
+        self._counted(group_id, None, state, at)
+        self.connection.execute(
+            "UPDATE chat_groups SET latest_task=?, task_count=task_count+1 WHERE id=?", (task_id, group_id)
+        )
+
+    def moved(self, group_id: str, origin: str, target: str, at: str) -> None:
+        self._counted(group_id, origin, target, at)
+        if target == "deleted":
+            # Deleted tasks are not listed, so none of them is the latest.
+            self.connection.execute(
+                "UPDATE chat_groups SET task_count=task_count-1, latest_task=(SELECT id FROM tasks "
+                "WHERE group_id=chat_groups.id AND state != 'deleted' ORDER BY n DESC LIMIT 1) WHERE id=?",
+                (group_id,),
+            )
+
+    def tasks(self, group_id: str) -> list[str]:
+        found = self.connection.execute(
+            "SELECT id FROM tasks WHERE group_id=? AND state != 'deleted' ORDER BY n", (group_id,)
+        )
+        return [row[0] for row in found]
+
+    def _counted(self, group_id: str, origin: str | None, target: str, at: str) -> None:
+        row = self.connection.execute("SELECT state_counts FROM chat_groups WHERE id=?", (group_id,)).fetchone()
+        if row is None:
+            return  # a task may name a group that no chat began
+        counts: dict[str, int] = from_json(row[0])
+        if origin is not None:
+            counts[origin] = counts.get(origin, 1) - 1
+        counts[target] = counts.get(target, 0) + 1
+        self.connection.execute(
+            "UPDATE chat_groups SET state_counts=?, updated_at=? WHERE id=?",
+            (as_json({state: count for state, count in counts.items() if count}), at, group_id),
+        )
+
+
+def _group(row: tuple[Any, ...]) -> Group:
+    group = Group(*row)
+    group.state_counts = from_json(row[7])
+    return group

@@ -1,0 +1,271 @@
+"""The mirror: after a commit, the files that show the ledger are brought up to it.
+
+Files are made from the current rows, never from an event, so a late writer cannot bring back the past. Whoever holds
+`.mirror.lock` drains everything up to the head; who waits for the lock goes home as soon as somebody has drained past
+its own change. How far the mirror has come is a small file beside it, not a row: a second durable commit for each verb
+would halve the speed, and after power loss `interlock doctor` compares every file anyway.
+
+What is written and what is noted as written come from one snapshot, and every step may be done twice: a pass that was
+killed is done again from where the position file stands. Without a position that can be read, everything is written.
+
+A commit that stands is never undone for a file's sake: what cannot be written now is owed, the verb succeeds with the
+warning `mirror_pending`, and the team's next verb, a read too, tries again before it answers.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+
+from interlock.clock import Clock
+from interlock.errors import InterlockError
+from interlock.mirror.position import Position
+from interlock.mirror.rebuild import rebuild
+from interlock.mirror.writer import Writer
+from interlock.model.task import STATES
+from interlock.storage.files import Tree
+from interlock.storage.ledger import Ledger, Rows
+
+PENDING = "mirror_pending"
+RESTORED = "ledger_restored"
+LOCK = ".mirror.lock"
+POSITION = ".mirror.position"
+PATIENCE = 2.0
+"""Seconds a verb waits for another process's pass."""
+SHORT_PATIENCE = 0.1
+"""Seconds it waits for one that has gone on for longer than that: its process is most likely stopped."""
+LONGEST_PAUSE = 0.002
+REBUILD_PATIENCE = 10.0
+AT_ONCE = 1000
+"""Events of one pass. A team that was long without its mirror is brought up in several, each with its own snapshot."""
+
+_RUN_EVENTS = frozenset(
+    {
+        "task.claimed",
+        "task.completed",
+        "task.reclaimed",
+        "task.transitioned",
+        "clock.set_back",
+        "run.heartbeat",
+        "run.reported",
+        "verify.finished",
+    }
+)
+_REWRITING = frozenset({"message.delivered", "message.requeued"})
+
+
+class Mirror:
+    """The files of one team. `directory` is the team's own."""
+
+    def __init__(self, directory: str, ledger: Ledger, clock: Clock) -> None:
+        self.directory = directory
+        self._ledger = ledger
+        self._clock = clock
+
+    def catch_up(self, head: int, *, just_now: bool = False) -> list[str]:
+        """Bring the files up to the event `head`.
+
+        Returns:
+            `["mirror_pending"]` where that is not possible now; `["ledger_restored"]` where the files showed events
+            that the ledger does not have, and were written again from it.
+
+        `just_now`: the caller has just committed it, so that nobody will have been here before.
+        """
+        try:
+            with Tree(self.directory) as tree:
+                if not just_now and _covered(tree, head) and self._stands(tree, head):
+                    return []
+                lock = self._lock(tree, PATIENCE, head)
+                if lock is None:
+                    return [] if _covered(tree, head) else [PENDING]
+                try:
+                    position = self._drain(tree, head)
+                    restored = position is None
+                    owed = (position or self._rebuild(tree)).owed
+                    return [RESTORED] * restored + [PENDING] * bool(owed)
+                finally:
+                    os.close(lock)
+        except (OSError, InterlockError):
+            # Whatever keeps the files back, a full disk or a ledger that is busy, the commit stands.
+            return [PENDING]
+
+    def rebuild(self) -> list[str]:
+        """Compare every file with the ledger, and write again what differs; answers what could not be written.
+
+        Raises:
+            OSError: the team's directory cannot be written at all.
+        """
+        with Tree(self.directory) as tree:
+            lock = self._lock(tree, REBUILD_PATIENCE, None)
+            if lock is None:
+                return [f"everything: another process holds {LOCK}"]
+            try:
+                return [f"{kind} {name}".rstrip() for kind, name in self._rebuild(tree).owed]
+            finally:
+                os.close(lock)
+
+    def position(self) -> int | None:
+        """The newest event the files show; null where that is not known."""
+        with Tree(self.directory) as tree:
+            found = _position(tree)
+        return None if found is None else found.seq
+
+    def _lock(self, tree: Tree, patience: float, head: int | None) -> int | None:
+        """The lock; null when somebody else has covered `head` meanwhile, or kept the lock for too long."""
+        pause, started = 0.000_3, self._clock.monotonic()
+        while True:
+            lock = tree.lock(LOCK)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if tree.is_same(LOCK, lock):
+                    os.utime(lock)  # Tells the others since when it is held.
+                    return lock
+            except BlockingIOError:
+                waited = self._clock.monotonic() - started
+                stuck = waited > SHORT_PATIENCE and time.time() - os.fstat(lock).st_mtime > patience
+                if (head is not None and _covered(tree, head)) or waited > patience or stuck:
+                    os.close(lock)
+                    return None
+                self._clock.sleep(pause)
+                pause = min(pause * 1.6, LONGEST_PAUSE)
+            except BaseException:
+                os.close(lock)
+                raise
+            os.close(lock)
+
+    def _stands(self, tree: Tree, head: int) -> bool:
+        """Whether the ledger has what the files show, where they show more than `head`: others may have gone on."""
+        position = _position(tree)
+        if position is None or position.seq <= head:
+            return True
+        with self._ledger.snapshot() as rows:
+            return events_since(rows, position) is not None
+
+    def _drain(self, tree: Tree, head: int) -> Position | None:
+        """Write what changed since the position; None where the ledger does not have what the files show."""
+        position = _position(tree)
+        if position is None:
+            return self._rebuild(tree)
+        while True:
+            # Also where others have been here since the caller's commit: it may be that the files are of another past.
+            before, noted = position.seq, position.as_bytes()
+            done = Drain(tree, self.directory, self._ledger, self._clock, position).advance()
+            if not done:
+                return self._rebuild(tree) if done is None else None
+            if position.as_bytes() != noted:
+                tree.overwrite(POSITION, position.as_bytes())
+            if position.seq - before < AT_ONCE:
+                return position
+
+    def _rebuild(self, tree: Tree) -> Position:
+        position = rebuild(tree, self.directory, self._ledger, self._clock)
+        tree.overwrite(POSITION, position.as_bytes())
+        return position
+
+
+def _position(tree: Tree) -> Position | None:
+    return Position.parse(tree.read(POSITION))
+
+
+def _covered(tree: Tree, head: int) -> bool:
+    position = _position(tree)
+    return position is not None and position.covers(head)
+
+
+class Drain:
+    """Moves `position` on as far as one snapshot goes."""
+
+    def __init__(self, tree: Tree, directory: str, ledger: Ledger, clock: Clock, position: Position) -> None:
+        self._ledger = ledger
+        self._position = position
+        self._writer = Writer(tree, directory, ledger, clock, position)
+
+    def advance(self) -> bool | None:
+        """Write what changed and what was owed; what cannot be written now is owed in the position. False, with
+        nothing written, where the ledger does not have the event that the position stands at; null where its schema is
+        newer than the files, which may be of another form then."""
+        position, writer = self._position, self._writer
+        with self._ledger.snapshot() as rows:
+            work = Work(rows, position)
+            if work.restored or work.migrated:
+                return None if work.migrated else False
+            position.owed = []
+            if work.config:
+                writer.attempt("config", "", lambda: writer.config(rows))
+            for name, anew in work.inboxes.items():
+                writer.attempt("inbox", name, lambda: writer.inbox(rows, name, anew))  # noqa: B023
+            for task_id, origins in work.tasks.items():
+                runs = task_id in work.runs
+                writer.attempt("task", task_id, lambda: writer.task(rows, task_id, origins, runs))  # noqa: B023
+            position.seq, position.at = work.head, work.at
+        return True
+
+
+def events_since(rows: Rows, position: Position) -> list[tuple[int, str, str | None, str, str]] | None:
+    """The events after the one that the position stands at; None where that is not in the ledger, because an older
+    state of the ledger was put back."""
+    if position.seq == 0:
+        return rows.events.raw_since(0, AT_ONCE)
+    last, *after = rows.events.raw_since(position.seq - 1, AT_ONCE + 1) or [(0, "", None, "", "")]
+    return after if last[0] == position.seq and position.at in (None, last[4]) else None
+
+
+class Work:
+    """What has to be written: tasks (with the states their files may lie in), inboxes (and whether to write them
+    anew), and whether config.json."""
+
+    __slots__ = ("at", "config", "head", "inboxes", "migrated", "restored", "runs", "tasks")
+
+    def __init__(self, rows: Rows, position: Position) -> None:
+        self.head, self.at = position.seq, position.at
+        self.config = self.migrated = False
+        self.tasks: dict[str, set[str]] = {}
+        self.runs: set[str] = set()
+        self.inboxes: dict[str, bool] = {}
+        found = events_since(rows, position)
+        self.restored = found is None
+        for seq, type, task_id, payload, at in found or ():
+            self.head, self.at = seq, at
+            if task_id is not None:
+                self._of_task(rows, type, task_id, payload)
+            else:
+                self._of_team(type, payload)
+        for kind, name in position.owed:
+            if kind == "task":
+                self.tasks.setdefault(name, set()).update(STATES)
+                self.runs.add(name)
+            elif kind == "inbox":
+                self.inboxes[name] = True
+            else:
+                self.config = True
+
+    def _of_task(self, rows: Rows, type: str, task_id: str, payload: str) -> None:
+        origins = self.tasks.setdefault(task_id, set())
+        if type in _RUN_EVENTS:
+            self.runs.add(task_id)
+        if type == "task.transitioned":
+            origin = json.loads(payload)["from"]
+            origins.add(origin)
+            if origin == "deadletter":
+                # Its dependents showed it as broken, and no event of theirs says that it no longer is.
+                for dependent in rows.graph.dependents(task_id):
+                    self.tasks.setdefault(dependent, set())
+
+    def _of_team(self, type: str, payload: str) -> None:
+        if type == "message.sent":
+            self.inboxes.setdefault(json.loads(payload)["to"], False)
+        elif type in _REWRITING:
+            self.inboxes[json.loads(payload)["to"]] = True
+        elif type == "message.offered":
+            fields = json.loads(payload)
+            if fields.get("again"):
+                self.inboxes[fields["to"]] = True  # They are now marked as redelivered.
+        elif type.startswith("member."):
+            self.config = True
+            self.inboxes[json.loads(payload)["name"]] = True
+        elif type.startswith("team."):
+            self.config = True
+        elif type == "ledger.migrated":
+            self.migrated = True

@@ -1,0 +1,76 @@
+"""Everything in one team's ledger, through one connection."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from interlock.model.team import Team
+from interlock.storage.sqlite.events import SqliteEvents, Stamp
+from interlock.storage.sqlite.messages import SqliteMessages
+from interlock.storage.sqlite.questions import SqliteQuestions, SqliteRequests
+from interlock.storage.sqlite.runs import SqliteHandoffs, SqliteRuns
+from interlock.storage.sqlite.tasks import SqliteGraph, SqliteGroups, SqliteTasks
+from interlock.storage.sqlite.team import SqliteTeam
+from interlock.storage.sqlite.workflows import SqliteQueue, SqliteWorkflows
+
+_WAITING = (
+    "UPDATE tasks SET not_before = [not_before], verifying = json_replace(verifying, '$.at', "
+    "[json_extract(verifying, '$.at')]), merging = json_replace(merging, '$.at', [json_extract(merging, '$.at')]) "
+    "WHERE state NOT IN ('done', 'deadletter', 'cancelled', 'deleted') AND "
+    "(not_before IS NOT NULL OR verifying IS NOT NULL OR merging IS NOT NULL) RETURNING id",
+    "UPDATE runs SET started_at = [started_at], heartbeat_at = [heartbeat_at], expires_at = [expires_at] "
+    "WHERE ended_at IS NULL RETURNING task_id",
+    "UPDATE sessions SET gone_at = [gone_at], ended_at = [ended_at] WHERE (member, id) IN "
+    "(SELECT member, session FROM runs WHERE ended_at IS NULL) RETURNING NULL",
+    "UPDATE questions SET asked_at = [asked_at], reminded_at = [reminded_at] WHERE state = 'open' RETURNING task_id",
+    "UPDATE requests SET expires_at = [expires_at] WHERE state = 'open' RETURNING NULL",
+)
+
+
+class SqliteRows:
+    """See `ledger.Rows`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.team = SqliteTeam(connection)
+        self.tasks = SqliteTasks(connection)
+        self.graph = SqliteGraph(connection)
+        self.runs = SqliteRuns(connection)
+        self.messages = SqliteMessages(connection)
+        self.questions = SqliteQuestions(connection)
+        self.requests = SqliteRequests(connection)
+        self.events = SqliteEvents(connection)
+        self.handoffs = SqliteHandoffs(connection)
+        self.groups = SqliteGroups(connection)
+        self.workflows = SqliteWorkflows(connection)
+        self.queue = SqliteQueue(connection)
+
+    def begin(self) -> None:
+        """Note that a transaction begins, which has written no event yet."""
+        self.events.last = None
+
+    @property
+    def last_event(self) -> Stamp | None:
+        """The last event of this transaction, by which it is known again; None where it wrote none."""
+        return self.events.last
+
+    def set_back(self, seconds: float) -> list[str]:
+        """See `ledger.Rows.set_back`."""
+        concerned: set[str | None] = set()
+        for statement in _WAITING:
+            sql = statement.replace("[", "strftime('%Y-%m-%dT%H:%M:%fZ', ").replace("]", ", :by)")
+            concerned.update(id for (id,) in self.connection.execute(sql, {"by": f"-{seconds:.3f} seconds"}))
+        return sorted(id for id in concerned if id is not None)
+
+    def team_is_deleted(self) -> bool:
+        """Whether the team's last act was its own deletion."""
+        return bool(self.connection.execute("SELECT status = 'deleted' FROM team").fetchone()[0])
+
+    def insert_team(self, team: Team) -> None:
+        """Store the one row of a new team."""
+        self.connection.execute(
+            "INSERT INTO team (id, name, lead_session_key, status, workdir, created_at, updated_at) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (team.id, team.name, team.lead_session_key, team.status, team.workdir, team.created_at, team.updated_at),
+        )
+        self.team.update(team, settings=team.settings)
