@@ -20,7 +20,6 @@ from interlock.client import Team
 from interlock.clients.local.home import LocalHome
 from interlock.clock import SystemClock
 from interlock.errors import TeamNotFound
-from interlock.executors.agent import AgentExecutor
 from interlock.model.names import HUMAN
 from interlock.notifiers.socket import SocketNotifier
 from interlock.runner.executors import AgentExecutor

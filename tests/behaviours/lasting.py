@@ -13,7 +13,6 @@ from interlock.agents.scripted import Script, ScriptedAgent
 from interlock.client import Team
 from interlock.clients.local.home import LocalHome
 from interlock.clock import SystemClock
-from interlock.executors.agent import AgentExecutor
 from interlock.model.event import Event
 from interlock.model.team import Member
 from interlock.notifiers.inprocess import InProcessNotifier

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from interlock.executor import Result
 from interlock.model.run import Run
 from interlock.model.task import Task
-from interlock.runner import checking, settling
-from interlock.runner.findings import Finding
+from interlock.runner import completion
+from interlock.runner import verify as checking
+from interlock.runner.executor import Result
+from interlock.runner.recovery_scan import RecoveryFinding
 from interlock.runner.scheduler import Scheduler
 from interlock.sessions import Caller
 from interlock.tasks import claim, finish, review, verify

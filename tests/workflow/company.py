@@ -12,8 +12,6 @@ from interlock.agent import Agent
 from interlock.clients.local.home import LocalHome
 from interlock.clients.local.team import LocalTeam
 from interlock.clock import SystemClock
-from interlock.executors.agent import AgentExecutor
-from interlock.executors.workflow import WorkflowExecutor
 from interlock.memories.local import LocalMemory
 from interlock.memory import Log, MemoryStore, OpenMemory
 from interlock.model.question import Question
@@ -23,6 +21,7 @@ from interlock.runner.executors import AgentExecutor
 from interlock.runner.stop import Stop
 from interlock.settings import Settings
 from interlock.storage.sqlite.catalog import SqliteCatalog
+from interlock.workflow.executor import WorkflowExecutor
 from tests.behaviours.driving import follow, until
 from tests.workflow.stage import SKILL
 

@@ -6,8 +6,9 @@ import os
 
 from interlock.doctor.findings import Finding
 from interlock.errors import InterlockError
+from interlock.gitwork.isolation import look, trees
 from interlock.model import text
-from interlock.runner import placing
+from interlock.runner import workspace_allocation
 from interlock.workspace import Workspace
 
 KEPT = frozenset({"deadletter", "cancelled", "deleted"})

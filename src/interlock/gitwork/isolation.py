@@ -10,6 +10,8 @@ import os
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from interlock.gitwork.repository import HEADS, Repository, check_copies, open_repository
+from interlock.gitwork.trees import DIRECTORY, Trees
 from interlock.storage.ledger import Rows
 from interlock.workspace import Workspace
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from interlock.errors import GitFailed, WorktreeRefused
+from interlock.gitwork.git import Git
+from interlock.gitwork.repository import HEADS, NONE, Repository, source_of
+from interlock.gitwork.staging import LOCKS, linked, restore, stage, untracked, write_rules
 from interlock.storage.files import locked_directory
-from interlock.worktrees.git import Git
-from interlock.worktrees.repository import HEADS, NONE, Repository, source_of
-from interlock.worktrees.staging import LOCKS, linked, restore, stage, untracked, write_rules
 
 DIRECTORY = "worktrees"
 MERGING, REVIEWING, DELIVERING, BEFORE = "merge-", "review-", "deliver-", "before-"

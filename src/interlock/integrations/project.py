@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.errors import ConfigParseError, Conflict, InvalidRequest, StorageError
-from interlock.joining import restore
-from interlock.joining.entries import PROGRAMS, Given, given
-from interlock.joining.inserting import Occupied, block, insert
+from interlock.integrations import restore
+from interlock.integrations.entries import PROGRAMS, Given, given
+from interlock.integrations.inserting import Occupied, block, insert
 from interlock.storage.files import locked_directory
 
 GIT_SECONDS = 10

@@ -16,6 +16,9 @@ import stat
 from dataclasses import dataclass
 
 from interlock.errors import GitFailed
+from interlock.gitwork.inventory import Inventory, load, take, unsaved
+from interlock.gitwork.staging import difference, take_back
+from interlock.gitwork.trees import Trees
 from interlock.model.names import SYSTEM
 from interlock.model.run import KEPT, Artifact
 from interlock.model.task import Task

@@ -14,6 +14,8 @@ import anyio
 import anyio.to_thread
 
 from interlock.errors import InterlockError
+from interlock.gitwork.git import Git
+from interlock.gitwork.isolation import look, trees
 from interlock.model.names import SYSTEM
 from interlock.sessions import Caller
 from interlock.storage.ledger import Rows

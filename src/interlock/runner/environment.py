@@ -26,9 +26,9 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from interlock.errors import InvalidRequest, StorageError
-from interlock.mirror import files
 from interlock.processes import RUN_HOME, RUN_KEEP, RUN_TEAM, RUN_TOKEN
 from interlock.settings import Settings
+from interlock.storage import files
 from interlock.workspace import Workspace
 
 ALLOWED = frozenset(

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 
 from interlock import mailbox
 from interlock.agent import McpServer, Permission, refuse
-from interlock.executor import Job
 from interlock.model.message import Message
 from interlock.model.run import KEPT
 from interlock.model.task import Task

@@ -25,7 +25,6 @@ from anyio.abc import TaskGroup
 from interlock import mailbox
 from interlock.agent import Permission, Update
 from interlock.errors import InterlockError
-from interlock.ledger import Rows
 from interlock.model.message import Message
 from interlock.model.team import Member
 from interlock.processes import Identity
@@ -38,6 +37,7 @@ from interlock.runner.run_processes import lives
 from interlock.runner.turns import is_person, worth_a_prompt
 from interlock.runner.usage import UsageMeter
 from interlock.sessions import Caller, acknowledged
+from interlock.storage.ledger import Rows
 from interlock.tasks.claim import may_be_given_work
 from interlock.workspace import Workspace
 

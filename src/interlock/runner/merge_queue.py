@@ -28,13 +28,13 @@ from interlock.gitwork.trees import MERGING, Trees
 from interlock.model.evidence import NOT_STARTED, ended
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
+from interlock.model.text import named
 from interlock.output import plain
 from interlock.runner import artifacts, run_processes, verify, workspace_allocation
 from interlock.runner.run_processes import token_of, verifier
 from interlock.sessions import Caller
 from interlock.tasks import merge as ledger
 from interlock.tasks.find import find
-from interlock.words import named
 from interlock.workspace import Workspace
 
 TRIES = 5

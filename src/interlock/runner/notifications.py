@@ -27,7 +27,8 @@ from typing import IO, Any
 from urllib.parse import quote, urlsplit
 
 from interlock.clock import iso
-from interlock.errors import InterlockError
+from interlock.commands import words_of
+from interlock.errors import InterlockError, InvalidRequest
 from interlock.model.event import Event
 from interlock.model.names import SYSTEM
 from interlock.model.question import Question

@@ -6,15 +6,11 @@ import threading
 
 from interlock import processes
 from interlock.errors import RunnerAlive
-from interlock.ledger import Rows
 from interlock.model.names import SYSTEM
 from interlock.runner.run_processes import lives
 from interlock.sessions import Caller
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from interlock.storage.ledger import Rows
-    from interlock.workspace import Workspace
+from interlock.storage.ledger import Rows
+from interlock.workspace import Workspace
 
 WORKERS = "work:"
 """How the ids of the sessions of `interlock work` begin; they are Interlock's own, no member's."""

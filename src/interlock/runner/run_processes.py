@@ -21,7 +21,7 @@ from interlock.model.names import SYSTEM
 from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.model.text import programs
-from interlock.runner.lifesigns import lives, session_token, token_of
+from interlock.sessions import RUN_SESSION as SESSION
 from interlock.sessions import Caller
 from interlock.workspace import Workspace
 

@@ -30,7 +30,6 @@ from interlock import processes
 from interlock.agent import Update
 from interlock.clock import iso, seconds
 from interlock.errors import AgentError, InterlockError, LedgerBusy
-from interlock.executor import Executor
 from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.model.team import Member
@@ -48,6 +47,7 @@ from interlock.runner.stop import Stop, heed
 from interlock.runner.verify import BaselineChecks
 from interlock.runner.worker import Worker, WorkerPool
 from interlock.sessions import Caller
+from interlock.storage.ledger import Rows
 from interlock.tasks.reviewers import reviewer_of
 from interlock.workspace import Workspace
 

@@ -37,10 +37,10 @@ from interlock.errors import AgentError, InterlockError, InvalidRequest, Storage
 from interlock.gitwork.isolation import Isolation, look, trees
 from interlock.gitwork.staging import tree_of
 from interlock.gitwork.trees import BEFORE
-from interlock.ledger import Rows
 from interlock.model import evidence
 from interlock.model.names import SYSTEM
-from interlock.model.task import Run, Task
+from interlock.model.run import Run
+from interlock.model.task import Task
 from interlock.output import plain
 from interlock.plan.surroundings import checkout_of, elsewhere
 from interlock.processes import RUN_TOKEN, Identity
@@ -49,6 +49,7 @@ from interlock.runner import run_processes
 from interlock.runner.environment import allowed_environment, for_supervisor
 from interlock.runner.run_processes import token_of, verifier
 from interlock.sessions import Caller
+from interlock.storage.ledger import Rows
 from interlock.tasks import finish
 from interlock.tasks import verify as verify_rows
 from interlock.tasks.find import find

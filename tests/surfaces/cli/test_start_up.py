@@ -148,13 +148,6 @@ def test_a_short_command_loads_nothing_costly(interlock: Interlock, team: str, t
     assert not (COSTLY | HEAVY) & loaded("--home", f"{tmp_path}/home", *SHORT[name])
 
 
-def test_settings_of_a_team_cost_the_hook_no_json(interlock: Interlock, team: str, tmp_path: Path) -> None:
-    interlock("--team", team, "config", "set", "retries", "2")
-    line = ["--home", f"{tmp_path}/home", "inject", "--as", "tester"]
-    loaded(*line)  # its session begins
-    assert not {"json", "re", "enum", "interlock.mirror.projector"} & loaded(*line)
-
-
 @pytest.mark.parametrize("arguments", [["--help"], ["task", "--help"], ["--version"]])
 def test_help_loads_no_verb_at_all(arguments: list[str]) -> None:
     modules = loaded(*arguments)

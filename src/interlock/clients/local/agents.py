@@ -39,7 +39,7 @@ class LocalAgents:
         import anyio
 
         from interlock.doctor.home import CHECKING, abandoned
-        from interlock.runner import tryout
+        from interlock.runner import agent_check
         from interlock.storage.files import locked_directory
 
         self.need_person("check an agent")

@@ -10,7 +10,7 @@ from typing import Any
 from interlock import settings as settings_module
 from interlock.commands import words_of
 from interlock.errors import StorageError
-from interlock.runner.sending import ways
+from interlock.runner.notifications import targets
 from interlock.settings import Settings
 from interlock.storage import files
 from interlock.storage.files import locked_file

@@ -12,10 +12,13 @@ import anyio
 
 from interlock import ancestry
 from interlock.errors import Forbidden, InterlockError, InvalidRequest, WorktreeRefused
+from interlock.gitwork import delivery
+from interlock.gitwork.isolation import look, trees
+from interlock.gitwork.trees import DIRECTORY
 from interlock.model.task import Task
 from interlock.model.text import named
-from interlock.runner import merging, office, placing
-from interlock.runner.findings import Eyes
+from interlock.runner import merge_queue, registration, workspace_allocation
+from interlock.runner.recovery_scan import LivenessProbe
 from interlock.runner.scheduler import Scheduler
 from interlock.sessions import Caller
 from interlock.storage.files import locked_directory

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from interlock.clients.local.mail import LocalMailing
     from interlock.clients.local.team import LocalTeam
     from interlock.clock import Clock
-    from interlock.executor import Executor
     from interlock.model.team import Member
     from interlock.notifier import Notifier
     from interlock.plan.document import Plan

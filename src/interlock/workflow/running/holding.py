@@ -18,7 +18,6 @@ import anyio
 
 from interlock.clock import iso
 from interlock.errors import Conflict, Forbidden
-from interlock.executor import Patience
 from interlock.model.task import WAITING
 from interlock.runner.executor import HumanWait
 from interlock.runner.threads import in_thread
