@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Tests start hundreds of programs: compiling every module in each of them takes longer than what they do.
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # Programs that tests start must run the code under test, and must not find the developer's own teams.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
     for name in [name for name in os.environ if name.startswith("INTERLOCK_")]:
@@ -50,8 +54,8 @@ def dose() -> float:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """How many requirements have a test, after every full run."""
-    if config.args != config.getini("testpaths") or config.option.keyword:
+    """Print how many requirements have a test, after every full run."""
+    if config.args != config.getini("testpaths") or config.option.keyword or config.option.collectonly:
         return
     from tests.architecture import requirements
 
