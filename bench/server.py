@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from bench.homes import AT, directory, ledger, make
 from bench.measure import Row, at_least_times, at_most, in_turns, median
-from interlock.tokens import Tokens
+from interlock.core.tokens import Tokens
 
 GROUPS = 10_000
 CALLS = 400

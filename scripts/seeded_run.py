@@ -9,8 +9,8 @@ from typing import Any
 
 from interlock.client import Home
 from interlock.clock import iso
+from interlock.core.unit_of_work import Principal
 from interlock.model.names import SYSTEM
-from interlock.sessions import Caller
 from interlock.workflow.agents.subagent_registry import SubagentRecord
 from interlock.workflow.control import learning, loop_back_handler
 from interlock.workflow.control.closing import Closing
@@ -64,7 +64,7 @@ class Seeding:
 
     def save(self, state: WorkflowState, session: dict[str, Any] | None = None) -> str:
         """Keep it; `session` is what its session knows beside."""
-        with self.workspace.act(Caller(SYSTEM)) as act:
+        with self.workspace.act(Principal(SYSTEM)) as act:
             self.states.save(act, state)
             if session:
                 document = act.rows.workflows.session(state.workflow_id)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from interlock.agents.profiles import Profile
     from interlock.client import Home
     from interlock.clock import Clock
+    from interlock.core.unit_of_work import Workspace
     from interlock.memories.mcp_server import McpServer
     from interlock.memory import Log, MemoryStore, OpenMemory
     from interlock.model.team import Member
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from interlock.runner.executor import Executor
     from interlock.runner.executors import AgentExecutor
     from interlock.settings import Settings
-    from interlock.workspace import Workspace
 
 
 def home_path(path: str | None = None, environment: Mapping[str, str] | None = None) -> str:

@@ -11,12 +11,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from interlock import mailbox
 from interlock.client import Home, Team
 from interlock.clock import ManualClock
+from interlock.core import mailbox
+from interlock.core.unit_of_work import Principal
 from interlock.errors import InvalidRequest
 from interlock.notifier import INTERVAL
-from interlock.sessions import Caller
 
 
 class Crash(Exception):
@@ -334,7 +334,7 @@ def test_a_waiter_in_another_thread_is_woken(team: Team) -> None:
 
 def test_what_stands_before_new_mail_in_other_hands_does_not_hide_it(team: Team) -> None:
     team.configure({"inbox_limit": 2000})
-    with team._workspace.act(Caller("ada")) as act:  # type: ignore[attr-defined]
+    with team._workspace.act(Principal("ada")) as act:  # type: ignore[attr-defined]
         for number in range(1200):
             mailbox.send(act, "bob", str(number))
     with team.acting("bob", session="s1").mail() as first:

@@ -17,12 +17,12 @@ import interlock
 from interlock import demo, processes
 from interlock.agent import Opening, Update
 from interlock.agents.scripted import Say, ScriptedAgent
+from interlock.core.unit_of_work import Principal
 from interlock.errors import AgentError, RunnerAlive
 from interlock.model.names import SYSTEM
 from interlock.model.team import Member
 from interlock.runner.executor import Execution, Executor, Job
 from interlock.runner.executors import AgentExecutor, ShellExecutor
-from interlock.sessions import Caller
 from tests.behaviours.driving import ROOT, SHELL, Place, follow, pids, running
 
 TWO = {"ada": SHELL, "bea": SHELL}
@@ -465,7 +465,7 @@ def test_a_runner_of_another_machine_is_not_pushed_aside_unless_somebody_says_so
     elsewhere = processes.current().as_text().split("|")
     elsewhere[0] = "elsewhere"
     workspace = place.team._workspace  # type: ignore[attr-defined]
-    with workspace.act(Caller(SYSTEM)) as act:
+    with workspace.act(Principal(SYSTEM)) as act:
         act.rows.team.update(act.rows.team.get(), runner="|".join(elsewhere))
     with pytest.raises(RunnerAlive, match="from another machine, elsewhere"):
         place.drive()

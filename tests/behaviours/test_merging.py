@@ -201,10 +201,10 @@ def test_two_runners_never_merge_at_once(place: Place, repository: Repository) -
 
 
 def test_many_who_claim_the_merge_slot_at_one_moment_get_it_once(place: Place, repository: Repository) -> None:
+    from interlock.core.tasks import merge
+    from interlock.core.tasks.find import find
+    from interlock.core.unit_of_work import Principal
     from interlock.runner.run_processes import verifier
-    from interlock.sessions import Caller
-    from interlock.tasks import merge
-    from interlock.tasks.find import find
 
     one = waiting_for_its_merge(place)
     workspace = place.team._workspace  # type: ignore[attr-defined]
@@ -212,7 +212,7 @@ def test_many_who_claim_the_merge_slot_at_one_moment_get_it_once(place: Place, r
 
     def claim() -> None:
         gate.wait()
-        with workspace.act(Caller("interlock")) as act:
+        with workspace.act(Principal("interlock")) as act:
             got.append(merge.begin(act, find(act.rows, one), verifier(), alive=lambda process: True))
 
     threads = [threading.Thread(target=claim) for _ in range(6)]

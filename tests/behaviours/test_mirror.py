@@ -77,11 +77,11 @@ def test_a_blocker_that_is_retried_no_longer_shows_as_broken(team: Team) -> None
     second = team.create_task("Test it", blocked_by=[first.id])
     workspace = team._workspace  # type: ignore[attr-defined]
     team.claim(first.id, by="bob")
-    from interlock.sessions import Caller
-    from interlock.tasks import finish as finishing
-    from interlock.tasks.find import find
+    from interlock.core.tasks import finish as finishing
+    from interlock.core.tasks.find import find
+    from interlock.core.unit_of_work import Principal
 
-    with workspace.act(Caller("bob")) as act:
+    with workspace.act(Principal("bob")) as act:
         finishing.fail(act, find(act.rows, first.id), "broke")
     assert "is deadletter" in file_of(team, second).read_text()
     team.retry(first.id)
@@ -678,11 +678,11 @@ def interlock_wrote(data: bytes) -> bool:
 @pytest.mark.storm
 def test_twenty_thousand_tasks_are_rebuilt_in_bounded_memory(home: Home, team: Team) -> None:
     team.configure({"task_limit": 30_000, "mirror": False})
-    from interlock.sessions import Caller
-    from interlock.tasks.create import create
+    from interlock.core.tasks.create import create
+    from interlock.core.unit_of_work import Principal
 
     workspace = team._workspace  # type: ignore[attr-defined]
-    with workspace.act(Caller()) as act:
+    with workspace.act(Principal()) as act:
         for number in range(20_000):
             create(act, f"Number {number}", body="body " * 20)
     script = """

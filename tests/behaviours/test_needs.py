@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interlock.client import Home
-from interlock.reports import folded
+from interlock.core.reports.needs import folded
 
 
 @pytest.mark.req("GUARD-closed")

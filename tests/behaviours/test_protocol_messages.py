@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from interlock.client import Home, Team
+from interlock.core.unit_of_work import Principal, UnitOfWork
 from interlock.protocol import routing
-from interlock.protocol.message import Handled, Incoming
-from interlock.protocol.parsing import parse
-from interlock.sessions import Act, Caller
+from interlock.protocol.message import HandlerResult, IncomingMessage, parse
 from tests.behaviours.speech import ack, claimed, completion, handoff, head, message, since, update
 
 NOBODY = "TASK-2026-02-09-999"
@@ -222,14 +221,14 @@ def test_a_handoff_of_no_task_is_rejected(team: Team) -> None:
 
 @pytest.mark.req("AOF-X.03")
 def test_a_handler_that_breaks_stops_nobody(team: Team) -> None:
-    def breaks(act: Act, incoming: Incoming) -> Handled:
+    def breaks(act: UnitOfWork, incoming: IncomingMessage) -> HandlerResult:
         act.event("task.warning", incoming.envelope.task_id, reason="half done")
         raise OSError("no space left on device")
 
     task, before = claimed(team), head(team)
     workspace = team._workspace  # type: ignore[attr-defined]
     handlers = {**routing.HANDLERS, "completion.report": breaks}
-    answer = routing.route(workspace, Caller("ada"), parse(completion(task, "done")), handlers=handlers)
+    answer = routing.route(workspace, Principal("ada"), parse(completion(task, "done")), handlers=handlers)
     assert not answer.accepted and answer.reason == "handler_failed"
     [event] = since(team, before)
     assert event.type == "protocol.message.failed" and "no space left" in event.payload["error"]

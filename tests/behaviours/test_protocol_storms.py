@@ -13,7 +13,7 @@ import pytest
 from interlock.client import Home, Team
 from interlock.errors import InterlockError
 from interlock.model.task import MOVES, WAITING
-from interlock.protocol.payloads import OUTCOMES
+from interlock.protocol.envelope import OUTCOMES
 from tests.behaviours.speech import ack, completion, handoff, message, since, update
 
 MEMBERS = ("ada", "bob", "lead", "human", "stranger")

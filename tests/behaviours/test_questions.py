@@ -131,26 +131,26 @@ def test_a_permission_is_for_a_person_outside_of_a_run(team: Team, held: str, ho
 
 
 def test_asking_the_same_again_by_its_key_is_the_same_question(home: Home, team: Team, held: str) -> None:
-    from interlock.sessions import Caller
-    from interlock.tasks.answer import ask
-    from interlock.tasks.find import find
+    from interlock.core.tasks.answer import ask
+    from interlock.core.tasks.find import find
+    from interlock.core.unit_of_work import Principal
 
     workspace = team._workspace  # type: ignore[attr-defined]
     asked = []
     for _ in range(2):
-        with workspace.act(Caller("ada")) as act:
+        with workspace.act(Principal("ada")) as act:
             asked.append(ask(act, find(act.rows, held), text="Which port?", key="w1/3/1/1").id)
     team.reply(held, "80")
-    with workspace.act(Caller("ada")) as act:
+    with workspace.act(Principal("ada")) as act:
         again = ask(act, find(act.rows, held), text="Which port?", key="w1/3/1/1")
     assert asked == [again.id] * 2 and again.answer == "80"
     assert team.task(held).state == "ready", "it was not asked again"
 
 
 def test_a_held_session_goes_on_with_its_run_and_nobody_else_is_given_it(home: Home, team: Team, held: str) -> None:
-    from interlock.sessions import Caller
-    from interlock.tasks.answer import resume
-    from interlock.tasks.find import find
+    from interlock.core.tasks.answer import resume
+    from interlock.core.tasks.find import find
+    from interlock.core.unit_of_work import Principal
 
     window = team.acting("bob", session="w1")
     task = window.claim(team.create_task("Another").id).id
@@ -159,7 +159,7 @@ def test_a_held_session_goes_on_with_its_run_and_nobody_else_is_given_it(home: H
     answered = team.reply(task, "80", question=question.id)
     assert answered.state == "ready" and [run.ended_at for run in team.runs(task)] == [None]
     assert team.acting("bob", session="w2").next_task() is None, "it is kept for the session that asked"
-    with team._workspace.act(Caller("bob", "w1")) as act:  # type: ignore[attr-defined]
+    with team._workspace.act(Principal("bob", "w1")) as act:  # type: ignore[attr-defined]
         resume(act, find(act.rows, task))
     going = team.task(task)
     assert (going.state, going.owner, going.run_id) == ("in-progress", "bob", f"{task}.1")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 
+from interlock.core.reports.needs import folded
+from interlock.core.reports.text import as_text, headline
+from interlock.core.unit_of_work import Principal
 from interlock.model.names import SYSTEM
-from interlock.report_text import as_text, headline
-from interlock.reports import folded
 from interlock.runner import scheduler
-from interlock.sessions import Caller
 from tests.behaviours.driving import SHELL, Place, follow, pids, running
 
 ESCAPES = """
@@ -51,7 +51,7 @@ def test_a_run_is_found_by_its_token_when_its_process_was_never_written_down(pla
         runner.hears("text half done$")
         runner.kill()
     workspace = place.team._workspace  # type: ignore[attr-defined]
-    with workspace.act(Caller(SYSTEM)) as act:
+    with workspace.act(Principal(SYSTEM)) as act:
         act.rows.runs.update(act.rows.runs.open()[0], process=None)
     assert place.drive() == "finished"
     assert not any(running(pid) for pid in pids(place, "pids"))

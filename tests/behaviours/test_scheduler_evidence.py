@@ -15,13 +15,13 @@ import pytest
 from interlock import processes
 from interlock.client import Team
 from interlock.clock import ManualClock
+from interlock.core.tasks import claim, finish, verify
+from interlock.core.unit_of_work import Principal
 from interlock.errors import StaleRun
 from interlock.model.names import SYSTEM
 from interlock.runner import verify as checking
 from interlock.runner.recovery_scan import CLAIM_GRACE, LivenessProbe
 from interlock.runner.scheduler import Scheduler
-from interlock.sessions import Caller
-from interlock.tasks import claim, finish, verify
 from tests.behaviours.speech import claimed, head, hops, since
 from tests.behaviours.test_dropped_files import drop, result
 from tests.behaviours.test_scheduler import TTL, beating, types
@@ -42,7 +42,7 @@ def dead() -> str:
 def driven(team: Team, runner: str, **fields: Any) -> str:
     """The id of a task whose run `runner` drives for ada."""
     task = team.create_task("Write the parser", **fields)
-    with workspace(team).act(Caller("ada", f"run:{runner[-16:]}", process=runner)) as act:
+    with workspace(team).act(Principal("ada", f"run:{runner[-16:]}", process=runner)) as act:
         found = claim.claim_next(act, shell=None, runner=runner)
     assert found is not None and found.id == task.id
     return task.id
@@ -89,7 +89,7 @@ def test_a_review_that_a_runner_drove_ends_when_the_runner_does(
     task = claimed(timed, review="bob")
     timed.complete(task, by="ada")
     runner = "elsewhere|boot|17|1" if silent else dead
-    with workspace(timed).act(Caller("bob", "run:review", process=runner)) as act:
+    with workspace(timed).act(Principal("bob", "run:review", process=runner)) as act:
         found = act.rows.tasks.get(task)
         act.rows.tasks.update(found, run=2)
         first = act.rows.runs.get(task, 1)
@@ -257,7 +257,7 @@ def test_programs_that_cannot_be_ended_block_their_task(timed: Team, dead: str) 
 
 def test_a_check_on_another_machine_that_is_never_answered_is_run_again(timed: Team, clock: ManualClock) -> None:
     task = claimed(timed, verify="true", review="none")
-    with workspace(timed).act(Caller("ada")) as act:
+    with workspace(timed).act(Principal("ada")) as act:
         finish.complete(act, act.rows.tasks.get(task), verifier=f"elsewhere|boot|17|1#{'0' * 32}")
     clock.advance(timed.setting("verify_timeout")[0])
     assert timed.poll()["actions"] == []
@@ -267,7 +267,7 @@ def test_a_check_on_another_machine_that_is_never_answered_is_run_again(timed: T
 
 def test_a_late_check_of_an_older_run_fails_nobody(timed: Team, dead: str) -> None:
     task = driven(timed, dead, verify="true", review="none")
-    with workspace(timed).act(Caller("ada", f"run:{dead[-16:]}")) as act:
+    with workspace(timed).act(Principal("ada", f"run:{dead[-16:]}")) as act:
         taken = finish.complete(act, act.rows.tasks.get(task), verifier=f"{dead}#{'0' * 32}")
     mark = f"{processes.current().as_text()}#{'1' * 32}"
     taken = checking.take_over(workspace(timed), taken, mark)
@@ -282,23 +282,23 @@ def test_a_late_check_of_an_older_run_fails_nobody(timed: Team, dead: str) -> No
 def test_a_check_that_was_taken_over_is_decided_by_who_runs_it_now(timed: Team, dead: str) -> None:
     task = driven(timed, dead, verify="true", review="none")
     late = f"{dead}#{'0' * 32}"
-    with workspace(timed).act(Caller("ada", f"run:{dead[-16:]}")) as act:
+    with workspace(timed).act(Principal("ada", f"run:{dead[-16:]}")) as act:
         taken = finish.complete(act, act.rows.tasks.get(task), verifier=late)
     mark = f"{processes.current().as_text()}#{'1' * 32}"
     assert checking.take_over(workspace(timed), taken, mark) is not None
     before = head(timed)
     for passed in (False, True):
-        with workspace(timed).act(Caller(SYSTEM)) as act:
+        with workspace(timed).act(Principal(SYSTEM)) as act:
             verify.verified(act, act.rows.tasks.get(task), {"passed": passed}, run=taken.run, verifier=late)
     assert since(timed, before) == [] and timed.task(task).state == "review"
-    with workspace(timed).act(Caller(SYSTEM)) as act:
+    with workspace(timed).act(Principal(SYSTEM)) as act:
         verify.verified(act, act.rows.tasks.get(task), {"passed": True}, run=taken.run, verifier=mark)
     assert timed.task(task).state == "done"
 
 
 def test_a_check_elsewhere_is_not_overdue_because_this_machine_slept(timed: Team, clock: ManualClock) -> None:
     task = claimed(timed, verify="true", review="none")
-    with workspace(timed).act(Caller("ada")) as act:
+    with workspace(timed).act(Principal("ada")) as act:
         finish.complete(act, act.rows.tasks.get(task), verifier=f"elsewhere|boot|17|1#{'0' * 32}")
     scheduler = running(timed)
     scheduler.poll()
@@ -312,16 +312,16 @@ def test_what_interlock_does_for_an_older_run_is_refused(timed: Team) -> None:
     timed.assign(task, to="bob")
     run = timed.claim(task, by="bob").run
     for verb in (finish.complete, claim.release):
-        with pytest.raises(StaleRun), workspace(timed).act(Caller(SYSTEM, run=run - 1)) as act:
+        with pytest.raises(StaleRun), workspace(timed).act(Principal(SYSTEM, run=run - 1)) as act:
             verb(act, act.rows.tasks.get(task))
-    with workspace(timed).act(Caller(SYSTEM, run=run)) as act:
+    with workspace(timed).act(Principal(SYSTEM, run=run)) as act:
         finish.complete(act, act.rows.tasks.get(task))
     assert timed.task(task).state == "done"
 
 
 def test_a_verify_whose_process_is_gone_is_run_again(timed: Team, dead: str) -> None:
     task = claimed(timed, verify="true", review="none")
-    with workspace(timed).act(Caller("ada")) as act:
+    with workspace(timed).act(Principal("ada")) as act:
         from_row = act.rows.tasks.get(task)
         finish.complete(act, from_row, verifier=f"{dead}#{'0' * 32}")
     assert timed.task(task).state == "review"

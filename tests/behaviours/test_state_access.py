@@ -158,7 +158,7 @@ def interlock_closed(team: Team) -> None:
 
 @pytest.mark.req("CORE-FR-002", "CORE-EC.1")
 def test_a_verb_that_fails_in_its_middle_changes_nothing(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
-    from interlock.tasks import transition
+    from interlock.core.tasks import transition
 
     root = team.create_task("root")
     waiting = [team.create_task(f"task {n}", blocked_by=[root.id]).id for n in range(3)]

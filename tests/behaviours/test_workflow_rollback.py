@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from interlock.clock import iso
+from interlock.core.unit_of_work import Principal
 from interlock.errors import CheckpointNotFound
 from interlock.model.names import HUMAN
-from interlock.sessions import Caller
 from interlock.workflow.errors import RollbackRefused, StateConflict
 from interlock.workflow.state import rollback_plan, step_tracking
 from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
@@ -52,7 +52,7 @@ class RollPlace(StatePlace):
             self.project.rmdir()
             git(main, "worktree", "add", "--quiet", "-b", "interlock-work/flows/TASK-1", str(self.project))
         self.keeper = CheckpointKeeper()
-        self.rolling = Rollback(self.workspace, Caller(HUMAN), self.states)
+        self.rolling = Rollback(self.workspace, Principal(HUMAN), self.states)
 
     def at(self) -> str:
         self.clock.advance(1)

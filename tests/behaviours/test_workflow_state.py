@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
+from interlock.core.unit_of_work import Principal
 from interlock.errors import InvalidRequest, WorkflowNotFound
-from interlock.sessions import Caller
 from interlock.workflow.control.ports import Asking, Superseded
 from interlock.workflow.errors import StateConflict, StateUnreadable
 from interlock.workflow.running.desk import LedgerDesk
@@ -355,7 +355,7 @@ TestStoreMachine.settings = settings(
 def test_a_question_whose_save_fails_is_not_asked_and_can_be_asked_again(place: StatePlace) -> None:
     place.team.spawn("ada")
     task = place.team.claim(place.team.create_task("Write the brief").id, by="ada")
-    caller = Caller("ada", str(task.session), run=task.run)
+    caller = Principal("ada", str(task.session), run=task.run)
     desk = LedgerDesk(place.workspace, caller, task.id, store_of(place.workspace), "s", "l")
     state = place.save(place.state())
     state.waiting = Waiting("step-1", "menu", "Which?")

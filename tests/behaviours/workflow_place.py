@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from interlock.clock import ManualClock
+from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.model.names import SYSTEM
-from interlock.sessions import Act, Caller
 from interlock.workflow.state import step_tracking
 from interlock.workflow.state.document import RUNNING, Plan, WorkflowState
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager, state_path
-from interlock.workspace import Workspace
 
 SKILL = "/bmad:bmm:workflows:create-prd"
 OUTPUT = "_bmad-output"
@@ -39,9 +38,9 @@ class StatePlace:
     def close(self) -> None:
         self.home.close()
 
-    def act(self, work: Callable[[Act], Any], name: str = SYSTEM) -> Any:
+    def act(self, work: Callable[[UnitOfWork], Any], name: str = SYSTEM) -> Any:
         """One verb."""
-        with self.workspace.act(Caller(name)) as act:
+        with self.workspace.act(Principal(name)) as act:
             return work(act)
 
     def state(self, id: str = "bmm-create-prd-1", steps: int = 5) -> WorkflowState:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from interlock.core.tasks import claim, finish, review, verify
+from interlock.core.tasks.find import find
+from interlock.core.unit_of_work import Principal
 from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.runner import completion
@@ -12,9 +15,6 @@ from interlock.runner import verify as checking
 from interlock.runner.executor import Result
 from interlock.runner.recovery_scan import RecoveryFinding
 from interlock.runner.scheduler import Scheduler
-from interlock.sessions import Caller
-from interlock.tasks import claim, finish, review, verify
-from interlock.tasks.find import find
 from tests.simulation.agents import Voice
 from tests.simulation.world import SimulatedEyes, World
 
@@ -51,7 +51,7 @@ class Worker:
         self.process = world.process(host)
         self.voice: Voice | None = None
         self._task: Task | None = None
-        self._caller = Caller()
+        self._caller = Principal()
         self._stalled = 0
 
     def step(self) -> None:
@@ -88,7 +88,7 @@ class Worker:
         self._task = self.voice = None
 
     def _claim(self) -> None:
-        self._caller = Caller(self._member, f"run:{self._world.token()}", face="runner", process=self.process)
+        self._caller = Principal(self._member, f"run:{self._world.token()}", face="runner", process=self.process)
         task = self._world.attempt(self._member, "pulls", self._pull)
         if task is None:
             return
@@ -208,7 +208,7 @@ class Joined:
 
     def _take(self, take_over: bool) -> None:
         held = [task for task in self._world.teams[0].tasks(status="in-progress") if task.owner == self._member]
-        caller = Caller(self._member, self._session, face="mcp", process=self.process)
+        caller = Principal(self._member, self._session, face="mcp", process=self.process)
 
         def take() -> Task | None:
             with self._world.workspace().act(caller) as act:
@@ -269,7 +269,7 @@ class Person:
 
     def _reject(self, task_id: str) -> None:
         eyes = SimulatedEyes(self._world)
-        with self._world.workspace().act(Caller()) as act:
+        with self._world.workspace().act(Principal()) as act:
             task = find(act.rows, task_id)
             sessions = dict(act.rows.team.living_sessions(str(task.owner)))
             process = sessions.get(str(task.session))

@@ -7,12 +7,12 @@ from typing import Any
 
 from interlock.client import Team
 from interlock.clock import iso
+from interlock.core.tasks import finish, verify
+from interlock.core.tasks.find import find
+from interlock.core.unit_of_work import Principal
 from interlock.model.task import Task
 from interlock.protocol import routing
-from interlock.protocol.parsing import parse
-from interlock.sessions import Caller
-from interlock.tasks import finish, verify
-from interlock.tasks.find import find
+from interlock.protocol.message import parse
 from tests.simulation.world import World
 
 OUTCOMES = ("done", "blocked", "needs_review", "partial")
@@ -136,13 +136,13 @@ class Voice:
 
     def _routed(self, envelope: dict[str, Any]) -> routing.Answer:
         """As `team.protocol`, but for the verify, which takes its time: the agent may be gone before it has ended."""
-        caller = Caller(self.member, self.session, process=self._living())
+        caller = Principal(self.member, self.session, process=self._living())
         answer = routing.route(self.world.workspace(), caller, parse(envelope, explicit=True), verifier=self._mark())
         self._checking = answer.verifying
         return answer
 
     def _complete(self) -> None:
-        with self.world.workspace().act(Caller(self.member, self.session, process=self._living())) as act:
+        with self.world.workspace().act(Principal(self.member, self.session, process=self._living())) as act:
             task = finish.complete(act, find(act.rows, self.task), summary="done, I think", verifier=self._mark())
         self._checking = task if task.verifying is not None else None
 
@@ -152,7 +152,7 @@ class Voice:
         mark = str((task.verifying or {})["process"])
 
         def decide() -> None:
-            with self.world.workspace().act(Caller(self.member, self.session)) as act:
+            with self.world.workspace().act(Principal(self.member, self.session)) as act:
                 verify.verified(act, find(act.rows, task.id), self.world.evidence(), run=task.run, verifier=mark)
 
         self.world.attempt(self.member, f"has checked {task.run_id}", decide)

@@ -11,12 +11,12 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 
+from interlock.core.tasks import claim, finish
+from interlock.core.tasks.find import find
+from interlock.core.unit_of_work import Principal
 from interlock.doctor.invariants import faults
 from interlock.model.names import HUMAN, LEAD
 from interlock.model.task import FINAL
-from interlock.sessions import Caller
-from interlock.tasks import claim, finish
-from interlock.tasks.find import find
 from tests.simulation.actors import INTERVAL, Actor, Ghost, Janitor, Joined, Person, Worker
 from tests.simulation.agents import Voice
 from tests.simulation.world import World
@@ -135,18 +135,18 @@ def _end(world: World) -> None:
 
 def _honest_work(world: World) -> None:
     for name in ("m0", "m1", "m2", "j0", "j1", LEAD):
-        world.attempt(name, "works honestly", partial(_work, world, Caller(name, f"honest:{name}")))
-        world.attempt(name, "reviews honestly", partial(_review, world, Caller(name, f"honest:{name}")))
+        world.attempt(name, "works honestly", partial(_work, world, Principal(name, f"honest:{name}")))
+        world.attempt(name, "reviews honestly", partial(_review, world, Principal(name, f"honest:{name}")))
 
 
-def _work(world: World, caller: Caller) -> None:
+def _work(world: World, caller: Principal) -> None:
     with world.workspace().act(caller) as act:
         task = claim.claim_next(act, shell=None)
         if task is not None:
             finish.complete(act, task, verifier="nobody")
 
 
-def _review(world: World, caller: Caller) -> None:
+def _review(world: World, caller: Principal) -> None:
     for task in world.teams[0].tasks(status="review"):
         if task.review == caller.name and task.verifying is None and task.owner != caller.name:
             with world.workspace().act(caller) as act:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interlock import report_text
+from interlock.core.reports import text as report_text
 
 NASTY = "<script>alert(1)</script> `rm` *x* \x1b[31m\x07"
 

@@ -16,6 +16,8 @@ from shlex import quote
 from typing import Any
 
 from interlock.clock import iso
+from interlock.core.reports.now import in_words, unable
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.doctor import home as home_level
 from interlock.doctor.adopt import adopt as adopt_edits
 from interlock.doctor.files import (
@@ -35,10 +37,7 @@ from interlock.doctor.invariants import faults
 from interlock.doctor.worktrees import examine_worktrees
 from interlock.errors import InterlockError, LedgerBusy, LedgerUnusable, StorageError, TeamNotFound
 from interlock.model.names import SYSTEM
-from interlock.reports.present import in_words, unable
 from interlock.roster import WhyIdle
-from interlock.sessions import Caller
-from interlock.workspace import Workspace
 
 __all__ = ["examine", "examine_all"]
 
@@ -180,7 +179,7 @@ def _ledger(workspace: Workspace, repair: bool) -> list[Finding]:
         place = os.path.join(workspace.directory, BACKUPS)
         os.makedirs(place, mode=0o700, exist_ok=True)
         workspace.ledger.backup(os.path.join(place, f"ledger-before-repair-{stamp}-{os.getpid()}.db"))
-        with workspace.act(Caller(SYSTEM, face="doctor")) as act:
+        with workspace.act(Principal(SYSTEM, face="doctor")) as act:
             # Found again inside the transaction: what is repaired is what is wrong now.
             for fault in faults(act.rows):
                 if fault.repair is not None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from interlock.core.tasks.create import check_fields
+from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.doctor.findings import Finding
 from interlock.errors import InterlockError
 from interlock.mirror.render import body_of, log_entries, with_work_log
 from interlock.model.names import HUMAN
 from interlock.model.task import FINAL, STATES, Task
-from interlock.sessions import Act, Caller
 from interlock.storage.files import EDITED
-from interlock.tasks.create import check_fields
-from interlock.workspace import Workspace
 
 ADOPTED = ".adopted-"
 
@@ -50,7 +49,7 @@ def _kept(directory: str) -> list[str]:
 def _take_over(workspace: Workspace, task_id: str, path: str) -> str:
     with open(path, "rb") as file:
         data = file.read()
-    with workspace.act(Caller(HUMAN, face="doctor"), acknowledge=False) as act:
+    with workspace.act(Principal(HUMAN, face="doctor"), acknowledge=False) as act:
         task = act.rows.tasks.get(task_id)
         if task is None:
             raise ValueError("there is no such task.")
@@ -64,7 +63,7 @@ def _take_over(workspace: Workspace, task_id: str, path: str) -> str:
     return f"was taken over ({' and '.join(sorted(changes))})" if changes else "says nothing new in subject or body"
 
 
-def _changes(act: Act, task: Task, data: bytes) -> dict[str, Any]:
+def _changes(act: UnitOfWork, task: Task, data: bytes) -> dict[str, Any]:
     log = act.rows.tasks.log(task.id)
     fields, body = body_of(data, log)
     entries = log_entries(log)

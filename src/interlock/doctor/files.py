@@ -8,13 +8,13 @@ import shutil
 import stat
 from collections.abc import Iterator
 
+from interlock.core.unit_of_work import Workspace
 from interlock.doctor.findings import Finding
 from interlock.doctor.invariants import every_task
 from interlock.mirror.projector import PENDING
 from interlock.mirror.rebuild import compare
 from interlock.model.task import STATES
 from interlock.storage.files import EDITED, FILE_MODE
-from interlock.workspace import Workspace
 
 SHOWN = 50
 """Findings of one kind that are listed one by one."""

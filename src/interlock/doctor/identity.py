@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import uuid
 
+from interlock.core.tasks.transition import end_run, move, waiting_state
+from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.doctor.findings import Finding
 from interlock.model.names import SYSTEM
-from interlock.sessions import Act, Caller
-from interlock.tasks.transition import end_run, move, waiting_state
-from interlock.workspace import Workspace
 
 
 def examine_name(workspace: Workspace, *, repair: bool) -> list[Finding]:
@@ -25,13 +24,13 @@ def examine_name(workspace: Workspace, *, repair: bool) -> list[Finding]:
     if worktrees and not os.path.exists(os.path.join(original, "ledger.db")):
         finding.what += f" Its tasks have worktrees below {original}: move the directory back."
     elif repair:
-        with workspace.act(Caller(SYSTEM, face="doctor")) as act:
+        with workspace.act(Principal(SYSTEM, face="doctor")) as act:
             _make_its_own(act, workspace.name)
         finding.repaired = True
     return [finding]
 
 
-def _make_its_own(act: Act, name: str) -> None:
+def _make_its_own(act: UnitOfWork, name: str) -> None:
     old = act.rows.team.get()
     before = old.name
     act.rows.team.update(old, id=str(uuid.uuid4()), name=name, runner=None, updated_at=act.at)

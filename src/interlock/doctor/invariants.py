@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from interlock import questions
+from interlock.core import questions
+from interlock.core.tasks.transition import end_run, settle_queue
+from interlock.core.unit_of_work import UnitOfWork
 from interlock.model.names import HUMAN
 from interlock.model.run import Run
 from interlock.model.task import FINAL, HELD, STATES, Task
-from interlock.sessions import Act
 from interlock.storage.ledger import Rows
-from interlock.tasks.transition import end_run, settle_queue
 
 AT_ONCE = 1000
 
@@ -25,7 +25,7 @@ class Fault:
     """One thing that does not add up. `repair` puts it right inside a transaction; null: somebody has to decide."""
 
     what: str
-    repair: Callable[[Act], None] | None = None
+    repair: Callable[[UnitOfWork], None] | None = None
     level: str = "error"
 
 
@@ -104,8 +104,8 @@ def _dependencies(rows: Rows) -> Iterator[Fault]:
             yield Fault(f"{task.id} is {task.state} with {count} open blockers.", _recount(task, count))
 
 
-def _recount(task: Task, count: int) -> Callable[[Act], None]:
-    def repair(act: Act) -> None:
+def _recount(task: Task, count: int) -> Callable[[UnitOfWork], None]:
+    def repair(act: UnitOfWork) -> None:
         act.rows.tasks.update(task, open_blockers=count, updated_at=act.at)
         settle_queue(act, task, "its blockers were counted again")
 
@@ -167,8 +167,8 @@ def _runs(rows: Rows) -> Iterator[Fault]:
             )
 
 
-def _close(run: Run) -> Callable[[Act], None]:
-    def repair(act: Act) -> None:
+def _close(run: Run) -> Callable[[UnitOfWork], None]:
+    def repair(act: UnitOfWork) -> None:
         task = act.rows.tasks.get(run.task_id)
         if task is not None and task.run == run.number:
             end_run(act, task, "reclaimed", "closed by doctor")
@@ -227,7 +227,7 @@ def _questions(rows: Rows) -> Iterator[Fault]:
             )
 
 
-def _withdraw(task: Task) -> Callable[[Act], None]:
+def _withdraw(task: Task) -> Callable[[UnitOfWork], None]:
     return lambda act: questions.withdraw(act, task, f"the task is {task.state}")
 
 

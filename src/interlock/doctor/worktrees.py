@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
+from interlock.core.unit_of_work import Workspace
 from interlock.doctor.findings import Finding
 from interlock.errors import InterlockError
 from interlock.gitwork.isolation import look, trees
 from interlock.model import text
 from interlock.runner import workspace_allocation
-from interlock.workspace import Workspace
 
 KEPT = frozenset({"deadletter", "cancelled", "deleted"})
 """States whose worktrees stay: what was done there is nowhere else."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
+from interlock.core.tasks.create import create
+from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import InvalidRequest
 from interlock.model.group import Group, check_chat_session
 from interlock.model.names import check_text
 from interlock.model.task import TYPES, Task
-from interlock.sessions import Act
-from interlock.tasks.create import create
 from interlock.workflow.entry.workflow_entry_wrapper import Invocation, detect
 
 PROMPT_CHARS = 200
@@ -43,7 +43,7 @@ def default_session(project: str) -> str:
     return f"{project}-default"
 
 
-def receive(act: Act, project: str, content: str, session_id: str, task_type: str | None) -> Task:
+def receive(act: UnitOfWork, project: str, content: str, session_id: str, task_type: str | None) -> Task:
     """Make the task of a chat message, and its group with the session's first.
 
     Raises:

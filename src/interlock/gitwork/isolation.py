@@ -10,10 +10,10 @@ import os
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from interlock.core.unit_of_work import Workspace
 from interlock.gitwork.repository import HEADS, Repository, check_copies, open_repository
 from interlock.gitwork.trees import DIRECTORY, Trees
 from interlock.storage.ledger import Rows
-from interlock.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)

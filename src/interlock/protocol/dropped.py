@@ -5,6 +5,10 @@ file there and keeps the agent's beside it. It counts for the current run only: 
 from the owner and was written after the run began, by the file's own time and never by times inside it. Each content
 is looked at once; what is broken, or somebody else's, is reported with an event and left where it is.
 
+A recorded result is *applied* to its task only when the session has ended (AOF-59.07 to 09), since a result that a
+living agent has put down may be an interim one. Each task is applied in a transaction of its own, where everything is
+looked at again; a task without a result leaves no trace of any kind.
+
 Nothing here holds the mirror's lock, and no transaction waits for a disk.
 """
 
@@ -19,27 +23,26 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from interlock.clock import iso, seconds
+from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace, unknown_member
 from interlock.mirror.render import is_ours
-from interlock.model.names import SYSTEM
+from interlock.model.names import HUMAN, LEAD, SYSTEM
 from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.protocol.authority import member_named
-from interlock.protocol.completion import CONTENTS_KEPT, record
-from interlock.protocol.envelope import Fault, read
-from interlock.protocol.payloads import Model, RunHeartbeat, RunResult
-from interlock.sessions import Act, Caller
-from interlock.workspace import Workspace
+from interlock.protocol.envelope import FieldError, ProtocolModel, RunHeartbeat, RunResult, read
+from interlock.protocol.handlers import CONTENTS_KEPT, apply, digest, record
+from interlock.protocol.routing import missing_file
 
 FILE_BYTES = 1024 * 1024
 CLOCK_TICK = 0.05
 """Seconds that a file's time may lie before the moment it was written: file systems take it from a coarser clock."""
 RESULT, HEARTBEAT = "run_result", "run_heartbeat"
 
-M = TypeVar("M", bound=Model)
+M = TypeVar("M", bound=ProtocolModel)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DroppedFile:
     """A file that the mirror did not write."""
 
     kind: str
@@ -71,11 +74,11 @@ def adopt(workspace: Workspace, task_id: str) -> None:
     if run is None or all(_known(run, one) for one in found):
         return
     found = [_kept_aside(one) for one in found]
-    with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+    with workspace.act(Principal(SYSTEM), acknowledge=False) as act:
         adopt_within(act, task_id, found)
 
 
-def adopt_within(act: Act, task_id: str, found: Iterable[Found]) -> None:
+def adopt_within(act: UnitOfWork, task_id: str, found: Iterable[DroppedFile]) -> None:
     """Take these files of that task's run in, inside a transaction that is under way."""
     task = act.rows.tasks.get(task_id)
     run = act.rows.runs.get(task_id, task.run) if task is not None and task.run else None
@@ -92,7 +95,7 @@ def with_heartbeat(directory: str, task_ids: Iterable[str]) -> list[str]:
     return [task_id for task_id in task_ids if os.access(f"{base}{task_id}/{HEARTBEAT}.json", os.F_OK)]
 
 
-def _kept_aside(found: Found) -> Found:
+def _kept_aside(found: DroppedFile) -> DroppedFile:
     """Move a sound file out of the way of the mirror's own, so that neither overwrites the other; a heartbeat, which
     the next one supersedes anyway, over the one before it. What is broken stays where it is."""
     directory, name = os.path.split(found.path)
@@ -108,7 +111,7 @@ def _kept_aside(found: Found) -> Found:
     return replace(found, path=kept)
 
 
-def lying(directory: str, task_id: str) -> list[Found]:
+def lying(directory: str, task_id: str) -> list[DroppedFile]:
     """The files of that task's run that are not the mirror's, in the order in which they were written."""
     base = os.path.join(directory, "runs", task_id)
     try:
@@ -131,7 +134,7 @@ def read_result(directory: str, task_id: str) -> RunResult | None:
     return None if found is None else _parsed(RunResult, found)[0]
 
 
-def _look(kind: str, path: str, *, sealed: bool = False) -> Found | None:
+def _look(kind: str, path: str, *, sealed: bool = False) -> DroppedFile | None:
     """The file at `path`, if it is one; unless `sealed`, only if the mirror did not write it."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0))
@@ -149,17 +152,17 @@ def _look(kind: str, path: str, *, sealed: bool = False) -> Found | None:
     finally:
         os.close(descriptor)
     if len(data) > FILE_BYTES:
-        return Found(kind, path, None, status.st_mtime)
+        return DroppedFile(kind, path, None, status.st_mtime)
     if not sealed and is_ours(data):
         return None
-    return Found(kind, path, data, status.st_mtime)
+    return DroppedFile(kind, path, data, status.st_mtime)
 
 
-def _known(run: Run, found: Found) -> bool:
+def _known(run: Run, found: DroppedFile) -> bool:
     return found.digest in run.seen.get(found.kind, ())
 
 
-def _take_in(act: Act, task: Task, run: Run, found: Found) -> None:
+def _take_in(act: UnitOfWork, task: Task, run: Run, found: DroppedFile) -> None:
     seen = {**run.seen, found.kind: [*run.seen.get(found.kind, ())[-CONTENTS_KEPT:], found.digest]}
     model: type[RunResult] | type[RunHeartbeat] = RunResult if found.kind == RESULT else RunHeartbeat
     value, faults = _parsed(model, found)
@@ -177,21 +180,21 @@ def _take_in(act: Act, task: Task, run: Run, found: Found) -> None:
         _beat(act, task, run, found, value, seen)
 
 
-def _parsed(model: type[M], found: Found) -> tuple[M | None, list[Fault]]:
+def _parsed(model: type[M], found: DroppedFile) -> tuple[M | None, list[FieldError]]:
     if found.data is None:
-        return None, [Fault("", f"the file must have at most {FILE_BYTES} bytes")]
+        return None, [FieldError("", f"the file must have at most {FILE_BYTES} bytes")]
     try:
         fields = json.loads(found.data)
         # What cannot be written again is not taken in.
         json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:
-        return None, [Fault("", f"not valid JSON: {error}"[:500])]
+        return None, [FieldError("", f"not valid JSON: {error}"[:500])]
     if not isinstance(fields, dict):
-        return None, [Fault("", "the file must hold one JSON object")]
+        return None, [FieldError("", "the file must hold one JSON object")]
     return read(model, fields)
 
 
-def _foreign(act: Act, task: Task, run: Run, found: Found, value: RunResult | RunHeartbeat) -> str | None:
+def _foreign(act: UnitOfWork, task: Task, run: Run, found: DroppedFile, value: RunResult | RunHeartbeat) -> str | None:
     """Why this file is not about the task's current run; null where it is."""
     if value.task_id not in (None, task.id):
         return "taskId_mismatch"
@@ -202,7 +205,9 @@ def _foreign(act: Act, task: Task, run: Run, found: Found, value: RunResult | Ru
     return None if found.written + CLOCK_TICK >= seconds(run.started_at) else "stale_run"
 
 
-def _beat(act: Act, task: Task, run: Run, found: Found, value: RunHeartbeat, seen: dict[str, list[str]]) -> None:
+def _beat(
+    act: UnitOfWork, task: Task, run: Run, found: DroppedFile, value: RunHeartbeat, seen: dict[str, list[str]]
+) -> None:
     """A heartbeat sets the lease, never past what one of ours would give. Only the last word on a run that nobody
     drives makes a lease shorter: a runner speaks for its run itself."""
     now, ttl = act.clock.now(), float(act.settings.get("heartbeat_ttl"))
@@ -223,3 +228,102 @@ def adopt_all(workspace: Workspace, task_ids: Iterable[str]) -> None:
     """`adopt` for each of these tasks."""
     for task_id in task_ids:
         adopt(workspace, task_id)
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedResult:
+    """One task whose recorded result was applied. `verifying`: its verify has to be run by the caller now."""
+
+    task: Task
+    outcome: str
+    applied: bool
+    verifying: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """How doors show it."""
+        return {
+            "task_id": self.task.id,
+            "outcome": self.outcome,
+            "applied": self.applied,
+            "state": self.task.state,
+            "run_id": self.task.run_id,
+        }
+
+
+def end_session(workspace: Workspace, caller: Principal, *, verifier: str) -> list[AppliedResult]:
+    """Apply the recorded results of the caller's tasks in progress; of all tasks for the lead and people.
+
+    A caller with a session of its own ends only what that session works on.
+
+    Raises:
+        MemberNotFound: the caller is nobody.
+        LedgerBusy, LedgerUnusable, StorageError, TeamNotFound: what was not applied yet will be by the next call.
+    """
+    adopt_all(workspace, [task.id for task, _ in _at_work(workspace, caller)])
+    ended = []
+    for task, run in _at_work(workspace, caller):
+        if unapplied(run):
+            one = apply_recorded(workspace, caller, task.id, run.number, verifier=verifier)
+            if one is not None:
+                ended.append(one)
+    return ended
+
+
+def unapplied(run: Run) -> bool:
+    """Whether the run has put down a result that has not moved its task."""
+    return run.result is not None and run.applied != digest(run.result)
+
+
+def apply_recorded(
+    workspace: Workspace, caller: Principal, task_id: str, number: int, *, verifier: str
+) -> AppliedResult | None:
+    """Apply what that run has recorded; null where somebody else did, or the task is no longer in progress."""
+    with workspace.ledger.snapshot() as rows:
+        run = rows.runs.get(task_id, number)
+    if run is None or run.result is None:
+        return None
+    missing = missing_file(workspace, task_id, run.result.get("summaryRef"))
+    with workspace.act(caller, acknowledge=False) as act:
+        return apply_within(act, task_id, number, missing=missing, verifier=verifier)
+
+
+def apply_within(
+    act: UnitOfWork,
+    task_id: str,
+    number: int,
+    *,
+    missing: str | None,
+    verifier: str | None,
+    source: str = "session_end",
+) -> AppliedResult | None:
+    """As `apply_recorded`, inside a transaction that is under way. `missing`: what is odd about its summary's file;
+    `source`: why it is applied now. Without a `verifier` whoever polls next runs the verify."""
+    task, run = act.rows.tasks.get(task_id), act.rows.runs.get(task_id, number)
+    if task is None or run is None or run.result is None or not unapplied(run):
+        return None
+    if task.run != number or task.state != "in-progress":
+        return None
+    fields = run.result
+    if missing is not None:
+        act.event("protocol.message.warning", task.id, reason=missing, type="run_result", path=fields.get("summaryRef"))
+    record(act, run, fields, source=source, applied=digest(fields))
+    applied = apply(act, task, run, fields, run.member, verifier)
+    waits = task.verifying is not None and task.verifying["process"] == verifier
+    return AppliedResult(task, RunResult.model_validate(fields).outcome, applied, waits)
+
+
+def _at_work(workspace: Workspace, caller: Principal) -> list[tuple[Task, Run]]:
+    """The tasks in progress that the caller's word ends, each with its run."""
+    with workspace.ledger.snapshot() as rows:
+        found = rows.team.address(caller.name)
+        everybody = caller.name in (HUMAN, SYSTEM) or (found is not None and found[2] in (LEAD, "person"))
+        if found is None and not everybody:
+            raise unknown_member(rows, caller.name)
+        if everybody:
+            tasks = rows.tasks.select(states=["in-progress"])
+        else:
+            owned = rows.tasks.owned(str(found and found[0]))
+            own = (None, *(task.session for task in owned)) if caller.session is None else (caller.session,)
+            tasks = [task for task in owned if task.state == "in-progress" and task.session in own]
+        runs = ((task, rows.runs.get(task.id, task.run)) for task in tasks)
+        return [(task, run) for task, run in runs if run is not None]

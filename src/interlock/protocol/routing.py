@@ -10,19 +10,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 
+from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.errors import InterlockError, LedgerBusy, LedgerUnusable, StorageError, TeamNotFound
-from interlock.protocol.authority import Refused
-from interlock.protocol.completion import handle_completion
-from interlock.protocol.envelope import Envelope, Fault
-from interlock.protocol.handoff import handle_accepted, handle_rejected, handle_request
-from interlock.protocol.message import Answer, Handled, Incoming
-from interlock.protocol.parsing import Parsed
-from interlock.protocol.payloads import CompletionReport
-from interlock.protocol.status import handle_status
-from interlock.sessions import Act, Caller
-from interlock.workspace import Workspace
+from interlock.protocol.authority import MessageRefused
+from interlock.protocol.envelope import CompletionReport, Envelope, FieldError
+from interlock.protocol.handlers import (
+    handle_accepted,
+    handle_completion,
+    handle_rejected,
+    handle_request,
+    handle_status,
+)
+from interlock.protocol.message import HandlerResult, IncomingMessage, ParsedMessage, ProtocolAnswer
 
-Handler = Callable[[Act, Incoming], Handled]
+Handler = Callable[[UnitOfWork, IncomingMessage], HandlerResult]
 
 HANDLERS: Mapping[str, Handler] = {
     "completion.report": handle_completion,
@@ -31,7 +32,7 @@ HANDLERS: Mapping[str, Handler] = {
     "handoff.accepted": handle_accepted,
     "handoff.rejected": handle_rejected,
 }
-"""One handler a type. It raises `Refused` before its first write, or not at all."""
+"""One handler a type. It raises `MessageRefused` before its first write, or not at all."""
 
 ERRORS_KEPT = 20
 
@@ -46,12 +47,12 @@ class HandlerFailed(Exception):
 
 def route(
     workspace: Workspace,
-    caller: Caller,
-    parsed: Parsed,
+    caller: Principal,
+    parsed: ParsedMessage,
     *,
     verifier: str | None = None,
     handlers: Mapping[str, Handler] = HANDLERS,
-) -> Answer:
+) -> ProtocolAnswer:
     """Act on what `caller` said, in a transaction of its own.
 
     Args:
@@ -74,14 +75,14 @@ def route(
     return answer
 
 
-def prepare(workspace: Workspace, parsed: Parsed, verifier: str | None) -> Incoming | None:
+def prepare(workspace: Workspace, parsed: ParsedMessage, verifier: str | None) -> IncomingMessage | None:
     """What must be looked at before the transaction, since it waits for a disk."""
     envelope = parsed.envelope
     if envelope is None:
         return None
     payload = envelope.payload
     reference = payload.summary_ref if isinstance(payload, CompletionReport) else None
-    return Incoming(envelope, verifier, missing_file(workspace, envelope.task_id, reference))
+    return IncomingMessage(envelope, verifier, missing_file(workspace, envelope.task_id, reference))
 
 
 def missing_file(workspace: Workspace, task_id: str, reference: str | None) -> str | None:
@@ -113,7 +114,9 @@ def missing_summary(roots: list[str], reference: str) -> str | None:
     return "summary_file_not_found" if inside else "summary_outside_workdir"
 
 
-def within(act: Act, parsed: Parsed, incoming: Incoming | None, handlers: Mapping[str, Handler] = HANDLERS) -> Answer:
+def within(
+    act: UnitOfWork, parsed: ParsedMessage, incoming: IncomingMessage | None, handlers: Mapping[str, Handler] = HANDLERS
+) -> ProtocolAnswer:
     """The same inside a transaction that is under way.
 
     Raises:
@@ -125,13 +128,13 @@ def within(act: Act, parsed: Parsed, incoming: Incoming | None, handlers: Mappin
     handler = handlers.get(envelope.type)
     if handler is None:
         act.event("protocol.message.unknown", _task(act, envelope), **_shown(envelope))
-        return Answer(False, envelope.type, envelope.task_id, "unknown_type", [
-            Fault("type", f"no handler for type {envelope.type!r}; known are: {', '.join(handlers)}")
+        return ProtocolAnswer(False, envelope.type, envelope.task_id, "unknown_type", [
+            FieldError("type", f"no handler for type {envelope.type!r}; known are: {', '.join(handlers)}")
         ])  # fmt: skip
     act.event("protocol.message.received", _task(act, envelope), **_shown(envelope))
     try:
         handled = handler(act, incoming)
-    except Refused as refused:
+    except MessageRefused as refused:
         return _refused(act, envelope, refused)
     except (LedgerBusy, LedgerUnusable, StorageError, TeamNotFound):
         raise
@@ -139,33 +142,33 @@ def within(act: Act, parsed: Parsed, incoming: Incoming | None, handlers: Mappin
         raise HandlerFailed(error) from error
     task = handled.task
     waits = task.verifying is not None and task.verifying["process"] == incoming.verifier
-    return Answer(
+    return ProtocolAnswer(
         True, envelope.type, envelope.task_id, applied=handled.applied, state=task.state,
         verifying=task if waits and incoming.verifier is not None else None,
     )  # fmt: skip
 
 
-def broken(act: Act, parsed: Parsed, failure: HandlerFailed) -> Answer:
+def broken(act: UnitOfWork, parsed: ParsedMessage, failure: HandlerFailed) -> ProtocolAnswer:
     """Write down that a handler failed; its transaction was rolled back."""
     envelope, cause = parsed.envelope, failure.cause
     if envelope is None:
         return refusal(parsed)
     if isinstance(cause, InterlockError):
         act.event("protocol.message.received", _task(act, envelope), **_shown(envelope))
-        return _refused(act, envelope, Refused(cause.code, cause.message))
+        return _refused(act, envelope, MessageRefused(cause.code, cause.message))
     text = f"{type(cause).__name__}: {cause}"[:500]
     act.event("protocol.message.failed", _task(act, envelope), error=text, **_shown(envelope))
-    return Answer(False, envelope.type, envelope.task_id, "handler_failed", [
-        Fault("", f"the handler failed, and nothing was changed: {text}")
+    return ProtocolAnswer(False, envelope.type, envelope.task_id, "handler_failed", [
+        FieldError("", f"the handler failed, and nothing was changed: {text}")
     ])  # fmt: skip
 
 
-def refusal(parsed: Parsed) -> Answer:
+def refusal(parsed: ParsedMessage) -> ProtocolAnswer:
     """The answer to what cannot be routed."""
-    return Answer(False, parsed.type, parsed.task_id, parsed.reason, list(parsed.errors))
+    return ProtocolAnswer(False, parsed.type, parsed.task_id, parsed.reason, list(parsed.errors))
 
 
-def _refused_text(act: Act, parsed: Parsed) -> Answer:
+def _refused_text(act: UnitOfWork, parsed: ParsedMessage) -> ProtocolAnswer:
     if parsed.ours:
         act.event(
             "protocol.message.rejected", reason=parsed.reason, type=parsed.type, task_id=parsed.task_id,
@@ -174,17 +177,17 @@ def _refused_text(act: Act, parsed: Parsed) -> Answer:
     return refusal(parsed)
 
 
-def _refused(act: Act, envelope: Envelope, refused: Refused) -> Answer:
+def _refused(act: UnitOfWork, envelope: Envelope, refused: MessageRefused) -> ProtocolAnswer:
     task = _task(act, envelope)
     errors = [error.as_dict() for error in refused.errors]
     if refused.rejected:
         act.event("protocol.message.rejected", task, reason=refused.reason, errors=errors, **_shown(envelope))
     if refused.delegation:
         act.event("delegation.rejected", task, reason=refused.reason, **_shown(envelope))
-    return Answer(False, envelope.type, envelope.task_id, refused.reason, refused.errors)
+    return ProtocolAnswer(False, envelope.type, envelope.task_id, refused.reason, refused.errors)
 
 
-def _task(act: Act, envelope: Envelope) -> str | None:
+def _task(act: UnitOfWork, envelope: Envelope) -> str | None:
     """The task that an event is about: one that exists."""
     return envelope.task_id if act.rows.tasks.get(envelope.task_id) is not None else None
 

@@ -15,6 +15,8 @@ import anyio
 import anyio.to_thread
 
 from interlock.agent import Opening, Permission, Session, Turn, Update, allowing, refuse
+from interlock.core.tasks.find import find
+from interlock.core.unit_of_work import Workspace
 from interlock.errors import AgentError
 from interlock.model.task import Task
 from interlock.processes import RUN_TOKEN
@@ -22,8 +24,6 @@ from interlock.roster import Hire
 from interlock.runner import environment as launcher
 from interlock.runner.environment import allowed_environment
 from interlock.runner.job import our_server
-from interlock.tasks.find import find
-from interlock.workspace import Workspace
 
 MEMBER = "probe"
 SECONDS = 300.0

@@ -15,6 +15,8 @@ import shutil
 import stat
 from dataclasses import dataclass
 
+from interlock.core.tasks.find import find
+from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.errors import GitFailed
 from interlock.gitwork.inventory import Inventory, load, take, unsaved
 from interlock.gitwork.staging import difference, take_back
@@ -22,9 +24,6 @@ from interlock.gitwork.trees import Trees
 from interlock.model.names import SYSTEM
 from interlock.model.run import KEPT, Artifact
 from interlock.model.task import Task
-from interlock.sessions import Act, Caller
-from interlock.tasks.find import find
-from interlock.workspace import Workspace
 
 CHUNK = 1 << 20
 
@@ -93,7 +92,7 @@ def keep(workspace: Workspace, found: Trees, task: Task, commit: str) -> KeptFil
     return KeptFiles(tuple(listed), None, size)
 
 
-def write_down(act: Act, task: Task, kept: KeptFiles) -> None:
+def write_down(act: UnitOfWork, task: Task, kept: KeptFiles) -> None:
     """Record what was kept, in the transaction that makes the task done or says why its worktree stays."""
     act.rows.runs.keep(task.id, task.run, kept.artifacts)
     known = {**(task.worktree or {}), "stays": kept.left, "size": kept.size}
@@ -124,7 +123,7 @@ def dispose(workspace: Workspace, found: Trees, task: Task) -> str | None:
     kept_at = workspace.artifact_path(task.id, task.run)
     if known.get("stays") or any(not _is_kept(os.path.join(top, one), os.path.join(kept_at, one)) for one in names):
         kept = keep(workspace, found, task, commit)
-        with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+        with workspace.act(Principal(SYSTEM), acknowledge=False) as act:
             write_down(act, find(act.rows, task.id), kept)
         if kept.left is not None:
             return kept.left
@@ -153,7 +152,7 @@ def set_aside(workspace: Workspace, found: Trees, task: Task) -> str:
             file.flush()
             os.fsync(file.fileno())
         made = Artifact(task.id, run, os.path.basename(path), "patch", len(data), digest)
-        with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+        with workspace.act(Principal(SYSTEM), acknowledge=False) as act:
             others = [one for one in act.rows.runs.artifacts(task.id) if one.run == run and one.path != made.path]
             act.rows.runs.keep(task.id, run, [*others, made])
             act.event("changes.set_aside", task.id, run=f"{task.id}.{run}", member=task.owner, path=path)

@@ -24,6 +24,9 @@ from anyio.abc import TaskGroup
 
 from interlock.agent import Update
 from interlock.clock import iso
+from interlock.core.tasks import claim, verify
+from interlock.core.tasks.find import find
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import CannotStart, Conflict, InterlockError, InvalidRequest
 from interlock.gitwork.staging import tree_of
 from interlock.model.names import SYSTEM
@@ -44,10 +47,6 @@ from interlock.runner.stop import Stop
 from interlock.runner.threads import in_thread
 from interlock.runner.turns import TurnLoop
 from interlock.runner.usage import UsageMeter, excess
-from interlock.sessions import Caller
-from interlock.tasks import claim, verify
-from interlock.tasks.find import find
-from interlock.workspace import Workspace
 
 Value = TypeVar("Value")
 
@@ -64,7 +63,7 @@ class TaskAttempt:
         terms: RunnerConfig,
         stop: Stop,
         task: Task,
-        caller: Caller,
+        caller: Principal,
         *,
         permit: Permit,
         on_update: Callable[[str, str, Update], None],
@@ -314,7 +313,7 @@ class TaskAttempt:
     def _write_spent(self, closes: bool = False) -> None:
         if not self._meter.spent and not closes:
             return
-        with self._workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+        with self._workspace.act(Principal(SYSTEM), acknowledge=False) as act:
             run = act.rows.runs.get(self._task.id, self._task.run)
             if run is not None:
                 self._meter.write(act, self._task.id, run, closes=closes)
@@ -351,7 +350,7 @@ class TaskAttempt:
             known = rows.runs.get(self._task.id, self._task.run)
         if known is None or (process in (None, known.process) and session in (None, known.agent_session)):
             return
-        with self._workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+        with self._workspace.act(Principal(SYSTEM), acknowledge=False) as act:
             run = act.rows.runs.get(self._task.id, self._task.run)
             if run is None:
                 return

@@ -13,13 +13,12 @@ import time
 import anyio
 import anyio.to_thread
 
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import InterlockError
 from interlock.gitwork.git import Git
 from interlock.gitwork.isolation import look, trees
 from interlock.model.names import SYSTEM
-from interlock.sessions import Caller
 from interlock.storage.ledger import Rows
-from interlock.workspace import Workspace
 
 INTERVAL = 5.0
 """Seconds between two looks at least; a repository where one takes long is looked at less often."""
@@ -80,7 +79,7 @@ class CheckoutWatch:
             return
 
     def _write(self, changed: dict[str, list[str]], runs: dict[str, str], resting: dict[str, str]) -> None:
-        with self._workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+        with self._workspace.act(Principal(SYSTEM), acknowledge=False) as act:
             for path, what in changed.items():
                 known = {"path": path, "changed": what[:NAMED], "count": len(what), "runs": sorted(runs)}
                 if path in resting:

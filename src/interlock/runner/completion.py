@@ -33,23 +33,22 @@ from datetime import datetime
 from typing import Any
 
 from interlock.clock import iso, seconds
+from interlock.core.questions import review_answer
+from interlock.core.tasks import answer, claim, finish, review, verify
+from interlock.core.tasks import review as reviewers
+from interlock.core.tasks.find import find
+from interlock.core.tasks.transition import end_run, move
+from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace, close_session
 from interlock.errors import InvalidRequest
 from interlock.model.evidence import row
 from interlock.model.guard import CAUSES
 from interlock.model.task import WAITING, Task
 from interlock.output import plain
-from interlock.protocol.completion import REASON_CHARS, digest, record, stop
-from interlock.protocol.dropped import adopt
-from interlock.protocol.session_end import apply_recorded
-from interlock.questions import review_answer
+from interlock.protocol.dropped import adopt, apply_recorded
+from interlock.protocol.handlers import REASON_CHARS, digest, record, stop
 from interlock.runner.executor import Result
 from interlock.runner.run_processes import lives
 from interlock.runner.stdout_messages import without_messages
-from interlock.sessions import Act, Caller, close_session
-from interlock.tasks import answer, claim, finish, review, reviewers, verify
-from interlock.tasks.find import find
-from interlock.tasks.transition import end_run, move
-from interlock.workspace import Workspace
 
 OUTPUT_TAIL = 4000
 SUMMARY_TAIL = 600
@@ -71,7 +70,7 @@ _WORDS = {
 def settle(
     workspace: Workspace,
     task: Task,
-    caller: Caller,
+    caller: Principal,
     result: Result,
     *,
     verifier: str,
@@ -134,7 +133,7 @@ def settle(
         return None
 
 
-def requeue_answered(act: Act, task: Task) -> None:
+def requeue_answered(act: UnitOfWork, task: Task) -> None:
     """Its question was answered while its program was about to end: the answer begins a new run, without delay."""
     run = act.rows.runs.get(task.id, task.run) if task.run else None
     if run is not None and run.ended_at is None and task.state in ("ready", "backlog"):
@@ -143,7 +142,7 @@ def requeue_answered(act: Act, task: Task) -> None:
         act.topics.add("tasks")
 
 
-def _report(act: Act, task: Task, summary: str | None) -> None:
+def _report(act: UnitOfWork, task: Task, summary: str | None) -> None:
     """The result of a run that ended well and said nothing: that it ended well (decision 4).
 
     That an agent, other than a command, left it to us to say so is an event (decision 21).
@@ -160,7 +159,7 @@ def _report(act: Act, task: Task, summary: str | None) -> None:
     record(act, run, fields, source="worker", applied=digest(fields))
 
 
-def note_silence(act: Act, task: Task) -> None:
+def note_silence(act: UnitOfWork, task: Task) -> None:
     """That an agent has said nothing of its task is an event (decision 21)."""
     run = act.rows.runs.get(task.id, task.run)
     member = act.rows.team.member(run.member) if run is not None else None
@@ -168,12 +167,14 @@ def note_silence(act: Act, task: Task) -> None:
         act.event("agent.idle_without_report", task.id, run=run.id, member=run.member)
 
 
-def _has_reported(act: Act, task: Task) -> bool:
+def _has_reported(act: UnitOfWork, task: Task) -> bool:
     run = act.rows.runs.get(task.id, task.run)
     return run is not None and run.result is not None and AUTOMATIC not in run.result
 
 
-def give_up(workspace: Workspace, task: Task, caller: Caller, why: str, counts: bool, permanent: bool = False) -> None:
+def give_up(
+    workspace: Workspace, task: Task, caller: Principal, why: str, counts: bool, permanent: bool = False
+) -> None:
     """The run cannot go on, for a reason of ours: its task goes back into the queue, or on to deadletter, at once where
     it is `permanent`.
 
@@ -196,14 +197,14 @@ def give_up(workspace: Workspace, task: Task, caller: Caller, why: str, counts: 
             finish.fail(act, current, why, counts=counts, permanent=permanent)
 
 
-def end_session(workspace: Workspace, caller: Caller) -> None:
+def end_session(workspace: Workspace, caller: Principal) -> None:
     """The session of a run is over; what its agent claimed beside the task it was given goes back to the queue."""
     with workspace.act(caller, acknowledge=False) as act:
         _release_others(act, "the session of its agent has ended")
         close_session(act, act.name, act.session)
 
 
-def end_task(workspace: Workspace, caller: Caller) -> None:
+def end_task(workspace: Workspace, caller: Principal) -> None:
     """The session goes on, without a task; what its agent claimed beside it goes back to the queue."""
     with workspace.ledger.snapshot() as rows:
         others = [task for task in rows.tasks.owned(caller.name) if task.session == caller.session]
@@ -212,7 +213,7 @@ def end_task(workspace: Workspace, caller: Caller) -> None:
             _release_others(act, "its agent got no turn for it")
 
 
-def _release_others(act: Act, reason: str) -> None:
+def _release_others(act: UnitOfWork, reason: str) -> None:
     for task in act.rows.tasks.owned(act.name):
         if task.session == act.session and task.state == "in-progress":
             act.run = task.run
@@ -280,7 +281,7 @@ def _said(text: str) -> ReportedOutcome | None:
     )
 
 
-def apply_outcome(act: Act, task: Task, outcome: ReportedOutcome, verifier: str) -> Task:
+def apply_outcome(act: UnitOfWork, task: Task, outcome: ReportedOutcome, verifier: str) -> Task:
     """Take the task in progress where its run says that it has come to.
 
     Raises:
@@ -318,7 +319,7 @@ def _outcome_text(outcome: ReportedOutcome) -> str:
 FINDINGS_CHARS = 10_000
 
 
-def settle_review(workspace: Workspace, task: Task, caller: Caller, result: Result, why: str | None) -> None:
+def settle_review(workspace: Workspace, task: Task, caller: Principal, result: Result, why: str | None) -> None:
     """Write down what the run of a review came to. `why` says how the program ended, where that was not well.
 
     Raises:
@@ -339,14 +340,14 @@ def settle_review(workspace: Workspace, task: Task, caller: Caller, result: Resu
             give_verdict(act, current, *verdict)
 
 
-def give_up_review(act: Act, task: Task, number: int, why: str, counts: bool) -> None:
+def give_up_review(act: UnitOfWork, task: Task, number: int, why: str, counts: bool) -> None:
     """The run of a review cannot go on, for a reason of ours."""
     run = reviewers.under_review(act.rows, task)
     if run is not None and run.number == number:
         review.no_verdict(act, task, why, counts=counts)
 
 
-def give_verdict(act: Act, task: Task, approved: bool, findings: str) -> None:
+def give_verdict(act: UnitOfWork, task: Task, approved: bool, findings: str) -> None:
     """Apply a verdict."""
     if approved:
         finish.approve(act, task)
@@ -376,7 +377,7 @@ AFTER_RESET = 5.0
 """Seconds after the time that a provider names: its clock and ours are not the same."""
 
 
-def wait_for_capacity(act: Act, task: Task, why: str, result: Result) -> None:
+def wait_for_capacity(act: UnitOfWork, task: Task, why: str, result: Result) -> None:
     """End the run of `task` for want of capacity, and let the task wait."""
     run = act.rows.runs.get(task.id, task.run)
     member, when = act.name, retry_at(act, task, result)
@@ -395,7 +396,7 @@ def wait_for_capacity(act: Act, task: Task, why: str, result: Result) -> None:
     act.rows.tasks.update(task, not_before=when, reserved=member, updated_at=act.at)
 
 
-def postpone_review(act: Act, task: Task, why: str, result: Result) -> None:
+def postpone_review(act: UnitOfWork, task: Task, why: str, result: Result) -> None:
     """The run that was to review `task` has ended so; the review waits."""
     when = retry_at(act, task, result)
     _note_capacity(act, task, why, when, result.login)
@@ -403,7 +404,7 @@ def postpone_review(act: Act, task: Task, why: str, result: Result) -> None:
     act.topics.add("tasks")
 
 
-def retry_at(act: Act, task: Task, result: Result) -> str:
+def retry_at(act: UnitOfWork, task: Task, result: Result) -> str:
     """When to try again, ISO 8601 UTC."""
     times = 0
     for run in reversed(act.rows.runs.of_task(task.id)):
@@ -423,5 +424,5 @@ def _local(moment: str) -> str:
     return datetime.fromtimestamp(seconds(moment)).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
-def _note_capacity(act: Act, task: Task, why: str, when: str, login: bool) -> None:
+def _note_capacity(act: UnitOfWork, task: Task, why: str, when: str, login: bool) -> None:
     act.event("run.capacity", task.id, run=task.run_id, reason=why, retry_at=None if login else when, login=login)

@@ -25,11 +25,11 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 
+from interlock.core.unit_of_work import Workspace
 from interlock.errors import InvalidRequest, StorageError
 from interlock.processes import RUN_HOME, RUN_KEEP, RUN_TEAM, RUN_TOKEN
 from interlock.settings import Settings
 from interlock.storage import files
-from interlock.workspace import Workspace
 
 ALLOWED = frozenset(
     (

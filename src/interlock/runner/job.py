@@ -6,8 +6,9 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from interlock import mailbox
 from interlock.agent import McpServer, Permission, refuse
+from interlock.core import mailbox
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.model.message import Message
 from interlock.model.run import KEPT
 from interlock.model.task import Task
@@ -19,9 +20,7 @@ from interlock.runner.permissions import refuses, rules_of
 from interlock.runner.prompt import NOT_PROMPTED, RESUMED, prompt_for, review_prompt
 from interlock.runner.run_processes import lives, session_token
 from interlock.runner.verify import variables
-from interlock.sessions import Caller
 from interlock.storage.ledger import Rows
-from interlock.workspace import Workspace
 
 EARLIER_TASKS = 5
 """How many earlier tasks of its chat session an agent reads of."""
@@ -66,7 +65,7 @@ def prepare(
     workspace: Workspace,
     member: Member,
     task: Task,
-    caller: Caller,
+    caller: Principal,
     terms: RunnerConfig,
     needed: tuple[str, ...] = (),
     *,
@@ -133,7 +132,7 @@ def prepare(
 def for_mail(
     workspace: Workspace,
     member: Member,
-    caller: Caller,
+    caller: Principal,
     terms: RunnerConfig,
     prompt: str,
     permit: Permit,
@@ -248,7 +247,7 @@ def _before(rows: Rows, task: Task) -> list[Task]:
     return [one for id in known[-EARLIER_TASKS:] if (one := rows.tasks.get(id)) is not None]
 
 
-def _mail(workspace: Workspace, caller: Caller, terms: RunnerConfig) -> list[Message]:
+def _mail(workspace: Workspace, caller: Principal, terms: RunnerConfig) -> list[Message]:
     """The member's mail, offered to this session.
 
     News of assignments is part of it but of no use in a prompt: the runner brings each task when its time has come,

@@ -22,8 +22,10 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from interlock import mailbox
 from interlock.agent import Permission, Update
+from interlock.core import mailbox
+from interlock.core.tasks.claim import may_be_given_work
+from interlock.core.unit_of_work import Principal, Workspace, acknowledged
 from interlock.errors import InterlockError
 from interlock.model.message import Message
 from interlock.model.team import Member
@@ -36,10 +38,7 @@ from interlock.runner.prompt import mail_prompt
 from interlock.runner.run_processes import lives
 from interlock.runner.turns import is_person, worth_a_prompt
 from interlock.runner.usage import UsageMeter
-from interlock.sessions import Caller, acknowledged
 from interlock.storage.ledger import Rows
-from interlock.tasks.claim import may_be_given_work
-from interlock.workspace import Workspace
 
 
 class MemberSession:
@@ -72,7 +71,7 @@ class MemberSession:
     async def prompt(
         self,
         job: Job,
-        caller: Caller,
+        caller: Principal,
         mail: Sequence[int],
         group: TaskGroup,
         on_update: Callable[[Update], None],
@@ -138,7 +137,7 @@ class MemberSession:
 
     async def _turn(
         self,
-        caller: Caller,
+        caller: Principal,
         mail: Sequence[int],
         group: TaskGroup,
         begun: Callable[[], None],
@@ -165,7 +164,7 @@ class MemberSession:
                     await anyio.to_thread.run_sync(partial(self._ended, caller, mail, kept, talks))
         return result
 
-    async def _begun(self, caller: Caller, mail: Sequence[int], begun: Callable[[], None]) -> None:
+    async def _begun(self, caller: Principal, mail: Sequence[int], begun: Callable[[], None]) -> None:
         def deliver() -> None:
             begun()
             if mail:
@@ -175,7 +174,7 @@ class MemberSession:
         with suppress(InterlockError):  # It is done when the turn ends.
             await anyio.to_thread.run_sync(deliver)
 
-    def _ended(self, caller: Caller, mail: Sequence[int], kept: bool, talks: bool) -> None:
+    def _ended(self, caller: Principal, mail: Sequence[int], kept: bool, talks: bool) -> None:
         if not mail and not (self.healthy and talks):
             return
         with self._workspace.act(caller, acknowledge=False) as act:
@@ -221,7 +220,7 @@ class IdleMail:
             and may_be_given_work(rows, self._member.name, settings)
         )
 
-    async def read(self, life: MemberSession, caller: Caller, on_update: Callable[[Update], None]) -> None:
+    async def read(self, life: MemberSession, caller: Principal, on_update: Callable[[Update], None]) -> None:
         """Put what waits to `life`.
 
         Raises:
@@ -265,14 +264,14 @@ class IdleMail:
         allowed = judge(named, permission, workdir, commands).verdict == "allow"
         return pick(permission.choices, allow=allowed)
 
-    def _offered(self, caller: Caller) -> list[Message]:
+    def _offered(self, caller: Principal) -> list[Message]:
         with self._workspace.act(caller, acknowledge=False) as act:
             mail = mailbox.offer(act, self._terms.runner, lives, count=mailbox.INJECT_COUNT, size=mailbox.INJECT_BYTES)
             people = any(is_person(act.rows, message.sender) for message in mail)
         self._in_a_row = 0 if people else self._in_a_row + 1
         return mail
 
-    def _noted(self, caller: Caller, mail: list[Message], result: Result, meter: UsageMeter) -> None:
+    def _noted(self, caller: Principal, mail: list[Message], result: Result, meter: UsageMeter) -> None:
         if result.status == "ended":
             self._failed, self._not_before = 0, 0.0
         else:

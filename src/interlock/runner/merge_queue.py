@@ -22,6 +22,9 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from interlock.agent import Update
+from interlock.core.tasks import merge as ledger
+from interlock.core.tasks.find import find
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import AgentError, GitFailed, InterlockError, LedgerBusy, WorktreeRefused
 from interlock.gitwork.isolation import Isolation, look, trees
 from interlock.gitwork.trees import MERGING, Trees
@@ -32,10 +35,6 @@ from interlock.model.text import named
 from interlock.output import plain
 from interlock.runner import artifacts, run_processes, verify, workspace_allocation
 from interlock.runner.run_processes import token_of, verifier
-from interlock.sessions import Caller
-from interlock.tasks import merge as ledger
-from interlock.tasks.find import find
-from interlock.workspace import Workspace
 
 TRIES = 5
 """How often a merge is begun again because somebody else moved the integration branch meanwhile."""
@@ -92,7 +91,7 @@ def _begin(workspace: Workspace, task: Task, mark: str, alive: ledger.Alive) -> 
         run_processes.end_programs(
             ledger.process_of(task), grace
         )  # Whoever merged it is gone; its git and its verify may not be.
-    with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+    with workspace.act(Principal(SYSTEM), acknowledge=False) as act:
         current = find(act.rows, task.id)
         return current.merging == task.merging and ledger.begin(act, current, mark, alive=alive)
 
@@ -166,7 +165,7 @@ async def _prove(
     proof = {"commit": commit, "onto": onto, "head": head, "evidence": evidence}
 
     def write_down() -> None:
-        with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+        with workspace.act(Principal(SYSTEM), acknowledge=False) as act:
             ledger.proved(act, find(act.rows, task.id), mark, **proof)
 
     await anyio.to_thread.run_sync(write_down)
@@ -225,14 +224,14 @@ def _land(
     be done again."""
     commit, onto = proof["commit"], str(proof["onto"])
     kept = kept or artifacts.keep(workspace, found, task, str(proof["head"]))
-    with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+    with workspace.act(Principal(SYSTEM), acknowledge=False) as act:
         if not ledger.landing(act, find(act.rows, task.id), mark):
             return True
     git = found.repository.git
     tree = None if commit is None else git("rev-parse", f"{commit}^{{tree}}").text
     if commit is not None and not git.contains(str(commit), found.head()) and not found.land(str(commit), onto):
         return False
-    with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+    with workspace.act(Principal(SYSTEM), acknowledge=False) as act:
         current = find(act.rows, task.id)
         if ledger.mine(current, mark):
             artifacts.write_down(act, current, kept)
@@ -242,13 +241,13 @@ def _land(
 
 
 def _failed(workspace: Workspace, task: Task, mark: str, why: MergeFailure) -> None:
-    with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+    with workspace.act(Principal(SYSTEM), acknowledge=False) as act:
         current = find(act.rows, task.id)
         ledger.failed(act, current, mark, why.outcome, why.reason, files=why.files, evidence=why.evidence)
 
 
 def _postpone(workspace: Workspace, task: Task, mark: str, reason: str) -> None:
-    with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+    with workspace.act(Principal(SYSTEM), acknowledge=False) as act:
         ledger.postpone(act, find(act.rows, task.id), mark, reason)
 
 

@@ -28,14 +28,13 @@ from urllib.parse import quote, urlsplit
 
 from interlock.clock import iso
 from interlock.commands import words_of
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import InterlockError, InvalidRequest
 from interlock.model.event import Event
 from interlock.model.names import SYSTEM
 from interlock.model.question import Question
-from interlock.sessions import Caller
 from interlock.storage import files
 from interlock.storage.ledger import Rows
-from interlock.workspace import Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -164,7 +163,7 @@ class Notifications:
 
     def _note_failure(self, team: str, via: str, error: str) -> None:
         try:
-            with self._workspace(team).act(Caller(SYSTEM)) as act:
+            with self._workspace(team).act(Principal(SYSTEM)) as act:
                 act.event("notice.failed", via=via, error=error)
         except InterlockError:
             pass  # Nobody can write it down now, and no work may stop for it.

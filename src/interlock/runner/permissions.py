@@ -35,18 +35,17 @@ import anyio
 import anyio.to_thread
 
 from interlock.agent import Choice, Permission
+from interlock.core.tasks import answer
+from interlock.core.tasks.find import find
+from interlock.core.tasks.transition import move
+from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.errors import InterlockError
 from interlock.model.question import Question
 from interlock.model.task import WAITING, Task
 from interlock.model.team import Member
 from interlock.notifier import woken
 from interlock.runner.threads import in_thread
-from interlock.sessions import Act, Caller
 from interlock.settings import PERMISSIONS, Settings
-from interlock.tasks import answer
-from interlock.tasks.find import find
-from interlock.tasks.transition import move
-from interlock.workspace import Workspace
 
 ASK, WORKSPACE, READ_ONLY, UNATTENDED = POLICIES = PERMISSIONS
 READING = frozenset({"read", "search", "think"})
@@ -186,7 +185,7 @@ class PermissionRequests:
         self,
         workspace: Workspace,
         task: Task,
-        caller: Caller,
+        caller: Principal,
         workdir: str,
         *,
         say: Callable[[str], None],
@@ -269,7 +268,7 @@ class PermissionRequests:
         with self._workspace.act(self._caller, acknowledge=False) as act:
             self._note(act, permission, found.verdict, by="policy", why=found.why)
 
-    def _given_before(self, act: Act, task: Task, digest: str) -> PermissionDecision | None:
+    def _given_before(self, act: UnitOfWork, task: Task, digest: str) -> PermissionDecision | None:
         """The answer of a person to the same request of an earlier run, which ended before it came; once."""
         for one in act.rows.questions.of_task(task.id):
             known = one.kind == "permission" and one.state == "answered" and one.data.get("digest") == digest
@@ -284,7 +283,7 @@ class PermissionRequests:
                 return PermissionDecision(verdict, f"{one.answered_by} answered it before")  # type: ignore[arg-type]
         return None
 
-    def _ask(self, act: Act, task: Task, permission: Permission, digest: str) -> Question:
+    def _ask(self, act: UnitOfWork, task: Task, permission: Permission, digest: str) -> Question:
         command = command_of(permission)
         named = "\n".join(permission.paths)
         context = "\n".join(part for part in (command, named) if part)[:SHOWN_CHARS]
@@ -300,7 +299,7 @@ class PermissionRequests:
         )  # fmt: skip
         return question
 
-    def _note(self, act: Act, permission: Permission, verdict: str, **more: Any) -> None:
+    def _note(self, act: UnitOfWork, permission: Permission, verdict: str, **more: Any) -> None:
         act.event(
             "permission.answered", self._task.id, answer=verdict, run=self._task.run_id, tool=permission.kind,
             title=permission.title, paths=list(permission.paths), **more,
@@ -372,6 +371,6 @@ class PermissionRequests:
             self._say(f"a question could not be withdrawn: {error.message}")
 
 
-def _is_open(act: Act, task: Task) -> bool:
+def _is_open(act: UnitOfWork, task: Task) -> bool:
     run = act.rows.runs.get(task.id, task.run)
     return run is not None and run.ended_at is None and run.session == act.session

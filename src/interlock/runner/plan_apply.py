@@ -10,16 +10,16 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from interlock import teams
+from interlock.core import teams
+from interlock.core.tasks import change, create
+from interlock.core.tasks import change as depend
+from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.gitwork.preflight import has_commits_of
 from interlock.model.task import FINAL, MEASURES, Task
 from interlock.model.team import Member
 from interlock.plan.comparing import Change, Changes, ExistingTask, compare
 from interlock.plan.document import Limits, Plan, PlanMember, PlanTask, digest, whole_digest
-from interlock.sessions import Act, Caller
 from interlock.settings import Settings
-from interlock.tasks import change, create, depend
-from interlock.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def stage(
 ) -> Changes:
     """Bring members and tasks of the team up to the plan, whose isolation is decided. `new` begins it all again;
     `digest_of_all` is that of the plan as it was written."""
-    with workspace.act(Caller()) as act:
+    with workspace.act(Principal()) as act:
         if new:
             for task in act.rows.tasks.planned():
                 if task.state not in FINAL:
@@ -127,7 +127,7 @@ def as_member(planned: PlanMember) -> Member:
     )
 
 
-def _settings(act: Act, plan: Plan) -> None:
+def _settings(act: UnitOfWork, plan: Plan) -> None:
     team = act.rows.team.get()
     if team.workdir != plan.workdir:
         act.rows.team.update(team, workdir=plan.workdir, updated_at=act.at)
@@ -143,7 +143,7 @@ def _settings(act: Act, plan: Plan) -> None:
         teams.configure(act, changed)
 
 
-def _enlist(act: Act, planned: PlanMember) -> None:
+def _enlist(act: UnitOfWork, planned: PlanMember) -> None:
     member = act.rows.team.member(planned.name)
     wanted: dict[str, Any] = {
         "agent": planned.agent,
@@ -163,7 +163,7 @@ def _enlist(act: Act, planned: PlanMember) -> None:
         act.event("member.updated", name=planned.name, **changed)
 
 
-def _create(act: Act, planned: PlanTask) -> Task:
+def _create(act: UnitOfWork, planned: PlanTask) -> Task:
     return create.create(
         act, planned.subject, **_fields(planned), assignee=planned.assignee,
         blocked_by=[_task_of(act, key).id for key in planned.blocked_by],
@@ -171,7 +171,7 @@ def _create(act: Act, planned: PlanTask) -> Task:
     )  # fmt: skip
 
 
-def _redo(act: Act, again: Change) -> None:
+def _redo(act: UnitOfWork, again: Change) -> None:
     """A finished task stays as it is; a new one takes its key and its place before whatever still waits."""
     old = act.rows.tasks.get(again.existing.task_id)
     task = _create(act, again.task)
@@ -185,7 +185,7 @@ def _redo(act: Act, again: Change) -> None:
         change.cancel(act, old, reason=f"done again as {task.id}")
 
 
-def _call_off(act: Act, task_id: str) -> None:
+def _call_off(act: UnitOfWork, task_id: str) -> None:
     """Cancel a task that the plan has no more. It gives its key back: a task of that key, later, is a new one."""
     task = act.rows.tasks.get(task_id)
     if task is not None:
@@ -193,7 +193,7 @@ def _call_off(act: Act, task_id: str) -> None:
         act.rows.tasks.update(task, plan_key=None)
 
 
-def _update(act: Act, changed: Change) -> None:
+def _update(act: UnitOfWork, changed: Change) -> None:
     task = act.rows.tasks.get(changed.existing.task_id)
     if task is None:
         return
@@ -225,14 +225,14 @@ def _fields(planned: PlanTask) -> dict[str, Any]:
     }
 
 
-def _task_of(act: Act, key: str) -> Task:
+def _task_of(act: UnitOfWork, key: str) -> Task:
     task = act.rows.tasks.by_plan_key(key)
     if task is None:
         raise KeyError(key)
     return task
 
 
-def _by_id(act: Act, id: str) -> Task:
+def _by_id(act: UnitOfWork, id: str) -> Task:
     task = act.rows.tasks.get(id)
     if task is None:
         raise KeyError(id)

@@ -29,14 +29,14 @@ from typing import Any
 
 from interlock import processes
 from interlock.clock import iso, seconds
+from interlock.core.tasks import merge
 from interlock.model.names import SYSTEM
 from interlock.model.run import Run
 from interlock.model.task import Task
-from interlock.protocol.session_end import unapplied
+from interlock.protocol.dropped import unapplied
 from interlock.runner import merge_queue, run_processes
 from interlock.settings import Settings
 from interlock.storage.ledger import Rows
-from interlock.tasks import merge
 
 CLAIM_GRACE = 60.0
 """Seconds a joined program's claims are kept after it was found to be gone: it may be about to come back."""

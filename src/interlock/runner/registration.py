@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 
 from interlock import processes
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import RunnerAlive
 from interlock.model.names import SYSTEM
 from interlock.runner.run_processes import lives
-from interlock.sessions import Caller
 from interlock.storage.ledger import Rows
-from interlock.workspace import Workspace
 
 WORKERS = "work:"
 """How the ids of the sessions of `interlock work` begin; they are Interlock's own, no member's."""
@@ -35,7 +34,7 @@ def sign_on(workspace: Workspace, *, take_over: bool = False) -> str:
             raise _alive(workspace, own)
         _here.add(workspace.directory)
     try:
-        with workspace.act(Caller(SYSTEM)) as act:
+        with workspace.act(Principal(SYSTEM)) as act:
             team = act.rows.team.get()
             if team.runner not in (None, own):
                 alive = lives(str(team.runner))
@@ -54,7 +53,7 @@ def sign_on(workspace: Workspace, *, take_over: bool = False) -> str:
 def sign_off(workspace: Workspace, reason: str) -> None:
     """No longer be the team's runner."""
     try:
-        with workspace.act(Caller(SYSTEM)) as act:
+        with workspace.act(Principal(SYSTEM)) as act:
             team = act.rows.team.get()
             if team.runner == processes.current().as_text():
                 act.rows.team.update(team, runner=None)
@@ -99,7 +98,7 @@ def join(workspace: Workspace, *, shared: bool = False) -> str:
             raise _alive(workspace, own)
         _here.add(workspace.directory)
     try:
-        with workspace.act(Caller(SYSTEM)) as act:
+        with workspace.act(Principal(SYSTEM)) as act:
             session = f"{SERVER if shared else WORKERS}{act.clock.new_id()}"
             act.rows.team.begin_session(SYSTEM, session, act.at, own)
             act.event("runner.started", process=own, endless=True)
@@ -113,7 +112,7 @@ def join(workspace: Workspace, *, shared: bool = False) -> str:
 def leave(workspace: Workspace, session: str, reason: str) -> None:
     """No longer be a worker."""
     try:
-        with workspace.act(Caller(SYSTEM)) as act:
+        with workspace.act(Principal(SYSTEM)) as act:
             act.rows.team.end_session(SYSTEM, session, act.at)
             act.event("runner.stopped", reason=reason, endless=True)
             act.topics.add("members")

@@ -16,14 +16,13 @@ from __future__ import annotations
 import os
 
 from interlock import processes
+from interlock.core.unit_of_work import RUN_SESSION as SESSION
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import InvalidRequest
 from interlock.model.names import SYSTEM
 from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.model.text import programs
-from interlock.sessions import RUN_SESSION as SESSION
-from interlock.sessions import Caller
-from interlock.workspace import Workspace
 
 
 def new_session() -> tuple[str, str]:
@@ -82,7 +81,7 @@ def note_left(
     known.update(new)
     left = [{"pid": pid, "name": name} for pid, name in new.items()]
     if left:
-        with workspace.act(Caller(SYSTEM)) as act:
+        with workspace.act(Principal(SYSTEM)) as act:
             act.event("processes.left", task, run=run, member=member, processes=left)
     return programs(left)
 

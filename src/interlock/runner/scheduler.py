@@ -23,25 +23,24 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from interlock import shutdown_expiry
 from interlock.agent import Update
+from interlock.core import shutdown
+from interlock.core.mailbox import notify
+from interlock.core.tasks import answer, change, finish, review
+from interlock.core.tasks.transition import end_run
+from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace, close_session
 from interlock.errors import Conflict, InterlockError
-from interlock.mailbox import notify
 from interlock.model.names import LEAD, SYSTEM
 from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.protocol import dropped
+from interlock.protocol.dropped import apply_within
 from interlock.protocol.routing import missing_file
-from interlock.protocol.session_end import apply_within
 from interlock.runner import run_processes, verify
 from interlock.runner.merge_queue import take_up as merge_up
 from interlock.runner.recovery_scan import LivenessProbe, RecoveryFinding, RecoveryScan
 from interlock.runner.run_processes import session_token
 from interlock.runner.verify import recheck
-from interlock.sessions import Act, Caller, close_session
-from interlock.tasks import answer, change, finish, review
-from interlock.tasks.transition import end_run
-from interlock.workspace import Workspace
 
 UNCOUNTED = frozenset({"stale_heartbeat", "remind"})
 """Actions that are carried out, but are no dispatching (AOF-61.13)."""
@@ -148,7 +147,7 @@ class Scheduler:
         """Log a poll that did something; how many of its actions count as executed."""
         executed = sum(one.type not in UNCOUNTED for one in done)
         if done:
-            with self._workspace.act(Caller(SYSTEM)) as act:
+            with self._workspace.act(Principal(SYSTEM)) as act:
                 act.event("scheduler.poll", actions=dict(Counter(one.type for one in done)), executed=executed)
         return executed
 
@@ -217,10 +216,10 @@ class Scheduler:
             missing = missing_file(self._workspace, finding.run.task_id, finding.run.result.get("summaryRef"))
         number = None if finding.run is None else finding.run.number
         try:
-            with self._workspace.act(Caller(SYSTEM, run=number)) as act:
+            with self._workspace.act(Principal(SYSTEM, run=number)) as act:
                 look = RecoveryScan(*self._seen(act.rows))
                 if finding.type == "expire_request":
-                    return finding if shutdown_expiry.expire(act) else None
+                    return finding if shutdown.expire(act) else None
                 if finding.type == "close_session":
                     return _close_session(act, look, finding)
                 if finding.type in ("take_default", "remind"):
@@ -251,7 +250,7 @@ class Scheduler:
         lying = {id: dropped.lying(workspace.directory, id) for id in ids if id is not None}
         if any(lying.values()):
             try:
-                with workspace.act(Caller(SYSTEM)) as act:
+                with workspace.act(Principal(SYSTEM)) as act:
                     for id, files in lying.items():
                         dropped.adopt_within(act, id, files)
                     found = RecoveryScan(*self._seen(act.rows)).everything()
@@ -280,7 +279,7 @@ class _DryRun(Exception):
     """Rolls a transaction back that was only for looking."""
 
 
-def _waited_long(act: Act, finding: RecoveryFinding) -> bool:
+def _waited_long(act: UnitOfWork, finding: RecoveryFinding) -> bool:
     """Remind of the question, or take its default; false where it has been answered meanwhile."""
     question = act.rows.questions.get(str(finding.evidence["question"]))
     task = act.rows.tasks.get(str(finding.task_id))
@@ -295,7 +294,7 @@ def _waited_long(act: Act, finding: RecoveryFinding) -> bool:
     return True
 
 
-def _recover(act: Act, finding: RecoveryFinding, gone: bool, missing: str | None) -> None:
+def _recover(act: UnitOfWork, finding: RecoveryFinding, gone: bool, missing: str | None) -> None:
     """Take the task of that run where the evidence says. `gone`: nothing of its programs is left."""
     task, run = finding.task, finding.run
     assert task is not None and run is not None
@@ -325,7 +324,7 @@ def _recover(act: Act, finding: RecoveryFinding, gone: bool, missing: str | None
         close_session(act, run.member, run.session)
 
 
-def _tell(act: Act, finding: RecoveryFinding, task: Task, run: Run) -> None:
+def _tell(act: UnitOfWork, finding: RecoveryFinding, task: Task, run: Run) -> None:
     """Whoever began a run by hand hears that it was taken back; of a program that is gone the lead hears, too."""
     if run.runner is not None:
         return
@@ -336,13 +335,13 @@ def _tell(act: Act, finding: RecoveryFinding, task: Task, run: Run) -> None:
         notify(act, LEAD, text, summary="claim released")
 
 
-def _lose_session(act: Act, finding: RecoveryFinding) -> None:
+def _lose_session(act: UnitOfWork, finding: RecoveryFinding) -> None:
     assert finding.session is not None
     act.rows.team.note_gone(*finding.session, act.at)
     act.event("session.lost", **finding.evidence)
 
 
-def _close_session(act: Act, look: RecoveryScan, finding: RecoveryFinding) -> RecoveryFinding | None:
+def _close_session(act: UnitOfWork, look: RecoveryScan, finding: RecoveryFinding) -> RecoveryFinding | None:
     assert finding.session is not None
     again = look.left_behind(*finding.session)
     if again is not None:

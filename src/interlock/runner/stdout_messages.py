@@ -13,14 +13,12 @@ from functools import partial
 
 import anyio
 
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import InterlockError
 from interlock.model.task import Task
 from interlock.output import plain
-from interlock.protocol.message import Answer
-from interlock.protocol.parsing import Parsed, may_be_ours, parse
+from interlock.protocol.message import ParsedMessage, ProtocolAnswer, may_be_ours, parse
 from interlock.protocol.routing import route
-from interlock.sessions import Caller
-from interlock.workspace import Workspace
 
 WAITING_MOST = 1000
 """Messages that wait to be acted on; what an agent prints beyond that is refused aloud rather than kept in memory."""
@@ -33,9 +31,9 @@ class StdoutMessages:
         self,
         workspace: Workspace,
         task: Task,
-        caller: Caller,
+        caller: Principal,
         mark: str,
-        in_thread: Callable[[Callable[[], Answer]], Awaitable[Answer]],
+        in_thread: Callable[[Callable[[], ProtocolAnswer]], Awaitable[ProtocolAnswer]],
         note: Callable[[str], None],
     ) -> None:
         self.mark = mark
@@ -44,7 +42,7 @@ class StdoutMessages:
         self._caller = caller
         self._in_thread = in_thread
         self._note = note
-        self._waiting: deque[Parsed] = deque()
+        self._waiting: deque[ParsedMessage] = deque()
         self._rouse = anyio.Event()
         self._lock = anyio.Lock()
         self._overheard = 0
@@ -88,11 +86,11 @@ class StdoutMessages:
                     why = "; ".join(fault.message for fault in answer.errors[:3])
                     self._note(f"an AOF/1 message was refused: {answer.reason}{f' ({why})' if why else ''}")
 
-    def _route(self, parsed: Parsed) -> Answer:
+    def _route(self, parsed: ParsedMessage) -> ProtocolAnswer:
         known, about = self._caller, parsed.envelope.task_id if parsed.envelope is not None else None
         # Its number says something about this task only; of another one the session may hold any run.
         run = known.run if about == self._task.id else None
-        caller = Caller(known.name, known.session, run, face=known.face, process=known.process)
+        caller = Principal(known.name, known.session, run, face=known.face, process=known.process)
         return route(self._workspace, caller, parsed, verifier=self.mark)
 
 

@@ -29,12 +29,14 @@ from anyio.abc import TaskGroup, TaskStatus
 from interlock import processes
 from interlock.agent import Update
 from interlock.clock import iso, seconds
+from interlock.core.reports.needs import may_take
+from interlock.core.tasks.review import reviewer_of
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import AgentError, InterlockError, LedgerBusy
 from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.notifier import woken
-from interlock.reports import may_take
 from interlock.runner import environment, registration, usage, workspace_allocation
 from interlock.runner.checkout_watch import CheckoutWatch
 from interlock.runner.executor import Executor
@@ -46,10 +48,7 @@ from interlock.runner.scheduler import RecoveryWorker, Scheduler
 from interlock.runner.stop import Stop, heed
 from interlock.runner.verify import BaselineChecks
 from interlock.runner.worker import Worker, WorkerPool
-from interlock.sessions import Caller
 from interlock.storage.ledger import Rows
-from interlock.tasks.reviewers import reviewer_of
-from interlock.workspace import Workspace
 
 LOOK_AGAIN = 5.0
 """Seconds between two looks at everything, however quiet it is: dead runners, stopped verifies."""
@@ -286,7 +285,7 @@ class TeamRunner:
     async def _only_people_left(self) -> bool:
         return await anyio.to_thread.run_sync(self._nothing_left)
 
-    async def _work_on(self, worker: Worker, task: Task, caller: Caller) -> None:
+    async def _work_on(self, worker: Worker, task: Task, caller: Principal) -> None:
         try:
             await worker.carry_out(task, caller)
             with suppress(InterlockError):  # Otherwise it is done when it is merged.

@@ -28,8 +28,11 @@ from typing import Any, Literal
 
 import anyio
 
-from interlock import mailbox
 from interlock.agent import Update
+from interlock.core import mailbox
+from interlock.core.tasks import answer, review
+from interlock.core.tasks.find import find
+from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.model.message import Message
 from interlock.model.names import HUMAN
 from interlock.model.run import Run
@@ -53,10 +56,6 @@ from interlock.runner.stdout_messages import without_messages
 from interlock.runner.threads import in_thread
 from interlock.runner.usage import UsageMeter
 from interlock.runner.verify import fingerprint
-from interlock.sessions import Act, Caller
-from interlock.tasks import answer, reviewers
-from interlock.tasks.find import find
-from interlock.workspace import Workspace
 
 LOOK_AGAIN = 30.0
 """Seconds between two looks at what a session waits for, however quiet it is."""
@@ -83,7 +82,7 @@ class TurnLoop:
         self,
         workspace: Workspace,
         task: Task,
-        caller: Caller,
+        caller: Principal,
         terms: RunnerConfig,
         meter: UsageMeter,
         told: set[str],
@@ -144,7 +143,7 @@ class TurnLoop:
                 return None
             return self._at_work(act, task, run, result)
 
-    def _at_work(self, act: Act, task: Task, run: Run, result: Result) -> Step:
+    def _at_work(self, act: UnitOfWork, task: Task, run: Run, result: Result) -> Step:
         reported = self._reported(run, result)
         over = (
             None
@@ -177,8 +176,8 @@ class TurnLoop:
         said = completion.read_outcome(without_messages(plain(result.output)))
         return said is not None or (run.result is not None and run.applied is None)
 
-    def _verdict(self, act: Act, task: Task, result: Result) -> Step:
-        under = reviewers.under_review(act.rows, task)
+    def _verdict(self, act: UnitOfWork, task: Task, result: Result) -> Step:
+        under = review.under_review(act.rows, task)
         if under is None or under.number != self._task.run or completion.read_verdict(result.output):
             return None
         refused = self._refused(act)
@@ -193,7 +192,7 @@ class TurnLoop:
             "has to change, as your last line.\n"
         )
 
-    def _refused(self, act: Act) -> str | None:
+    def _refused(self, act: UnitOfWork) -> str | None:
         """What the agent is told of the refusals of this turn: it need not have heard why, and its program may have
         ended the turn. No reminder is used up."""
         refused = self._take_refused()
@@ -203,7 +202,7 @@ class TurnLoop:
         rules = permissions.rules_of(act.rows.team.member(act.name), act.settings)
         return "\n".join(["Refused:", *(f"- {one}" for one in dict.fromkeys(refused)), "", rules])
 
-    def _is_stuck(self, act: Act, task: Task) -> bool:
+    def _is_stuck(self, act: UnitOfWork, task: Task) -> bool:
         turns = int(act.settings.get("stuck_turns"))
         if self.progress.idle_turns < turns - 1 or self.progress.evidence["turns"] < 2:
             return False
@@ -214,7 +213,7 @@ class TurnLoop:
         self._warned = True
         return True
 
-    def _over(self, act: Act, task: Task, over: usage.Excess) -> Step:
+    def _over(self, act: UnitOfWork, task: Task, over: usage.Excess) -> Step:
         whose = f"{task.id} has" if over.of == "task" else f"{act.name} has"
         act.event("limit.reached", task.id, of=over.of, measure=over.measure, limit=over.limit, spent=over.spent)
         more = usage.amount(over.measure, over.limit)
@@ -226,7 +225,7 @@ class TurnLoop:
         )  # fmt: skip
         return "wait"
 
-    def _answered(self, act: Act, task: Task) -> NextPrompt | None:
+    def _answered(self, act: UnitOfWork, task: Task) -> NextPrompt | None:
         """The task was given back to the queue since its questions are answered; this session goes on with it."""
         run = act.rows.runs.get(task.id, task.run)
         if run is None or run.ended_at is not None or run.session != act.session:
@@ -238,7 +237,7 @@ class TurnLoop:
         self._reminded = False
         return NextPrompt(answer_prompt(task, new))
 
-    def _mail(self, act: Act) -> list[Message]:
+    def _mail(self, act: UnitOfWork) -> list[Message]:
         """The mail for the next prompt, offered to this session."""
         if not worth_a_prompt(act.rows, act.name, self._mails < int(act.settings.get("mail_turns"))):
             return []

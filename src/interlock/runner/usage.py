@@ -14,10 +14,10 @@ from typing import Any
 
 from interlock.agent import Update
 from interlock.clock import iso
+from interlock.core.unit_of_work import UnitOfWork
 from interlock.model.question import Question
 from interlock.model.run import Run
 from interlock.model.task import MEASURES, Task
-from interlock.sessions import Act
 from interlock.settings import Settings
 from interlock.storage.ledger import Rows
 
@@ -61,7 +61,7 @@ class UsageMeter:
         self.unmetered += not self._tokens_told
         self._turns_told = self._tokens_told = False
 
-    def write(self, act: Act, task_id: str, run: Run, *, closes: bool = False) -> None:
+    def write(self, act: UnitOfWork, task_id: str, run: Run, *, closes: bool = False) -> None:
         """Add it to what the run has spent, if anything; `closes`: no turn is under way."""
         spent, self._spent = self._spent, {}
         waits, self._waits = self._waits, []

@@ -33,6 +33,10 @@ from anyio.abc import TaskGroup
 
 from interlock import clock, commands
 from interlock.agent import Update, ignore
+from interlock.core.tasks import finish
+from interlock.core.tasks import verify as verify_rows
+from interlock.core.tasks.find import find
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import AgentError, InterlockError, InvalidRequest, StorageError
 from interlock.gitwork.isolation import Isolation, look, trees
 from interlock.gitwork.staging import tree_of
@@ -48,12 +52,7 @@ from interlock.programs import Program
 from interlock.runner import run_processes
 from interlock.runner.environment import allowed_environment, for_supervisor
 from interlock.runner.run_processes import token_of, verifier
-from interlock.sessions import Caller
 from interlock.storage.ledger import Rows
-from interlock.tasks import finish
-from interlock.tasks import verify as verify_rows
-from interlock.tasks.find import find
-from interlock.workspace import Workspace
 
 TAIL_CHARS = 4000
 
@@ -236,7 +235,7 @@ async def recheck(
 
 def take_over(workspace: Workspace, task: Task, mark: str) -> Task | None:
     """Become, as `mark`, the process that runs the verify of `task`; null where somebody was faster."""
-    with workspace.act(Caller(SYSTEM)) as act:
+    with workspace.act(Principal(SYSTEM)) as act:
         current = find(act.rows, task.id)
         if current.state != "review" or current.verifying != task.verifying:
             return None
@@ -250,7 +249,7 @@ def decide(workspace: Workspace, task: Task, evidence: dict[str, Any], author_is
     lives, or a person, keeps it and gets the findings.
     """
     mark = str((task.verifying or {})["process"])
-    with workspace.act(Caller(SYSTEM)) as act:
+    with workspace.act(Principal(SYSTEM)) as act:
         decided = verify_rows.verified(act, find(act.rows, task.id), evidence, run=task.run, verifier=mark)
         if decided.run == task.run and decided.state == "in-progress" and author_is_gone():
             finish.fail(act, decided, "its check failed after its runner was gone", counts=False)
@@ -395,7 +394,7 @@ class BaselineChecks:
         await anyio.to_thread.run_sync(self._write_down, task, ended)
 
     def _write_down(self, task: Task, ended: dict[str, object] | None) -> None:
-        with self._workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+        with self._workspace.act(Principal(SYSTEM), acknowledge=False) as act:
             unknown = ended is None or evidence.ended(ended) == evidence.NOT_STARTED
             verify_rows.baselined(act, task, None if unknown or ended is None else not ended["passed"])
 

@@ -21,6 +21,9 @@ from anyio.abc import TaskGroup
 
 from interlock.agent import Permission, Update
 from interlock.clock import iso
+from interlock.core.tasks import claim, review
+from interlock.core.tasks import review as reviewers
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import AgentError, InterlockError, RunLimit
 from interlock.model.task import Task
 from interlock.model.team import Member
@@ -33,9 +36,6 @@ from interlock.runner.member_session import IdleMail, MemberSession
 from interlock.runner.run_processes import new_session
 from interlock.runner.stop import Stop
 from interlock.runner.threads import in_thread
-from interlock.sessions import Caller
-from interlock.tasks import claim, review, reviewers
-from interlock.workspace import Workspace
 
 
 class Worker:
@@ -79,7 +79,7 @@ class Worker:
         """Since when a session of it lives without anything to do, on the event loop's clock; null without one."""
         return None if self._life is None else self._life.idle_since
 
-    async def claim(self) -> tuple[Task, Caller] | None:
+    async def claim(self) -> tuple[Task, Principal] | None:
         """Claim the next task for this member in a session of its own; null where there is none.
 
         Raises:
@@ -91,7 +91,7 @@ class Worker:
             self.postbox.worked()
         return claimed
 
-    def _next_task(self) -> tuple[Task, Caller] | None:
+    def _next_task(self) -> tuple[Task, Principal] | None:
         shell = self.member.agent == "shell"
         workspace = self._workspace
         with workspace.look() as rows:  # Most looks find nothing; they need not wait for the team's writer.
@@ -117,11 +117,11 @@ class Worker:
         caller.run = task.run
         return task, caller
 
-    def _caller(self) -> Caller:
+    def _caller(self) -> Principal:
         """Who acts: the session that was kept, if it still lives, else a new one."""
         kept = self._life if self._life is not None and self._life.lasting else None
         session = kept.session if kept is not None else new_session()[0]
-        return Caller(self.member.name, session, face="runner", process=self._terms.runner)
+        return Principal(self.member.name, session, face="runner", process=self._terms.runner)
 
     async def read_mail(self) -> None:
         """Put the mail of a member without a task to its session."""
@@ -148,11 +148,11 @@ class Worker:
         life, self._life = self._life, None
         if life is not None:
             await life.close()
-            caller = Caller(self.member.name, life.session, face="runner", process=self._terms.runner)
+            caller = Principal(self.member.name, life.session, face="runner", process=self._terms.runner)
             with suppress(InterlockError):  # The next scheduler finds that it has ended.
                 await in_thread(partial(completion.end_session, self._workspace, caller))
 
-    async def carry_out(self, task: Task, caller: Caller) -> None:
+    async def carry_out(self, task: Task, caller: Principal) -> None:
         """Run a claimed task to its end, whatever that is. Raises nothing but cancellation."""
         life = await self._life_of(caller)
         self._attempt = attempt = TaskAttempt(
@@ -184,7 +184,7 @@ class Worker:
         if self._attempt is not None:
             await self._attempt.park(reason)
 
-    async def _life_of(self, caller: Caller) -> MemberSession:
+    async def _life_of(self, caller: Principal) -> MemberSession:
         """The session that `caller` names: the one that is kept, or a new one in its place."""
         if self._life is None or self._life.session != caller.session:
             await self.retire()

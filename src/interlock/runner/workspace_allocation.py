@@ -15,6 +15,8 @@ from typing import Any
 import anyio.to_thread
 
 from interlock import processes
+from interlock.core.tasks.find import find
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import AgentError, CannotStart, GitFailed, StaleRun
 from interlock.gitwork.isolation import Isolation, look, trees
 from interlock.gitwork.trees import BEFORE, DELIVERING, DIRECTORY, MERGING, REVIEWING, Trees, WorktreeCommit
@@ -24,9 +26,6 @@ from interlock.model.task import Task
 from interlock.runner import artifacts
 from interlock.runner.permissions import ASK, READ_ONLY
 from interlock.runner.verify import run_in_checkout
-from interlock.sessions import Caller
-from interlock.tasks.find import find
-from interlock.workspace import Workspace
 
 SAID_CHARS = 4000
 """How much of what an author says of its work stands in the message of a commit."""
@@ -55,7 +54,7 @@ def integrate(workspace: Workspace, found: Trees) -> None:
     """
     commit, news = found.begin()
     if news:
-        with workspace.act(Caller(SYSTEM)) as act:
+        with workspace.act(Principal(SYSTEM)) as act:
             act.event("integration.started", branch=found.integration, commit=commit)
 
 
@@ -235,7 +234,7 @@ def _up_to_date(workspace: Workspace, found: Trees, task: Task, known: dict[str,
 
 
 def _noted(workspace: Workspace, task: Task, known: dict[str, Any], made: bool) -> dict[str, Any]:
-    with workspace.act(Caller(SYSTEM), acknowledge=False) as act:
+    with workspace.act(Principal(SYSTEM), acknowledge=False) as act:
         current = find(act.rows, task.id)
         if current.run != task.run:
             raise StaleRun(f"{task.id} has been taken up in a newer run meanwhile.", task_id=task.id)

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 
 from interlock import processes
 from interlock.clock import SystemClock, iso
+from interlock.core.tokens import Tokens
 from interlock.errors import InvalidRequest, ServerAlive, ServerNotFound, StorageError
 from interlock.storage import files
-from interlock.tokens import Tokens
 
 FILE = "server.json"
 LOCK = ".server.lock"

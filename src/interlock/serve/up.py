@@ -22,11 +22,11 @@ from fastapi import APIRouter
 
 from interlock import process_table, processes
 from interlock.client import Home
+from interlock.core.tokens import Tokens
 from interlock.serve.crews import Crews
 from interlock.serve.listener import Listener, bind, is_loopback, url_of
 from interlock.serve.place import Claim, link_to, page_at
 from interlock.surfaces.http import application
-from interlock.tokens import Tokens
 
 PATIENCE = 1.2
 """Seconds from being asked to end until programs that are left are killed."""

@@ -16,14 +16,14 @@ import anyio
 import anyio.to_thread
 
 from interlock.agent import Agent, Opening, Update, ignore
+from interlock.core.tasks.transition import WORKFLOW
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import InterlockError
 from interlock.memory import OpenMemory
 from interlock.processes import Identity
 from interlock.runner.executor import Execution, Job, Result, begun
 from interlock.runner.executors import AgentExecutor
 from interlock.runner.threads import in_thread
-from interlock.sessions import Caller
-from interlock.tasks.turns import WORKFLOW
 from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.control.automation_controller import AutomationController
@@ -31,7 +31,6 @@ from interlock.workflow.control.context import Ending
 from interlock.workflow.control.ports import Knowledge
 from interlock.workflow.running import curation, known, opening
 from interlock.workflow.running.status_watch import watched
-from interlock.workspace import Workspace
 
 LETTING_GO = 12.0
 """Seconds that the end of a session waits for what its run taught to be kept."""
@@ -114,7 +113,7 @@ class WorkflowExecution:
         """Take the workflow as far as it goes."""
         began = time.monotonic()
         job = self._job
-        caller = Caller(
+        caller = Principal(
             job.member, job.session_id, int(job.run_id.rpartition(".")[2]), face="runner", process=job.runner
         )
         try:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from interlock.app import connect
+from interlock.core.unit_of_work import Principal
 from interlock.model.names import SYSTEM
-from interlock.sessions import Caller
 from interlock.workflow.agents.subagent_registry import SubagentRecord
 from interlock.workflow.state import step_tracking
 from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
@@ -76,7 +76,7 @@ def run_of_three_steps(here: Path) -> None:
         state.documents = ["_bmad-output/story.md"]
         keeper.wrote(state, state.documents)
         step_tracking.complete(state, step, at, files=state.documents)
-    with workspace.act(Caller(SYSTEM)) as act:
+    with workspace.act(Principal(SYSTEM)) as act:
         states.save(act, state)
     home.close()
 

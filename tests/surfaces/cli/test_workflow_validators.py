@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from interlock.app import connect
+from interlock.core.unit_of_work import Principal
 from interlock.model.names import SYSTEM
-from interlock.sessions import Caller
 from interlock.workflow.state import step_tracking
 from interlock.workflow.state.document import RUNNING, Plan, WorkflowState
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
@@ -32,7 +32,7 @@ def test_the_status_of_a_run_says_which_validators_are_complete_in_progress_and_
     }
     validators = {label: {"name": name, "status": status} for label, (name, status) in stand.items()}
     state.examinations = {"parallel_validation": {"rounds": [], "now": {"round": 1, "validators": validators}}}
-    with workspace.act(Caller(SYSTEM)) as act:
+    with workspace.act(Principal(SYSTEM)) as act:
         WorkflowStateManager(workspace.ledger, workspace.clock).save(act, state)
     home.close()
     shown = interlock("workflow", "status").out

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from interlock.tokens import Tokens
+from interlock.core.tokens import Tokens
 
 PATIENCE = 60.0
 

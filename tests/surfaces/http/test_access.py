@@ -51,7 +51,7 @@ def test_the_admin_token_is_a_file_of_its_owner_alone(server: Server) -> None:
 
 
 def test_a_token_file_that_others_can_read_is_made_private(tmp_path_factory: pytest.TempPathFactory) -> None:
-    from interlock.tokens import Tokens
+    from interlock.core.tokens import Tokens
 
     home = tmp_path_factory.mktemp("open")
     (home / "token").write_text("ilk_mine\n")

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from interlock.protocol.envelope import (
     CompletionEnvelope,
     HandoffEnvelope,
+    RunResult,
     StatusEnvelope,
     UnknownEnvelope,
     checked,
     read,
     schema,
 )
-from interlock.protocol.payloads import RunResult
 
 TASK = "TASK-2026-02-09-001"
 

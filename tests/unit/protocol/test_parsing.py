@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.protocol.parsing import MESSAGE_BYTES, in_output, parse
+from interlock.protocol.message import MESSAGE_BYTES, in_output, parse
 
 WHOLE: dict[str, Any] = {
     "protocol": "aof", "version": 1, "type": "completion.report", "taskId": "TASK-2026-02-09-001", "fromAgent": "ada",

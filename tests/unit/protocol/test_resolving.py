@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from interlock.model.task import STATES, Task
-from interlock.protocol.completion import resolve_completion_transitions, review_required
+from interlock.protocol.envelope import OUTCOMES
+from interlock.protocol.handlers import resolve_completion_transitions, review_required
 from interlock.protocol.message import may_go
-from interlock.protocol.payloads import OUTCOMES
 
 
 def task(state: str = "in-progress", review: str | None = None, required: bool | None = None) -> Task:

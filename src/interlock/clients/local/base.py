@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import Forbidden, InvalidRequest, MemberNotFound
 from interlock.model.names import SYSTEM
-from interlock.sessions import Caller
-from interlock.workspace import Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,10 +14,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from interlock.ancestry import Origin
+    from interlock.core.unit_of_work import UnitOfWork
     from interlock.memory import OpenMemory
     from interlock.model.task import Task
     from interlock.roster import WhyIdle
-    from interlock.sessions import Act
 
 
 PROCESSLESS = ("cli", "http", "mcp-http", "page")
@@ -31,7 +30,7 @@ class LocalBase:
     def __init__(
         self,
         workspace: Workspace,
-        caller: Caller,
+        caller: Principal,
         open_memory: OpenMemory | None = None,
         why_idle: WhyIdle | None = None,
     ) -> None:
@@ -53,7 +52,7 @@ class LocalBase:
         """Where the team's files lie."""
         return self._workspace.directory
 
-    def _as(self, by: str | None) -> Caller:
+    def _as(self, by: str | None) -> Principal:
         caller = self._caller
         if by is None or by == caller.name:
             return caller
@@ -67,7 +66,7 @@ class LocalBase:
             )
         if by == SYSTEM:
             raise MemberNotFound(f"No member {by!r} in this team; that name stands for Interlock itself.", member=by)
-        return Caller(by, face=caller.face, process=caller.process, origin=caller.origin)
+        return Principal(by, face=caller.face, process=caller.process, origin=caller.origin)
 
     def verify_now(self, task: Task, mark: str, by: str | None) -> Task:
         """Run the task's verify, if this call (`mark`) is the one that has to; see `LocalTasks`."""
@@ -78,14 +77,14 @@ class LocalBase:
         raise NotImplementedError
 
     @contextmanager
-    def _act(self, by: str | None = None, *, acknowledge: bool = False) -> Iterator[Act]:
+    def _act(self, by: str | None = None, *, acknowledge: bool = False) -> Iterator[UnitOfWork]:
         with self._workspace.act(self._as(by), acknowledge=acknowledge) as act:
             yield act
 
 
 def calling(
     name: str, session: str | None, run: int | None, face: str, person: bool = False, origin: Origin | None = None
-) -> Caller:
+) -> Principal:
     """The caller that a face names; a session with an id is noted with the process it lives in.
 
     Raises:
@@ -100,7 +99,7 @@ def calling(
         from interlock import processes
 
         process = processes.current().as_text()
-    return Caller(name, session, run, face, process, person=person, origin=origin)
+    return Principal(name, session, run, face, process, person=person, origin=origin)
 
 
 def whole_number(value: Any, field: str) -> Any:
@@ -119,14 +118,14 @@ def plain(metadata: Any) -> Any:
     return dict(metadata) if hasattr(metadata, "keys") else metadata
 
 
-def whole(act: Act, task: Task) -> Task:
+def whole(act: UnitOfWork, task: Task) -> Task:
     """`task` as verbs answer it."""
     from interlock.mirror.task_view import show
 
     return show(act.rows, task)
 
 
-def warned(act: Act, task: Task) -> Task:
+def warned(act: UnitOfWork, task: Task) -> Task:
     """`task` with what the mirror still owes, once the transaction is over."""
     task.warnings = [*task.warnings, *act.warnings]
     return task

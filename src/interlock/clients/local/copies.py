@@ -11,6 +11,10 @@ from typing import Any
 import anyio
 
 from interlock import ancestry
+from interlock.core.tasks.claim import must_hold
+from interlock.core.tasks.find import find
+from interlock.core.tasks.transition import illegal
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import Forbidden, InterlockError, InvalidRequest, WorktreeRefused
 from interlock.gitwork import delivery
 from interlock.gitwork.isolation import look, trees
@@ -20,15 +24,10 @@ from interlock.model.text import named
 from interlock.runner import merge_queue, registration, workspace_allocation
 from interlock.runner.recovery_scan import LivenessProbe
 from interlock.runner.scheduler import Scheduler
-from interlock.sessions import Caller
 from interlock.storage.files import locked_directory
-from interlock.tasks.claim import must_hold
-from interlock.tasks.find import find
-from interlock.tasks.transition import illegal
-from interlock.workspace import Workspace
 
 
-def worktree(workspace: Workspace, caller: Caller, reference: str, *, hear: Callable[[str], None]) -> None:
+def worktree(workspace: Workspace, caller: Principal, reference: str, *, hear: Callable[[str], None]) -> None:
     """See `client.Team.worktree`."""
     how = look(workspace)
     if not how.on:
@@ -72,7 +71,7 @@ def diff(workspace: Workspace, reference: str, *, stat: bool, color: bool) -> di
 
 
 def merge(
-    workspace: Workspace, caller: Caller, references: list[str], *, everything: bool, into: str | None, dry_run: bool
+    workspace: Workspace, caller: Principal, references: list[str], *, everything: bool, into: str | None, dry_run: bool
 ) -> dict[str, Any]:
     """See `client.Team.merge`."""
     with workspace.look() as rows:
@@ -185,7 +184,7 @@ def _brings(git: Any, plan: delivery.Delivery, task: Task) -> bool:
     return git.contains(head, plan.after) and not git.contains(head, plan.before)
 
 
-def _noted(workspace: Workspace, caller: Caller, plan: delivery.Delivery, brought: list[Task]) -> None:
+def _noted(workspace: Workspace, caller: Principal, plan: delivery.Delivery, brought: list[Task]) -> None:
     with workspace.act(caller) as act:
         for task in brought:
             current = find(act.rows, task.id)

@@ -6,15 +6,16 @@ import os
 import signal
 from typing import Any
 
-from interlock import processes, shutdown
+from interlock import processes
+from interlock.core import shutdown
+from interlock.core.tasks import finish, review
+from interlock.core.tasks import review as reviewers
+from interlock.core.teams import pause, set_aside
+from interlock.core.unit_of_work import Principal, Workspace, unknown_member
 from interlock.errors import Conflict
 from interlock.model.names import SYSTEM
 from interlock.runner import registration, run_processes, scheduler
 from interlock.runner.run_processes import lives
-from interlock.sessions import Caller, unknown_member
-from interlock.tasks import finish, review, reviewers
-from interlock.teams import pause, set_aside
-from interlock.workspace import Workspace
 
 PATIENCE = 10.0
 """Seconds a runner gets to end everything after it was told to, beyond `stop_grace`."""
@@ -39,7 +40,7 @@ def ask_running(workspace: Workspace) -> list[str]:
     """Send a shutdown request to every member at work; their names."""
     running = running_members(workspace)
     if running:
-        with workspace.act(Caller()) as act:
+        with workspace.act(Principal()) as act:
             for name in running:
                 shutdown.request(act, name, reason="the team is to be deleted")
     return running
@@ -56,7 +57,7 @@ def stop_runner(workspace: Workspace, *, now: bool) -> dict[str, Any]:
         drivers = [process for process in registration.at_work(rows) if process not in servers]
     answer: dict[str, Any] = {"team": workspace.name, "asked": [], "ended": [], "gone": True}
     if servers:
-        with workspace.act(Caller()) as act:
+        with workspace.act(Principal()) as act:
             pause(act, reason="stopped by hand")
         answer["ended" if now else "asked"].append("server")
     for driver in drivers:
@@ -87,7 +88,7 @@ def stop_member(workspace: Workspace, member: str, *, now: bool) -> dict[str, An
     work, until it is resumed."""
     answer: dict[str, Any] = {"team": workspace.name, "asked": [], "ended": [], "gone": True}
     if now:
-        with workspace.act(Caller()) as act:
+        with workspace.act(Principal()) as act:
             if act.rows.team.member(member) is None:
                 raise unknown_member(act.rows, member)
             # First, so that no runner gives it the next task meanwhile.
@@ -95,7 +96,7 @@ def stop_member(workspace: Workspace, member: str, *, now: bool) -> dict[str, An
         answer["ended"] = _end_runs(workspace, member)
         _let_go(workspace, member)
     else:
-        with workspace.act(Caller()) as act:
+        with workspace.act(Principal()) as act:
             answer["asked"] = [shutdown.request(act, member)["subject"]]
     answer["gone"] = member not in running_members(workspace)
     return answer
@@ -111,7 +112,7 @@ def _end_runs(workspace: Workspace, member: str | None) -> list[str]:
         runs = [run for run in rows.runs.open() if (run.process or run.runner) and member in (None, run.member)]
     for run in runs:
         try:
-            with workspace.act(Caller(SYSTEM, run=run.number)) as act:
+            with workspace.act(Principal(SYSTEM, run=run.number)) as act:
                 task = act.rows.tasks.get(run.task_id)
                 if task is not None and task.run == run.number and task.state == "in-progress":
                     finish.fail(act, task, "stopped by hand", counts=False)

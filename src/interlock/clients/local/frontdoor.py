@@ -7,6 +7,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from heapq import merge
 from itertools import islice
 
+from interlock.core.tasks import finish
+from interlock.core.tasks.claim import claim
+from interlock.core.tasks.finish import SUMMARY_LIMIT
+from interlock.core.tasks.transition import WORKFLOW
 from interlock.errors import (
     AmbiguousId,
     DirectoryNotFound,
@@ -25,10 +29,6 @@ from interlock.mirror.task_view import complete
 from interlock.model.names import check_team_name
 from interlock.model.task import FINAL, FRONT_DOOR
 from interlock.storage.files import locked_file
-from interlock.tasks import finish
-from interlock.tasks.claim import claim
-from interlock.tasks.finish import SUMMARY_LIMIT
-from interlock.tasks.turns import WORKFLOW
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ from interlock.clients.local.base import calling
 from interlock.clients.local.memories import LocalMemories
 from interlock.clients.local.project_verbs import LocalProjects
 from interlock.clients.local.windows import LocalWindows
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import LedgerUnusable, MembersRunning, StorageError, TeamExists, TeamLimit, TeamNotFound
 from interlock.model.names import HUMAN, check_session_key, check_team_name, check_text
-from interlock.sessions import Caller
 from interlock.storage.files import locked_directory
-from interlock.workspace import Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         workdir: str | None = None,
     ) -> LocalTeam:
         from interlock.clock import iso
-        from interlock.teams import founded
+        from interlock.core.teams import founded
 
         self.need_person("create a team")
         check_team_name(name)
@@ -124,7 +123,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         from interlock.clients.local.team import LocalTeam
 
         workspace, found = self.workspace(name), self.managed(name)
-        caller = Caller(HUMAN) if found is None else Caller(*found)
+        caller = Principal(HUMAN) if found is None else Principal(*found)
         return LocalTeam(workspace, caller, self.open_memory, self.why_idle)
 
     def mailing(
@@ -153,7 +152,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
     def delete_team(self, name: str, *, force: bool = False) -> None:
         from interlock.clients.local.copies import forgetting
         from interlock.clients.local.ending import ask_running, stop_runner
-        from interlock.tokens import Tokens
+        from interlock.core.tokens import Tokens
 
         self.need_person("delete a team")
         workspace = self.workspace(name)
@@ -322,7 +321,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
 
     def _move_away(self, workspace: Workspace, doomed: str) -> None:
         try:
-            with workspace.act(Caller(HUMAN)) as act:
+            with workspace.act(Principal(HUMAN)) as act:
                 act.rows.team.update(act.rows.team.get(), status="deleted", updated_at=act.at)
                 act.event("team.updated", status="deleted")
                 # Inside the transaction: nobody commits meanwhile, and a crash leaves the whole team or none.

@@ -6,21 +6,23 @@ import time
 from contextlib import contextmanager
 from functools import partial
 
-from interlock import mailbox, processes, shutdown_expiry
+from interlock import processes
 from interlock.clients.local.base import LocalBase, plain, whole_number
 from interlock.clock import iso
+from interlock.core import mailbox
+from interlock.core import shutdown as shutdown_expiry
+from interlock.core.unit_of_work import unknown_member
 from interlock.errors import InterlockError, InvalidRequest
 from interlock.model.message import as_xml
 from interlock.model.names import HUMAN
-from interlock.sessions import unknown_member
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any, TypeVar
 
+    from interlock.core.unit_of_work import UnitOfWork
     from interlock.model.message import Message
-    from interlock.sessions import Act
     from interlock.storage.ledger import Rows
 
     T = TypeVar("T")
@@ -76,9 +78,9 @@ class LocalMailing(LocalBase):
             "reason": reason, "metadata": plain(metadata), "client_id": client_id,
         }  # fmt: skip
 
-        def store(act: Act) -> Message:
+        def store(act: UnitOfWork) -> Message:
             if isinstance(type, str) and type.startswith("shutdown_"):
-                from interlock import shutdown
+                from interlock.core import shutdown
 
                 return shutdown.send_message(act, to, content, **fields)
             return mailbox.send(act, to, content, **fields)
@@ -88,7 +90,7 @@ class LocalMailing(LocalBase):
     def broadcast(
         self, sender: str | None = None, *, content: str, summary: str | None = None, client_id: str | None = None
     ) -> dict[str, Any]:
-        def store(act: Act) -> dict[str, Any]:
+        def store(act: UnitOfWork) -> dict[str, Any]:
             return mailbox.broadcast(act, content, summary=summary, client_id=client_id)
 
         return self._store(sender, content, client_id, store)
@@ -165,7 +167,7 @@ class LocalMailing(LocalBase):
     def request_shutdown(
         self, member: str | None = None, *, reason: str | None = None, by: str | None = None
     ) -> dict[str, Any]:
-        from interlock import shutdown
+        from interlock.core import shutdown
 
         with self._act(by) as act:
             return shutdown.request(act, member, reason=reason)
@@ -173,7 +175,7 @@ class LocalMailing(LocalBase):
     def answer_shutdown(
         self, request: str | None = None, *, approve: bool, reason: str | None = None, by: str | None = None
     ) -> dict[str, Any]:
-        from interlock import shutdown
+        from interlock.core import shutdown
 
         with self._act(by) as act:
             return shutdown.answer(act, request, approve=approve, reason=reason)
@@ -183,14 +185,14 @@ class LocalMailing(LocalBase):
             now = iso(self._workspace.clock.now())
             return [found for found in rows.requests.open() if found["expires_at"] > now]
 
-    def _store(self, by: str | None, content: str, client_id: str | None, store: Callable[[Act], T]) -> T:
+    def _store(self, by: str | None, content: str, client_id: str | None, store: Callable[[UnitOfWork], T]) -> T:
         """Run `store` as a verb. What agents say in AOF/1 they may say by mail too: it is acted on at once."""
         if not isinstance(content, str) or not content.lstrip().startswith(SPEECH):
             with self._act(by) as act:
                 return store(act)
         from interlock.clients.local.speech import heard
 
-        def repeated(act: Act) -> bool:
+        def repeated(act: UnitOfWork) -> bool:
             return isinstance(client_id, str) and bool(act.rows.messages.by_client_id(act.name, client_id))
 
         return heard(self, by, content, store, repeated)
@@ -209,7 +211,7 @@ class LocalMailing(LocalBase):
                 size=mailbox.INJECT_BYTES if inject else mailbox.READ_BYTES,
             )  # fmt: skip
             if inject and act.role == "lead":
-                from interlock.teams import state_block
+                from interlock.core.teams import state_block
 
                 state = state_block(act)
         return messages, state

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 
+from interlock.core.unit_of_work import Workspace
 from interlock.gitwork import preflight
 from interlock.gitwork.isolation import check
 from interlock.model.team import Member
@@ -15,7 +16,6 @@ from interlock.plan.reading import load
 from interlock.runner import plan_apply
 from interlock.runner.executor import Executor
 from interlock.settings import Settings
-from interlock.workspace import Workspace
 
 
 def examined(

@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 
 from interlock.clients.local.base import LocalBase
 from interlock.clients.local.tasks import LocalTasks
+from interlock.core.tasks.find import find
+from interlock.core.unit_of_work import UnitOfWork
 from interlock.protocol import routing
-from interlock.protocol.parsing import parse
-from interlock.protocol.session_end import end_session
+from interlock.protocol.dropped import end_session
+from interlock.protocol.message import parse
 from interlock.runner.run_processes import verifier
-from interlock.sessions import Act
-from interlock.tasks.find import find
 
 T = TypeVar("T")
 
@@ -45,7 +45,11 @@ def run_result(team: LocalTasks, reference: str) -> dict[str, Any] | None:
 
 
 def heard(
-    team: LocalBase, by: str | None, content: str, store: Callable[[Act], T], repeated: Callable[[Act], bool]
+    team: LocalBase,
+    by: str | None,
+    content: str,
+    store: Callable[[UnitOfWork], T],
+    repeated: Callable[[UnitOfWork], bool],
 ) -> T:
     """Store mail whose content may be AOF/1, and act on it.
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import os
 
 from interlock.clients.local.base import LocalBase, plain, warned, whole, whole_number
+from interlock.core.tasks.find import find
 from interlock.errors import RunNotFound
 from interlock.mirror.task_view import complete as completed
 from interlock.mirror.task_view import show
 from interlock.model.names import HUMAN
 from interlock.runner.run_processes import lives, verifier
-from interlock.tasks.find import find
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from interlock.core.unit_of_work import UnitOfWork
     from interlock.model.run import Run
     from interlock.model.task import Task
-    from interlock.sessions import Act
 
 READY_LIMIT = 1_000_000
 
@@ -47,7 +47,7 @@ class LocalTasks(LocalBase):
         limits: Mapping[str, float] | None = None,
         by: str | None = None,
     ) -> Task:
-        from interlock.tasks import claim, create
+        from interlock.core.tasks import claim, create
 
         with self._act(by, acknowledge=True) as act:
             task = create.create(
@@ -85,12 +85,12 @@ class LocalTasks(LocalBase):
             return found, [edge for edge in rows.graph.edges() if shown.issuperset(edge)]
 
     def claim(self, task: str, *, force: bool = False, take_over: bool = False, by: str | None = None) -> Task:
-        from interlock.tasks import claim
+        from interlock.core.tasks import claim
 
         return self._on(task, by, lambda act, found: claim.claim(act, found, force=force, take_over=take_over))
 
     def next_task(self, *, by: str | None = None) -> Task | None:
-        from interlock.tasks import claim
+        from interlock.core.tasks import claim
 
         with self._act(by, acknowledge=True) as act:
             member = act.rows.team.member(act.name)
@@ -100,57 +100,57 @@ class LocalTasks(LocalBase):
         return None if task is None else warned(act, task)
 
     def update(self, task: str, *, by: str | None = None, **fields: Any) -> Task:
-        from interlock.tasks import change
+        from interlock.core.tasks import change
 
         token = verifier()
         updated = self._on(task, by, lambda act, found: change.update(act, found, verifier=token, **fields))
         return self.verify_now(updated, token, by)
 
     def depend(self, task: str, *, on: str, remove: bool = False, by: str | None = None) -> Task:
-        from interlock.tasks import depend
+        from interlock.core.tasks import change as depend
 
         verb = depend.independ if remove else depend.depend
         return self._on(task, by, lambda act, found: verb(act, found, find(act.rows, on)))
 
     def release(self, task: str, *, reason: str | None = None, by: str | None = None) -> Task:
-        from interlock.tasks import claim
+        from interlock.core.tasks import claim
 
         return self._on(task, by, lambda act, found: claim.release(act, found, reason))
 
     def complete(self, task: str, *, summary: str | None = None, by: str | None = None) -> Task:
-        from interlock.tasks import finish
+        from interlock.core.tasks import finish
 
         token = verifier()
         reported = self._on(task, by, lambda act, found: finish.complete(act, found, summary=summary, verifier=token))
         return self.verify_now(reported, token, by)
 
     def delete(self, task: str, *, by: str | None = None) -> Task:
-        from interlock.tasks import change
+        from interlock.core.tasks import change
 
         return self._on(task, by, change.delete)
 
     def approve(self, task: str, *, summary: str | None = None, by: str | None = None) -> Task:
-        from interlock.tasks import finish
+        from interlock.core.tasks import finish
 
         return self.merge_now(self._on(task, by, lambda act, found: finish.approve(act, found, summary)))
 
     def reject(self, task: str, *, reason: str, by: str | None = None) -> Task:
-        from interlock.tasks import finish
-        from interlock.tasks.review import author_lives
+        from interlock.core.tasks import finish
+        from interlock.core.tasks.review import author_lives
 
         return self._on(
             task, by, lambda act, found: finish.reject(act, found, reason, author_lives=author_lives(act, found))
         )
 
     def retry(self, task: str, *, by: str | None = None) -> Task:
-        from interlock.tasks import change
+        from interlock.core.tasks import change
 
         return self._on(task, by, change.retry)
 
     def cancel(
         self, task: str, *, reason: str | None = None, cascade: bool = False, by: str | None = None
     ) -> list[Task]:
-        from interlock.tasks import change
+        from interlock.core.tasks import change
 
         with self._act(by, acknowledge=True) as act:
             cancelled = change.cancel(act, find(act.rows, task), reason=reason, cascade=cascade)
@@ -158,22 +158,22 @@ class LocalTasks(LocalBase):
         return [warned(act, here) for here in cancelled]
 
     def block(self, task: str, *, reason: str, by: str | None = None) -> Task:
-        from interlock.tasks import change
+        from interlock.core.tasks import change
 
         return self._on(task, by, lambda act, found: change.block(act, found, reason))
 
     def unblock(self, task: str, *, by: str | None = None) -> Task:
-        from interlock.tasks import change
+        from interlock.core.tasks import change
 
         return self._on(task, by, change.unblock)
 
     def assign(self, task: str, *, to: str | None, by: str | None = None) -> Task:
-        from interlock.tasks import change
+        from interlock.core.tasks import change
 
         return self._on(task, by, lambda act, found: change.assign(act, found, to))
 
     def heartbeat(self, task: str, *, by: str | None = None) -> Run:
-        from interlock.tasks import claim
+        from interlock.core.tasks import claim
 
         with self._act(by) as act:
             return claim.heartbeat(act, find(act.rows, task))
@@ -198,7 +198,7 @@ class LocalTasks(LocalBase):
         raise RunNotFound(f"{found.id} has no {what} with output. `interlock task show {found.id}` lists its runs.")
 
     def verify_pending(self) -> list[Task]:
-        from interlock.tasks import verify
+        from interlock.core.tasks import verify
 
         with self._workspace.look() as rows:
             waiting = [task for task in rows.tasks.select(states=["review"]) if verifier_is_gone(task)]
@@ -213,7 +213,7 @@ class LocalTasks(LocalBase):
             decided.append(self.verify_now(found, token, HUMAN))
         return decided
 
-    def _on(self, reference: str, by: str | None, verb: Callable[[Act, Task], Task]) -> Task:
+    def _on(self, reference: str, by: str | None, verb: Callable[[UnitOfWork, Task], Task]) -> Task:
         with self._act(by, acknowledge=True) as act:
             task = verb(act, find(act.rows, reference))
             whole(act, task)
@@ -225,8 +225,8 @@ class LocalTasks(LocalBase):
             return self.merge_now(task)
         import anyio
 
+        from interlock.core.tasks import verify
         from interlock.runner.verify import examine
-        from interlock.tasks import verify
 
         evidence = anyio.run(examine, self._workspace, task)
         with self._act(by, acknowledge=False) as act:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from interlock.ancestry import Origin
+    from interlock.core.unit_of_work import UnitOfWork
     from interlock.model.event import Event
     from interlock.model.question import Question
     from interlock.model.task import Task
     from interlock.model.team import Member
     from interlock.notifier import Waiter
-    from interlock.sessions import Act
     from interlock.storage.ledger import Rows
 
 FOLLOW_AT_ONCE = 1000
@@ -34,7 +34,7 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
         """One consistent moment of the team's ledger."""
         return self._workspace.look()
 
-    def acts(self) -> AbstractContextManager[Act]:
+    def acts(self) -> AbstractContextManager[UnitOfWork]:
         """One verb of the caller."""
         return self._act(acknowledge=True)
 
@@ -74,7 +74,7 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
         return poll(self._workspace, dry_run=dry_run)
 
     def describe(self) -> dict[str, Any]:
-        from interlock import teams
+        from interlock.core import teams
 
         with self._workspace.look() as rows:
             shown = rows.team.get().as_dict([member.as_dict() for member in teams.members(rows)])
@@ -82,7 +82,7 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
             return shown
 
     def members(self) -> list[Member]:
-        from interlock import teams
+        from interlock.core import teams
 
         with self._workspace.look() as rows:
             return teams.members(rows)
@@ -99,7 +99,7 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
         permissions: str | None = None,
         by: str | None = None,
     ) -> Member:
-        from interlock import teams
+        from interlock.core import teams
 
         with self._act(by) as act:
             member = teams.spawn(
@@ -110,7 +110,7 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
         return member
 
     def remove(self, name: str, *, by: str | None = None) -> list[str]:
-        from interlock import teams
+        from interlock.core import teams
         from interlock.runner.run_processes import lives
 
         with self._act(by) as act:
@@ -120,19 +120,19 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
             return teams.remove(act, name, running=running)
 
     def pause(self, member: str | None = None, *, reason: str | None = None, by: str | None = None) -> None:
-        from interlock import teams
+        from interlock.core import teams
 
         with self._act(by) as act:
             teams.pause(act, member, reason=reason)
 
     def resume(self, member: str | None = None, *, by: str | None = None) -> None:
-        from interlock import teams
+        from interlock.core import teams
 
         with self._act(by) as act:
             teams.resume(act, member)
 
     def configure(self, changes: Mapping[str, Any], *, by: str | None = None) -> dict[str, Any]:
-        from interlock import teams
+        from interlock.core import teams
 
         with self._act(by) as act:
             return teams.configure(act, dict(changes))
@@ -147,10 +147,10 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
 
     def reply(self, task: str, text: str, *, question: str | None = None, by: str | None = None) -> Task:
         from interlock.clients.local.base import warned, whole
-        from interlock.questions import in_own_words
+        from interlock.core.questions import in_own_words
+        from interlock.core.tasks import answer
+        from interlock.core.tasks.find import find
         from interlock.runner import registration
-        from interlock.tasks import answer
-        from interlock.tasks.find import find
 
         face = self._caller.face
         with self._act(by, acknowledge=True) as act:
@@ -180,8 +180,8 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
         reversible: bool = False,
         by: str | None = None,
     ) -> Question:
-        from interlock.tasks import answer
-        from interlock.tasks.find import find
+        from interlock.core.tasks import answer
+        from interlock.core.tasks.find import find
 
         with self._act(by, acknowledge=True) as act:
             return answer.ask(
@@ -190,7 +190,7 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
             )  # fmt: skip
 
     def conversation(self, task: str) -> list[dict[str, Any]]:
-        from interlock.tasks.find import find
+        from interlock.core.tasks.find import find
 
         with self._workspace.look() as rows:
             return [question.exchange() for question in rows.questions.of_task(find(rows, task).id)]
@@ -222,7 +222,7 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
                     waiter.wait(60.0)
 
     def status(self) -> dict[str, Any]:
-        from interlock.reports import status, unable
+        from interlock.core.reports.now import status, unable
         from interlock.runner import registration
         from interlock.runner.run_processes import lives
 
@@ -234,7 +234,7 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
         return {**found, "driven": driven, "workers": workers}
 
     def report(self, since: str | None = None) -> dict[str, Any]:
-        from interlock.reports import report
+        from interlock.core.reports.night import report
 
         with self._workspace.look() as rows:
             return report(rows, self.name, since, self._now())

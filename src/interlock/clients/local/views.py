@@ -20,27 +20,27 @@ class LocalViews(LocalBase):
     """See `client_views.Views`."""
 
     def board(self, *, limit: int = 50) -> dict[str, Any]:
-        from interlock.reports import board
+        from interlock.core.reports import now
 
         with self._workspace.look() as rows:
-            return board.board(rows, _bounded(limit))
+            return now.board(rows, _bounded(limit))
 
     def in_state(self, state: str, *, after: int = 0, limit: int = 100) -> list[Task]:
+        from interlock.core.reports import now
         from interlock.mirror.task_view import complete
-        from interlock.reports import board
 
         with self._workspace.look() as rows:
-            return complete(rows, board.in_state(rows, state, after, _bounded(limit)))
+            return complete(rows, now.in_state(rows, state, after, _bounded(limit)))
 
     def story(self, task: str, *, events: int = 200) -> dict[str, Any]:
-        from interlock.reports import story
-        from interlock.tasks.find import find
+        from interlock.core.reports import now
+        from interlock.core.tasks.find import find
 
         with self._workspace.look() as rows:
-            return story.story(rows, find(rows, task), _bounded(events))
+            return now.story(rows, find(rows, task), _bounded(events))
 
     def artifacts(self, task: str) -> list[dict[str, Any]]:
-        from interlock.tasks.find import find
+        from interlock.core.tasks.find import find
 
         with self._workspace.look() as rows:
             found = rows.runs.artifacts(find(rows, task).id)
@@ -51,10 +51,10 @@ class LocalViews(LocalBase):
             return rows.events.latest(before, _bounded(limit), types)
 
     def crew(self) -> list[dict[str, Any]]:
-        from interlock.reports import story
+        from interlock.core.reports import now
 
         with self._workspace.look() as rows:
-            return story.crew(rows, self._workspace.log_path)
+            return now.crew(rows, self._workspace.log_path)
 
 
 def _bounded(limit: int) -> int:

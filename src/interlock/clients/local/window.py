@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from interlock import ancestry, mailbox, processes, seats
+from interlock import ancestry, processes
 from interlock.clients.local.mail import LocalMailing, _lives
+from interlock.core import mailbox, sessions
+from interlock.core.unit_of_work import Principal, acknowledged
 from interlock.model.message import as_xml
 from interlock.model.names import SYSTEM
-from interlock.sessions import Caller, acknowledged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from interlock.core.unit_of_work import UnitOfWork, Workspace
     from interlock.model.message import Message
-    from interlock.sessions import Act
-    from interlock.workspace import Workspace
 
 HOOK_COUNT = 50
 HOOK_BYTES = 9_000
@@ -54,7 +54,7 @@ class LocalWindow(LocalMailing):
     """See `joined.Window`."""
 
     def __init__(self, workspace: Workspace, program: str, session: str, name: str, process: str | None) -> None:
-        super().__init__(workspace, Caller(SYSTEM))
+        super().__init__(workspace, Principal(SYSTEM))
         self._program = program
         self._session = session
         self._called = name
@@ -62,7 +62,7 @@ class LocalWindow(LocalMailing):
 
     def sit(self) -> str:
         with self._act() as act:
-            return seats.take(
+            return sessions.take(
                 act, program=self._program, session=self._session, process=self._lives_in(), name=self._called,
                 alive=_lives,
             ).name  # fmt: skip
@@ -79,10 +79,10 @@ class LocalWindow(LocalMailing):
         if member is None:
             yield LocalHeard()
             return
-        self._caller = Caller(member, self._session, face=seats.FACE)
+        self._caller = Principal(member, self._session, face=sessions.FACE)
         if event == "end":
             with self._act() as act:
-                seats.leave(act)
+                sessions.leave(act)
             yield LocalHeard()
             return
         with self._act() as act:
@@ -90,31 +90,31 @@ class LocalWindow(LocalMailing):
         with self._handing_over(list(heard.messages)):
             yield heard
 
-    def _mail(self, act: Act, event: str, fresh: bool) -> LocalHeard:
+    def _mail(self, act: UnitOfWork, event: str, fresh: bool) -> LocalHeard:
         urgent = event == "tool"
         if not urgent:
             act.rows.team.note_sent_back(act.name, act.session, False)
         messages = self._offered(act, urgent_only=urgent, earlier="unknown" if urgent else "seen")
         state = ""
         if act.role == "lead" and not urgent:
-            from interlock.teams import state_block
+            from interlock.core.teams import state_block
 
             state = state_block(act)
         return LocalHeard(act.name, self.name, messages, fresh=fresh, state=state)
 
-    def _stop(self, act: Act, again: bool) -> LocalHeard:
+    def _stop(self, act: UnitOfWork, again: bool) -> LocalHeard:
         """Send the window back for its mail, and for a task that it has not reported on; the second time it may go."""
         acknowledged(act)
-        open_tasks = seats.unreported(act)
+        open_tasks = sessions.unreported(act)
         if again or act.rows.team.sent_back(act.name, act.session):
-            seats.idle(act, [id for id, _ in open_tasks])
+            sessions.idle(act, [id for id, _ in open_tasks])
             return LocalHeard(act.name, self.name)
         messages = self._offered(act, urgent_only=False, earlier="seen")
         if messages or open_tasks:
             act.rows.team.note_sent_back(act.name, act.session, True)
         return LocalHeard(act.name, self.name, messages, open_tasks)
 
-    def _offered(self, act: Act, *, urgent_only: bool, earlier: str) -> list[Message]:
+    def _offered(self, act: UnitOfWork, *, urgent_only: bool, earlier: str) -> list[Message]:
         return mailbox.offer(
             act, processes.current().as_text(), _lives, count=HOOK_COUNT, size=HOOK_BYTES, urgent_only=urgent_only,
             earlier=earlier,
@@ -123,12 +123,12 @@ class LocalWindow(LocalMailing):
     def _urgent_waits(self) -> bool:
         """Whether there is urgent mail: a look, no transaction, since this is asked at every tool call."""
         with self._workspace.ledger.snapshot() as rows:
-            member = seats.of_window(rows, self._session, ())
+            member = sessions.of_window(rows, self._session, ())
             return member is not None and mailbox.waits(rows, member, self._workspace.clock.now(), _lives, True)
 
     def _member(self) -> str | None:
         with self._workspace.ledger.snapshot() as rows:
-            return seats.of_window(rows, self._session, lineage())
+            return sessions.of_window(rows, self._session, lineage())
 
     def _managed(self) -> bool:
         return ancestry.origin(self._workspace.home) is not None

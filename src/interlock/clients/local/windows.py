@@ -10,8 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from interlock.ancestry import Origin
     from interlock.clients.local.window import LocalWindow
+    from interlock.core.unit_of_work import Workspace
     from interlock.errors import Forbidden
-    from interlock.workspace import Workspace
 
 
 class LocalWindows:
@@ -57,11 +57,11 @@ class LocalWindows:
             raise error
 
     def note_refusal(self, origin: Origin, error: Forbidden, face: str = "python") -> None:
+        from interlock.core.unit_of_work import Principal
         from interlock.errors import InterlockError
-        from interlock.sessions import Caller
 
         with suppress(InterlockError):  # Its team may be gone.
-            self.workspace(str(origin.team)).note_refusal(origin, Caller(face=face), error)
+            self.workspace(str(origin.team)).note_refusal(origin, Principal(face=face), error)
 
     def managed(self, team: str) -> tuple[str, str] | None:
         found = ancestry.origin(self.path)
@@ -71,8 +71,8 @@ class LocalWindows:
         return found.member, found.session
 
     def seated(self, team: str) -> tuple[str, str] | None:
-        from interlock import seats
         from interlock.clients.local.window import lineage
+        from interlock.core import sessions
 
         with self.workspace(team).ledger.snapshot() as rows:
-            return seats.around(rows, lineage)
+            return sessions.around(rows, lineage)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from interlock.clients.local.base import LocalBase, warned, whole
-from interlock.tasks.find import find
+from interlock.core.tasks.find import find
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class LocalWorkflowQueue(LocalBase):
             return queue.shown(rows)
 
     def queue_workflow(self, what: str, *, priority: str | None = None, by: str | None = None) -> dict[str, Any]:
-        from interlock.tasks.create import create
+        from interlock.core.tasks.create import create
         from interlock.workflow.state import queue
 
         with self._act(by) as act:

@@ -20,7 +20,7 @@ def send(call: Call, message: str) -> int:
     It is an envelope in JSON, with or without `AOF/1 ` in front. The answer is on stdout, also where the message was
     refused; the exit code is then 1.
     """
-    from interlock.protocol.parsing import MESSAGE_BYTES
+    from interlock.protocol.message import MESSAGE_BYTES
 
     if message == "-":
         # What is no UTF-8, or too much, is refused in the answer like every other fault.

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from interlock.questions import gist
+from interlock.core.questions import gist
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb

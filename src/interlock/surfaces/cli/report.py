@@ -19,7 +19,7 @@ UNITS = {"m": 60, "h": 3_600, "d": 86_400}
 @click.option("--format", "form", type=click.Choice(["text", "md", "html"]), default="text", show_default=True)
 def report(call: Call, since: str | None, form: str) -> None:
     """What needs you, what is done with its evidence, what failed and why, what is left."""
-    from interlock import report_text
+    from interlock.core.reports import text as report_text
 
     found = call.team().report(None if since is None else moment(since))
     if call.json:

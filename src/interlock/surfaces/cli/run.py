@@ -137,8 +137,8 @@ def _from_goal(call: Call, goal: str, agent: str | None, *, ask: bool) -> str | 
 @contextmanager
 def _told(call: Call, team: str) -> Iterator[None]:
     """People who look elsewhere are told what needs them."""
+    from interlock.core.tokens import Tokens
     from interlock.serve.place import find, page_at
-    from interlock.tokens import Tokens
 
     def link() -> str | None:
         place = find(call.home.path)
@@ -195,7 +195,7 @@ def finish(call: Call, team: Team, reason: str) -> int:
     if call.json:
         call.document({"team": team.name, "ended": reason, "all_done": all_done, "report": report})
     else:
-        from interlock.report_text import as_text
+        from interlock.core.reports.text import as_text
 
         call.say(as_text(report))
         if reason == LEFT:

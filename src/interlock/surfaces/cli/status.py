@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
+from interlock.core.reports.needs import folded
+from interlock.core.reports.now import in_words
 from interlock.errors import InterlockError
 from interlock.model.names import HUMAN
-from interlock.reports import folded, in_words
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from interlock.core.tokens import ROLES, Tokens
 from interlock.errors import InvalidRequest
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
 from interlock.surfaces.cli.table import table
-from interlock.tokens import ROLES, Tokens
 
 
 @verb("create", example="interlock token create --member researcher\ninterlock token create --person eva --role viewer")

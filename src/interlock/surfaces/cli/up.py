@@ -49,8 +49,8 @@ def up(call: Call, port: int | None, host: str | None, browse: bool) -> None:
 @click.option("--browser", "browse", is_flag=True, help="Open the page in a browser.")
 def open_(call: Call, browse: bool) -> None:
     """A fresh link to the page of the running server. It lets one browser in, once, and lapses within the hour."""
+    from interlock.core.tokens import Tokens
     from interlock.serve.place import link_to, need
-    from interlock.tokens import Tokens
 
     call.home.need_person("open the page")
     place = need(call.home.path)

@@ -27,11 +27,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from interlock import peers
 from interlock.ancestry import Origin
+from interlock.core.tokens import COOKIE_SECONDS, Tokens
 from interlock.errors import Forbidden, InterlockError, Unauthorized
 from interlock.model.names import HUMAN
 from interlock.surfaces.http.failures import CONNECTION, note, refusal
 from interlock.surfaces.http.guard import HARMLESS, without_port
-from interlock.tokens import COOKIE_SECONDS, Tokens
 
 OPEN = ("/healthz", "/readyz")
 LINK = "/open/"

@@ -18,13 +18,13 @@ from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from interlock.core.reports.text import beside_git
 from interlock.errors import NotFound
 from interlock.model import text
 from interlock.model.evidence import in_words, latest_check
 from interlock.model.guard import leading_to
 from interlock.model.question import Question
 from interlock.model.task import Task
-from interlock.report_text import beside_git
 from interlock.surfaces.web import sentences
 from interlock.surfaces.web.prose import gist, line, prose, verbatim
 from interlock.surfaces.web.visit import Visit

@@ -11,8 +11,8 @@ from fastapi import Request
 from markupsafe import Markup
 
 from interlock.client import Home, Team
+from interlock.core.reports.needs import folded
 from interlock.errors import InterlockError
-from interlock.reports import folded
 from interlock.surfaces.http.visitor import FORM_KEY
 
 OPERATORS = ("operator", "admin")

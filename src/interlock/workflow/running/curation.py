@@ -11,17 +11,16 @@ import time
 from collections.abc import Mapping
 
 from interlock.clock import iso
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import InterlockError
 from interlock.memory import Log, MemoryStore, MemoryUnavailable
 from interlock.model.names import SYSTEM
-from interlock.sessions import Caller
 from interlock.workflow.memory.memory_bridge import MemoryBridge
 from interlock.workflow.memory.post_workflow_curator import Curated, PostWorkflowCurator, Session
 from interlock.workflow.running import starting
 from interlock.workflow.running.known import origin_of
 from interlock.workflow.state.document import COMPLETED, WorkflowState
 from interlock.workflow.state.store import Store
-from interlock.workspace import Workspace
 
 SECONDS = 8.0
 """For everything that is done here, as far as it is a matter of choice."""
@@ -72,7 +71,7 @@ def _curate(
     workflow = starting.locate(state.skill, state.plan.project).workflow
     curator = PostWorkflowCurator(MemoryBridge(memory, origin_of(state, workflow), log))
     found = curator.curate(session_of(state), seconds=seconds)
-    with workspace.act(Caller(SYSTEM)) as act:
+    with workspace.act(Principal(SYSTEM)) as act:
         now = store.load(act.rows, state.workflow_id)
         if found.complete and now.outcome == COMPLETED:
             now.curated = act.at

@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 
 from interlock.clock import iso
+from interlock.core.mailbox import notify
+from interlock.core.tasks import answer
+from interlock.core.tasks.find import find
+from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.errors import Conflict, Forbidden
-from interlock.mailbox import notify
 from interlock.model.names import HUMAN
 from interlock.model.task import Task
 from interlock.runner.executor import HumanWait
 from interlock.runner.threads import in_thread
-from interlock.sessions import Act, Caller
-from interlock.tasks import answer
-from interlock.tasks.find import find
 from interlock.workflow.control.ports import WARNING, Asking, Events, Superseded
 from interlock.workflow.running.holding import HeldQuestion, taken
 from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import RUNNING, StepId, WorkflowState
 from interlock.workflow.state.store import Store
-from interlock.workspace import Workspace
 
 if TYPE_CHECKING:
     from interlock.clock import Clock
@@ -37,7 +36,7 @@ class LedgerDesk:
     def __init__(
         self,
         workspace: Workspace,
-        caller: Caller,
+        caller: Principal,
         task_id: str,
         store: Store,
         session: str,
@@ -93,11 +92,11 @@ class LedgerDesk:
             raise
         return question
 
-    def _tell(self, act: Act, task: Task, text: str) -> None:
+    def _tell(self, act: UnitOfWork, task: Task, text: str) -> None:
         for one in dict.fromkeys((task.created_by, HUMAN)):
             notify(act, one, f"{task.id}: {text}", summary=f"{task.id}: {text}")
 
-    def _ask(self, act: Act, state: WorkflowState, asking: Asking) -> str:
+    def _ask(self, act: UnitOfWork, state: WorkflowState, asking: Asking) -> str:
         task = find(act.rows, self._task_id)
         held = asking.held and self._patience is not None and not act.settings.get("unattended")
         asked = answer.ask(

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from interlock.clock import iso
+from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.errors import InvalidRequest
 from interlock.memory import MemoryStore, OpenMemory
-from interlock.sessions import Act, Caller
 from interlock.storage.ledger import Rows
 from interlock.workflow.menu.decision_memory import DecisionMemory
 from interlock.workflow.personal import explicit_feedback
@@ -17,7 +17,6 @@ from interlock.workflow.personal.patterns import Feedback, Forgotten, Learned
 from interlock.workflow.personal.preferences import Preferences
 from interlock.workflow.running import known, starting
 from interlock.workflow.state.document import WorkflowState
-from interlock.workspace import Workspace
 
 KEY = "feedback"
 """Where a session's document keeps it."""
@@ -29,7 +28,7 @@ class LearnedOf:
     """What is learned of the project of a run, for the person who asks."""
 
     def __init__(
-        self, workspace: Workspace, caller: Caller, state: WorkflowState, open_memory: OpenMemory | None
+        self, workspace: Workspace, caller: Principal, state: WorkflowState, open_memory: OpenMemory | None
     ) -> None:
         self._workspace = workspace
         self._caller = caller
@@ -141,7 +140,7 @@ def _document(rows: Rows, session: str | None) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _keep(act: Act, session: str, key: str, entry: dict[str, Any]) -> None:
+def _keep(act: UnitOfWork, session: str, key: str, entry: dict[str, Any]) -> None:
     document = act.rows.workflows.session(session)
     own = document.setdefault(KEY, {})
     own[key] = [*own.get(key, []), entry][-KEPT:]

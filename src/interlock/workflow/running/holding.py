@@ -17,16 +17,15 @@ from typing import Literal
 import anyio
 
 from interlock.clock import iso
+from interlock.core.tasks import answer
+from interlock.core.tasks.find import find
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import Conflict, Forbidden
 from interlock.model.task import WAITING
 from interlock.runner.executor import HumanWait
 from interlock.runner.threads import in_thread
-from interlock.sessions import Caller
 from interlock.storage.ledger import Rows
-from interlock.tasks import answer
-from interlock.tasks.find import find
 from interlock.workflow.control.ports import Superseded
-from interlock.workspace import Workspace
 
 LOOK_AGAIN = 30.0
 """Seconds between two looks, however quiet it is."""
@@ -40,7 +39,9 @@ Step = Answer | Literal["wait"] | None
 class HeldQuestion:
     """The wait of the run that `caller` names for the answer to one of its questions."""
 
-    def __init__(self, workspace: Workspace, caller: Caller, task_id: str, question: str, patience: HumanWait) -> None:
+    def __init__(
+        self, workspace: Workspace, caller: Principal, task_id: str, question: str, patience: HumanWait
+    ) -> None:
         self._workspace = workspace
         self._caller = caller
         self._task_id = task_id
@@ -115,7 +116,7 @@ class HeldQuestion:
             return None
 
 
-def taken(workspace: Workspace, caller: Caller, task_id: str, question: str) -> Answer | None:
+def taken(workspace: Workspace, caller: Principal, task_id: str, question: str) -> Answer | None:
     """The answer to a question, if it has one, with its task taken up again where the run was held for it. Null also
     while the task waits for another answer still.
 

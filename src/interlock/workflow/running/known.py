@@ -11,10 +11,10 @@ from functools import partial
 
 import anyio.to_thread
 
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import InterlockError, InvalidRequest
 from interlock.memory import Log, MemoryStore, OpenMemory
 from interlock.model.names import SYSTEM
-from interlock.sessions import Caller
 from interlock.workflow.control.ports import Choices, Knowledge
 from interlock.workflow.definition.variables import is_set
 from interlock.workflow.definition.workflow import Workflow
@@ -24,7 +24,6 @@ from interlock.workflow.menu.decision_memory import DecisionMemory
 from interlock.workflow.personal.patterns import Choice, Feedback
 from interlock.workflow.state import files
 from interlock.workflow.state.document import WorkflowState
-from interlock.workspace import Workspace
 
 TOLD = 20  # different troubles of one run that are logged
 
@@ -86,7 +85,7 @@ def degraded(workspace: Workspace, task_id: str | None, workflow_id: str) -> Log
             return
         told.add((reason, operation))
         try:
-            with workspace.act(Caller(SYSTEM)) as act:
+            with workspace.act(Principal(SYSTEM)) as act:
                 act.event(
                     "memory.degraded", task_id, reason=reason[:1000], operation=operation, workflow_id=workflow_id
                 )

@@ -9,10 +9,10 @@ from typing import Any
 
 import anyio.to_thread
 
+from interlock.core.tasks.find import find
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import InterlockError, WorkflowNotFound
 from interlock.runner.executor import HumanWait, Job
-from interlock.sessions import Caller
-from interlock.tasks.find import find
 from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.agents.watch import Limits
@@ -38,7 +38,6 @@ from interlock.workflow.state.document import FAILED, WorkflowState
 from interlock.workflow.state.rollback import Rollback
 from interlock.workflow.state.store import Store
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
-from interlock.workspace import Workspace
 
 EXAMINATIONS: tuple[Examination, ...] = (
     ParallelBmbValidation(),
@@ -68,7 +67,7 @@ class Prepared:
     def context(
         self,
         workspace: Workspace,
-        caller: Caller,
+        caller: Principal,
         pool: AgentPool,
         knowledge: Knowledge,
         dispatcher: SubagentDispatcher | None = None,
@@ -120,7 +119,7 @@ def store_of(workspace: Workspace) -> Store:
     return WorkflowStateManager(workspace.ledger, workspace.clock)
 
 
-def prepare(workspace: Workspace, caller: Caller, task_id: str, workdir: str) -> Prepared:
+def prepare(workspace: Workspace, caller: Principal, task_id: str, workdir: str) -> Prepared:
     """The run of that task, new where it has none yet; one that has failed is taken up again.
 
     Raises:

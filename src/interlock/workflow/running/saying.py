@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import Forbidden, InvalidRequest
-from interlock.sessions import Act
 from interlock.storage.ledger import Rows
 from interlock.workflow.definition import overlay
 from interlock.workflow.definition.files import Files
@@ -94,7 +94,7 @@ def at_the_beginning(
 
 
 def say(
-    act: Act, text: str, *, session: str, state: WorkflowState | None = None, root: str = "", clear: bool = False
+    act: UnitOfWork, text: str, *, session: str, state: WorkflowState | None = None, root: str = "", clear: bool = False
 ) -> dict[str, Any]:
     """Keep what somebody says for the workflows of a session; `state` is the run it is about, if there is one yet.
 
@@ -133,7 +133,7 @@ def say(
     return {**_answer(document, state, said or (), mode), "session": session, "said": texts}
 
 
-def _left(act: Act, state: WorkflowState, word: str) -> dict[str, Any]:
+def _left(act: UnitOfWork, state: WorkflowState, word: str) -> dict[str, Any]:
     """An exit word to the discussion that is under way (BMAD-5.4.1)."""
     session = session_of(state)
     document = act.rows.workflows.session(session)
@@ -161,7 +161,7 @@ def now(rows: Rows, session: str, state: WorkflowState | None, mode: str) -> dic
     }
 
 
-def _inline(document: dict[str, Any], state: WorkflowState | None, one: Override, act: Act) -> None:
+def _inline(document: dict[str, Any], state: WorkflowState | None, one: Override, act: UnitOfWork) -> None:
     if state is None:
         raise InvalidRequest(f"[{one.name}] is about one operation, and no workflow is at work here.")
     overrides.apply_inline(document, state.workflow_id, one.name, _operation(state), at=act.at, by=act.name)

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from interlock.core.tasks import create
+from interlock.core.tasks.transition import WORKFLOW
+from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import InvalidRequest, InvalidSkillPath, WorkflowNotFound
 from interlock.model.task import Task
-from interlock.sessions import Act
-from interlock.tasks import create
-from interlock.tasks.turns import WORKFLOW
 from interlock.workflow.definition import overlay
 from interlock.workflow.definition import package as packages
 from interlock.workflow.definition import workflow as workflows
@@ -103,14 +103,14 @@ def _unknown(package: Package, asked: Invocation) -> WorkflowNotFound:
     return WorkflowNotFound(f"{asked.text} is not installed here.{hint}", skill=asked.text, nearest=list(near))
 
 
-def new_id(act: Act, skill: Skill) -> str:
+def new_id(act: UnitOfWork, skill: Skill) -> str:
     """`<module>-<name>-<UTC time>-<4 hex>`."""
     name = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in skill.name.lower())
     stamp = act.at[:19].replace("-", "").replace(":", "")
     return f"{skill.module or 'core'}-{name}-{stamp}-{act.clock.new_id()[-4:]}"
 
 
-def state_for(act: Act, wanted: Wanted, found: Located) -> WorkflowState:
+def state_for(act: UnitOfWork, wanted: Wanted, found: Located) -> WorkflowState:
     """The state of a run that has not begun.
 
     Raises:
@@ -162,7 +162,9 @@ def state_for(act: Act, wanted: Wanted, found: Located) -> WorkflowState:
     )  # fmt: skip
 
 
-def start(act: Act, store: Store, wanted: Wanted, found: Located, *, assignee: str | None = None, **task: Any) -> Task:
+def start(
+    act: UnitOfWork, store: Store, wanted: Wanted, found: Located, *, assignee: str | None = None, **task: Any
+) -> Task:
     """A task whose work is the run, with its state; queued where as many workflows run as may.
 
     Raises:
@@ -179,7 +181,7 @@ def start(act: Act, store: Store, wanted: Wanted, found: Located, *, assignee: s
     return made
 
 
-def attach(act: Act, store: Store, task: Task, state: WorkflowState) -> None:
+def attach(act: UnitOfWork, store: Store, task: Task, state: WorkflowState) -> None:
     """Make `task` the one that carries out the run: its state is kept with it. The engine itself retries."""
     state.task_id = task.id
     store.save(act, state)
@@ -187,7 +189,7 @@ def attach(act: Act, store: Store, task: Task, state: WorkflowState) -> None:
     act.event("workflow.started", task.id, workflow_id=state.workflow_id, skill=state.skill, by=act.name)
 
 
-def for_task(act: Act, store: Store, task: Task, directory: str) -> WorkflowState:
+def for_task(act: UnitOfWork, store: Store, task: Task, directory: str) -> WorkflowState:
     """The state of a task that somebody made by hand or by chat: by what its subject or body invokes.
 
     Raises:

@@ -13,12 +13,12 @@ from math import inf
 import anyio
 import anyio.to_thread
 
+from interlock.core.unit_of_work import Workspace
 from interlock.errors import InterlockError
 from interlock.workflow.state import status_file
 from interlock.workflow.state.file_changes import watching
 from interlock.workflow.state.sprint_status_watcher import SprintStatusWatcher
 from interlock.workflow.state.status_events import StatusEvents
-from interlock.workspace import Workspace
 
 LAST = 5.0  # seconds for what is still to be written when the run ends
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from interlock.clock import seconds
+from interlock.core.tasks import change
+from interlock.core.tasks.create import create
+from interlock.core.tasks.find import find as find_task
+from interlock.core.tasks.transition import WORKFLOW
+from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import AmbiguousId, Forbidden, InvalidTransition, WorkflowNotFound
 from interlock.model.task import FINAL
-from interlock.sessions import Act
 from interlock.storage.ledger import Rows
-from interlock.tasks import change
-from interlock.tasks.create import create
-from interlock.tasks.find import find as find_task
-from interlock.tasks.turns import WORKFLOW
 from interlock.workflow.control import machine
 from interlock.workflow.control.loop_back_handler import Loop
 from interlock.workflow.definition.package import Package
@@ -85,7 +85,7 @@ def installed(package: Package) -> list[dict[str, Any]]:
     ]
 
 
-def cancel(act: Act, store: Store, state: WorkflowState, reason: str = "as a human asked") -> WorkflowState:
+def cancel(act: UnitOfWork, store: Store, state: WorkflowState, reason: str = "as a human asked") -> WorkflowState:
     """Call a run off: its task is cancelled, its programs are ended by their runner, its state says so.
 
     Raises:
@@ -106,7 +106,7 @@ def cancel(act: Act, store: Store, state: WorkflowState, reason: str = "as a hum
     return state
 
 
-def take_up(act: Act, store: Store, state: WorkflowState) -> str:
+def take_up(act: UnitOfWork, store: Store, state: WorkflowState) -> str:
     """Let a run that was interrupted, or failed, go on; answers what it goes on with.
 
     Raises:

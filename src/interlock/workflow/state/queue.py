@@ -12,17 +12,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from interlock.core.mailbox import send
+from interlock.core.tasks.change import cancel
+from interlock.core.tasks.find import find
+from interlock.core.tasks.transition import QUEUEABLE, WORKFLOW, end_run, illegal, move, start_queued_workflows
+from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import Forbidden, InvalidRequest, QueueEntryNotFound
-from interlock.mailbox import send
 from interlock.model.names import SYSTEM, check_text
 from interlock.model.task import FINAL, PRIORITIES, Task
 from interlock.model.workflow import QueueEntry
-from interlock.sessions import Act
 from interlock.storage.ledger import Rows
-from interlock.tasks.change import cancel
-from interlock.tasks.find import find
-from interlock.tasks.transition import end_run, illegal, move
-from interlock.tasks.turns import WAITING, WORKFLOW, advance
 
 OVERFLOW = "queue_overflow"
 SKILL_LIMIT = 500
@@ -42,7 +41,9 @@ class Placed:
         return {**self.entry.as_dict(self.position), "warnings": list(self.warnings)}
 
 
-def add(act: Act, task: Task, *, skill: str, priority: str | None = None, data: dict[str, Any] | None = None) -> Placed:
+def add(
+    act: UnitOfWork, task: Task, *, skill: str, priority: str | None = None, data: dict[str, Any] | None = None
+) -> Placed:
     """Queue a workflow's task; repeated, it changes nothing. Its turn may come at once.
 
     Args:
@@ -58,7 +59,7 @@ def add(act: Act, task: Task, *, skill: str, priority: str | None = None, data: 
     known = act.rows.queue.get(task.id)
     if known is not None:
         return Placed(known, position(act.rows, task.id))
-    if task.state not in WAITING:
+    if task.state not in QUEUEABLE:
         raise illegal(task, "cannot be queued")
     skill = check_text(skill, "skill", limit=SKILL_LIMIT, required=True)
     entry = QueueEntry(0, task.id, skill, _checked(priority or task.priority), act.name, act.at, data or {})
@@ -68,7 +69,7 @@ def add(act: Act, task: Task, *, skill: str, priority: str | None = None, data: 
     act.rows.queue.insert(entry)
     act.event("workflow.queued", task.id, skill=skill, priority=entry.priority, queued_by=act.name)
     act.topics.add("tasks")
-    started = any(one.task_id == task.id for one in advance(act))
+    started = any(one.task_id == task.id for one in start_queued_workflows(act))
     return Placed(entry, 0 if started else position(act.rows, task.id), warnings)
 
 
@@ -82,7 +83,7 @@ def shown(rows: Rows) -> list[dict[str, Any]]:
     return [entry.as_dict(position) for position, entry in enumerate(entries(rows), 1)]
 
 
-def remove(act: Act, reference: str, *, reason: str = "removed from the queue") -> Task:
+def remove(act: UnitOfWork, reference: str, *, reason: str = "removed from the queue") -> Task:
     """Take a workflow out of the queue; its task is cancelled, the other entries stand as they stood.
 
     Raises:
@@ -94,7 +95,7 @@ def remove(act: Act, reference: str, *, reason: str = "removed from the queue") 
     return task
 
 
-def reprioritise(act: Act, reference: str, priority: str) -> QueueEntry:
+def reprioritise(act: UnitOfWork, reference: str, priority: str) -> QueueEntry:
     """Give an entry, and its task, another priority; among those of the same one it stands by when it was queued.
 
     Raises:
@@ -113,7 +114,7 @@ def reprioritise(act: Act, reference: str, priority: str) -> QueueEntry:
     return entry
 
 
-def clear(act: Act) -> list[str]:
+def clear(act: UnitOfWork) -> list[str]:
     """Take everything out of the queue; the ids of the tasks, which are cancelled.
 
     Raises:
@@ -135,7 +136,7 @@ def clear(act: Act) -> list[str]:
     return found
 
 
-def _make_room(act: Act) -> list[str]:
+def _make_room(act: UnitOfWork) -> list[str]:
     limit = act.settings.get("workflow_queue_limit")
     warnings = []
     while act.rows.queue.count() >= limit:
@@ -146,7 +147,7 @@ def _make_room(act: Act) -> list[str]:
     return warnings
 
 
-def _overflow(act: Act, entry: QueueEntry, limit: int) -> str:
+def _overflow(act: UnitOfWork, entry: QueueEntry, limit: int) -> str:
     text = (
         f"The queue of workflows was full ({limit}), so its oldest entry was removed: {entry.task_id} ({entry.skill}), "
         f"queued by {entry.queued_by} at {entry.queued_at}. Its task was cancelled; queue it again if it still matters."

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.clock import iso
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import GitFailed, InvalidRequest, StorageError
-from interlock.sessions import Caller
 from interlock.workflow.errors import RollbackRefused
 from interlock.workflow.state import files, rolled_back_task
 from interlock.workflow.state.archive import MEANWHILE, Archive, Item, Journal, stamp
@@ -24,7 +24,6 @@ from interlock.workflow.state.document import RUNNING, WAITING_USER, WorkflowSta
 from interlock.workflow.state.rollback_plan import CHANGED, EVERYTHING, Preview, preview
 from interlock.workflow.state.snapshots import current
 from interlock.workflow.state.store import Store
-from interlock.workspace import Workspace
 
 PENDING, DONE = "pending", "done"
 
@@ -83,7 +82,7 @@ class Outcome:
 class Rollback:
     """Rollbacks of the runs of one team."""
 
-    def __init__(self, workspace: Workspace, caller: Caller, store: Store) -> None:
+    def __init__(self, workspace: Workspace, caller: Principal, store: Store) -> None:
         self._workspace = workspace
         self._caller = caller
         self._store = store

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from interlock.core.tasks.create import create
+from interlock.core.tasks.transition import end_run, move, waiting_state
+from interlock.core.unit_of_work import UnitOfWork
 from interlock.model.task import FINAL, Task
-from interlock.sessions import Act
-from interlock.tasks.create import create
-from interlock.tasks.transition import end_run, move, waiting_state
 from interlock.workflow.errors import RollbackRefused
 from interlock.workflow.state import queue
 from interlock.workflow.state.document import TERMINAL, WorkflowState
@@ -13,7 +13,7 @@ from interlock.workflow.state.document import TERMINAL, WorkflowState
 WAITS = ("awaiting-response", "blocked")
 
 
-def settle(act: Act, before: WorkflowState, after: WorkflowState) -> None:
+def settle(act: UnitOfWork, before: WorkflowState, after: WorkflowState) -> None:
     """Make the task fit the state: what it asked is withdrawn, one that failed gets another chance, and for one that
     has ended there is a new one; when that is undone, the new one is cancelled.
 
@@ -46,7 +46,7 @@ def settle(act: Act, before: WorkflowState, after: WorkflowState) -> None:
         after.task_id = task.id
 
 
-def _again(act: Act, task: Task, state: WorkflowState) -> Task:
+def _again(act: UnitOfWork, task: Task, state: WorkflowState) -> Task:
     """A task like the one that has ended, to go on with the run."""
     made = create(
         act, task.subject, body=task.body, type=task.type, priority=task.priority, assignee=task.assignee,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.model.names import SYSTEM
-from interlock.sessions import Caller
 from interlock.workflow.state.sprint_status_watcher import Cycling, StatusChange
-from interlock.workspace import Workspace
 
 MOST = 100  # changes in one event; a first look at a large file has more
 
@@ -20,12 +19,12 @@ class StatusEvents:
         """Log what changed, one event for each file."""
         for path in dict.fromkeys(one.path for one in changes):
             here = [one.as_dict() for one in changes if one.path == path]
-            with self._workspace.act(Caller(SYSTEM)) as act:
+            with self._workspace.act(Principal(SYSTEM)) as act:
                 act.event("workflow.status_changed", path=path, changes=here[:MOST], count=len(here))
 
     def cycling(self, found: Cycling) -> None:
         """Log a warning."""
-        with self._workspace.act(Caller(SYSTEM)) as act:
+        with self._workspace.act(Principal(SYSTEM)) as act:
             act.event(
                 "workflow.status_cycling", path=found.path, key=found.key, statuses=list(found.statuses),
                 count=found.count, debounce=found.debounce,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from interlock.sessions import Act
+from interlock.core.unit_of_work import UnitOfWork
 from interlock.storage.ledger import Rows
 from interlock.workflow.state.document import StepId, WorkflowState
 
@@ -25,7 +25,7 @@ class Store(Protocol):
             StateUnreadable: its document is damaged; the message offers to start anew and says what would be lost.
         """
 
-    def save(self, act: Act, state: WorkflowState) -> None:
+    def save(self, act: UnitOfWork, state: WorkflowState) -> None:
         """Write the state as version `state.version + 1`, which it then has; a new run is inserted as version 1.
 
         Raises:

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from interlock.clock import iso
+from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import InvalidRequest, LedgerBusy, StorageError, WorkflowNotFound
 from interlock.model.names import SYSTEM
 from interlock.model.workflow import WorkflowRow
-from interlock.sessions import Act
 from interlock.storage.files import locked_directory
 from interlock.storage.ledger import Ledger, Rows
 from interlock.workflow.errors import StateConflict, StateUnreadable
@@ -41,7 +41,7 @@ class WorkflowStateManager:
         """See `store.Store.load`."""
         return read_row(_row(rows, workflow_id))
 
-    def save(self, act: Act, state: WorkflowState) -> None:
+    def save(self, act: UnitOfWork, state: WorkflowState) -> None:
         """See `store.Store.save`."""
         before, updated = state.version, state.updated_at
         state.version, state.updated_at = before + 1, act.at

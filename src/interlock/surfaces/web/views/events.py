@@ -6,9 +6,9 @@ import time
 from typing import Any
 
 from interlock.clock import iso
+from interlock.core.reports.needs import folded
 from interlock.errors import InterlockError
 from interlock.model.event import EVENT_TYPES
-from interlock.reports import folded
 from interlock.surfaces.web.sentences import QUIET
 from interlock.surfaces.web.visit import Visit
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from interlock.client import Team
+from interlock.core.reports.needs import folded
+from interlock.core.reports.now import in_words
 from interlock.errors import TaskNotFound
 from interlock.model.question import Question
-from interlock.reports import folded, in_words
 from interlock.surfaces.web.moves import moves
 from interlock.surfaces.web.visit import Visit
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlock import questions
-from interlock.mailbox import notify
+from interlock.core import questions
+from interlock.core.mailbox import notify
+from interlock.core.tasks.finish import given_up, settle
+from interlock.core.tasks.transition import end_run, illegal, move, reopen_run, waiting_state
+from interlock.core.unit_of_work import UnitOfWork
 from interlock.model import evidence
 from interlock.model.task import Task
-from interlock.sessions import Act
 from interlock.settings import Settings
 from interlock.storage.ledger import Rows
-from interlock.tasks.finish import given_up, settle
-from interlock.tasks.transition import end_run, illegal, move, reopen_run, waiting_state
 
 RETRY = "retry"
 
@@ -31,13 +31,13 @@ def baseline(rows: Rows, settings: Settings, task: Task) -> tuple[bool | None] |
     return rows.tasks.baseline(str(tree), _setup(settings), task.verify)
 
 
-def red_before(act: Act, task: Task) -> bool | None:
+def red_before(act: UnitOfWork, task: Task) -> bool | None:
     """The same, null also where it is not known."""
     found = baseline(act.rows, act.settings, task)
     return None if found is None else found[0]
 
 
-def baselined(act: Act, task: Task, red: bool | None) -> None:
+def baselined(act: UnitOfWork, task: Task, red: bool | None) -> None:
     """Write down how the check of `task` ended on the tree before the work, also for others of that tree."""
     tree, command = str((task.worktree or {})["tree"]), str(task.verify)
     act.rows.tasks.baselined(tree, _setup(act.settings), command, red, act.at)
@@ -57,7 +57,7 @@ def _setup(settings: Settings) -> str:
     return str(settings.get("worktree_setup")).strip()
 
 
-def take_up(act: Act, task: Task, verifier: str) -> Task:
+def take_up(act: UnitOfWork, task: Task, verifier: str) -> Task:
     """Take over a check whose process is gone, so that somebody runs it."""
     if task.state != "review" or task.verifying is None:
         raise illegal(task, "has no verify under way")
@@ -68,7 +68,7 @@ def take_up(act: Act, task: Task, verifier: str) -> Task:
     return task
 
 
-def verified(act: Act, task: Task, found: dict[str, Any], *, run: int, verifier: str | None = None) -> Task:
+def verified(act: UnitOfWork, task: Task, found: dict[str, Any], *, run: int, verifier: str | None = None) -> Task:
     """Take in how the check of that run ended.
 
     A result that comes late (the run was superseded, or the check was taken over: `verifier`, where given, is not who
@@ -109,7 +109,7 @@ def verified(act: Act, task: Task, found: dict[str, Any], *, run: int, verifier:
     return task
 
 
-def retry(act: Act, task: Task) -> Task:
+def retry(act: UnitOfWork, task: Task) -> Task:
     """The check that could not start is run again, by whoever sees to abandoned checks."""
     reopen_run(act, task)
     state = {"run": task.run, "round": task.rounds + 1, "process": None, "at": act.at}
@@ -119,7 +119,7 @@ def retry(act: Act, task: Task) -> Task:
     return task
 
 
-def _ask(act: Act, task: Task, found: dict[str, Any], rows: list[dict[str, Any]]) -> Task:
+def _ask(act: UnitOfWork, task: Task, found: dict[str, Any], rows: list[dict[str, Any]]) -> Task:
     end_run(act, task, "done")
     act.rows.tasks.update(task, evidence=rows, verifying=None, updated_at=act.at)
     act.topics.add("tasks")

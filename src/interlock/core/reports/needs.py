@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from interlock.core.tasks.review import reviewer_of
 from interlock.mirror.task_view import complete
 from interlock.model.guard import leading_to
 from interlock.model.names import HUMAN
 from interlock.model.question import Question, reply_command
 from interlock.model.task import BROKEN, WAITING, Task
 from interlock.model.team import Member
-from interlock.tasks.reviewers import reviewer_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What a team does now."""
+"""What a team does now: its status, the board of its tasks, one task with all that belongs to it, and its members."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from interlock.mirror.task_view import complete
+from interlock.core.reports.needs import needs_me
+from interlock.core.reports.night import kept
+from interlock.core.tasks.review import under_review
+from interlock.core.teams import members
+from interlock.errors import InvalidRequest
+from interlock.mirror.task_view import complete, show
 from interlock.model.names import HUMAN, LEAD
-from interlock.model.task import Task
+from interlock.model.task import FINAL, HELD, STATES, Task
+from interlock.model.team import Member
 from interlock.output import plain
-from interlock.reports import copies
-from interlock.reports.needs import needs_me
-from interlock.tasks.reviewers import under_review
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from interlock.model.team import Member
-    from interlock.storage.ledger import Rows
+from interlock.storage.ledger import Rows
 
 NEXT_SHOWN = 10
 LAST_WORDS = 200
@@ -57,7 +56,7 @@ def status(rows: Rows, team: str, log_path: Callable[[str, int, str], str], now:
             }
             for task in rows.tasks.ready(NEXT_SHOWN)
         ],
-        "kept": copies.kept(rows),
+        "kept": kept(rows),
         "counts": rows.tasks.counts(),
         "spent": _spent(rows.runs.spent(now)),
         "retry_at": rows.tasks.ready_after(now),
@@ -132,3 +131,79 @@ def _held(task: Task) -> dict[str, Any]:
         "since": task.claimed_at,
         "attempt": task.attempt,
     }
+
+
+SHOWN = tuple(state for state in STATES if state != "deleted")
+NEWEST = 2**62
+"""More than any task's `n`."""
+
+
+def board(rows: Rows, limit: int) -> dict[str, Any]:
+    """`{"counts": {state: number}, "tasks": {state: [Task]}}`, at most `limit` tasks of each state."""
+    counts = rows.tasks.counts()
+    tasks = {state: in_state(rows, state, 0, limit) if counts.get(state) else [] for state in SHOWN}
+    tasks["ready"] = rows.tasks.ready(limit)
+    complete(rows, [task for some in tasks.values() for task in some])
+    return {"counts": {state: counts.get(state, 0) for state in SHOWN}, "tasks": tasks}
+
+
+def in_state(rows: Rows, state: str, after: int, limit: int) -> list[Task]:
+    """The tasks of one state after the one with that `n`: the newest first where they are finished.
+
+    Raises:
+        InvalidRequest: there is no such state.
+    """
+    if state not in SHOWN:
+        raise InvalidRequest(f"{state!r} is no state to list. Use one of: {', '.join(SHOWN)}.", field="state")
+    if state in FINAL:
+        return rows.tasks.select(states=[state], before=after or NEWEST, limit=limit)
+    return rows.tasks.select(states=[state], after=after, limit=limit)
+
+
+def story(rows: Rows, task: Task, events: int) -> dict[str, Any]:
+    """See `client_views.Views.story`."""
+    blockers = [rows.tasks.get(id) for id, _ in rows.graph.blockers(task.id)]
+    dependents = [rows.tasks.get(id) for id in rows.graph.dependents(task.id)]
+    return {
+        "task": show(rows, task),
+        "runs": rows.runs.of_task(task.id),
+        "log": rows.tasks.log(task.id),
+        "events": rows.events.of_task(task.id, events),
+        "questions": rows.questions.of_task(task.id),
+        "handoff": rows.handoffs.get(task.id),
+        "parent": rows.tasks.get(task.parent_id) if task.parent_id else None,
+        "blockers": complete(rows, [one for one in blockers if one is not None]),
+        "dependents": complete(rows, [one for one in dependents if one is not None]),
+    }
+
+
+def crew(rows: Rows, log_path: Callable[[str, int, str], str]) -> list[dict[str, Any]]:
+    """See `client_views.Views.crew`."""
+    doing: dict[str, list[dict[str, Any]]] = {}
+    said: dict[str, str | None] = {}
+    for task in rows.tasks.select(states=HELD):
+        review = under_review(rows, task)
+        who = review.member if review is not None else task.owner
+        since = review.started_at if review is not None else task.claimed_at
+        if who is not None:
+            doing.setdefault(who, []).append(
+                {
+                    "task_id": task.id,
+                    "subject": task.subject,
+                    "state": task.state,
+                    "reviews": review is not None,
+                    "since": since,
+                    "run": task.run,
+                }
+            )
+            if task.state == "in-progress" or review is not None:
+                said[who] = last_words(log_path(task.id, task.run, "output"))
+    return [
+        {
+            **member.as_dict(),
+            "unread": rows.messages.unread_of(member.name),
+            "tasks": doing.get(member.name, []),
+            "last_words": said.get(member.name),
+        }
+        for member in members(rows)
+    ]

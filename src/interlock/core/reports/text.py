@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from interlock.core.reports.needs import folded
 from interlock.model import text as words
 from interlock.model.evidence import UNVERIFIED, latest_check
-from interlock.reports.needs import folded
 
 TAIL_LINES = 12
 ALLOWING = (

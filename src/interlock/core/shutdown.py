@@ -1,4 +1,4 @@
-"""The shutdown handshake: somebody is asked to stop, or announces that they will, and those concerned answer.
+"""The shutdown handshake: a member is asked to stop, or announces that it will, and those concerned answer.
 
 A request has an id, those asked, their answers and a time limit. `request M` asks M. Without M the caller announces
 its own shutdown to the lead and to every owner of a task that waits for one of the caller's; the lead's approval, or
@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from interlock.core.mailbox import recipient, send, sent_before
+from interlock.core.teams import set_aside
+from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import Forbidden, RequestNotFound
-from interlock.mailbox import recipient, send, sent_before
 from interlock.model.message import Message
-from interlock.model.names import LEAD, check_text
-from interlock.sessions import Act
-from interlock.shutdown_expiry import expire
-from interlock.teams import set_aside
+from interlock.model.names import LEAD, SYSTEM, check_text
 
 REASON_LIMIT = 2000
 
 
-def request(act: Act, member: str | None = None, *, reason: str | None = None) -> dict[str, Any]:
+def request(act: UnitOfWork, member: str | None = None, *, reason: str | None = None) -> dict[str, Any]:
     """Ask `member` to shut down, or announce the caller's own shutdown. The same open request is not made twice: an
     announcement reaches whoever it concerns and was not asked yet.
 
@@ -62,7 +61,7 @@ def request(act: Act, member: str | None = None, *, reason: str | None = None) -
 
 
 def answer(
-    act: Act, request_id: str | None, *, approve: bool, reason: str | None = None, announce: bool = True
+    act: UnitOfWork, request_id: str | None, *, approve: bool, reason: str | None = None, announce: bool = True
 ) -> dict[str, Any]:
     """Approve or reject the request named, or the caller's only open one; the requester gets a `shutdown_response`.
 
@@ -98,7 +97,7 @@ def answer(
     return {**found, "answers": answers, "state": state}
 
 
-def send_message(act: Act, to: str, content: str, *, type: str, **fields: Any) -> Message:
+def send_message(act: UnitOfWork, to: str, content: str, *, type: str, **fields: Any) -> Message:
     """Send a message of one of the shutdown types. It does what the verb would do (decision 6): a `shutdown_request`
     opens a request that its recipient can answer, an answer closes the request it answers.
 
@@ -126,7 +125,7 @@ def send_message(act: Act, to: str, content: str, *, type: str, **fields: Any) -
     return send(act, to, content, type=type, request_id=request_id, **fields)
 
 
-def _answered(act: Act, request_id: str | None, approve: bool | None, reason: str | None, to: str) -> str | None:
+def _answered(act: UnitOfWork, request_id: str | None, approve: bool | None, reason: str | None, to: str) -> str | None:
     """Close what the message answers; the id of the request."""
     if approve is None or (request_id is None and not _unanswered(act)):
         return request_id
@@ -136,7 +135,7 @@ def _answered(act: Act, request_id: str | None, approve: bool | None, reason: st
     return str(closed["id"])
 
 
-def _concerned(act: Act) -> list[str]:
+def _concerned(act: UnitOfWork) -> list[str]:
     """The lead, and every owner of a task that waits for one of the caller's."""
     names = [LEAD] if act.name != LEAD else []
     for task in act.rows.tasks.owned(act.name):
@@ -146,7 +145,7 @@ def _concerned(act: Act) -> list[str]:
     return names
 
 
-def _asking(act: Act, request_id: str | None) -> dict[str, Any]:
+def _asking(act: UnitOfWork, request_id: str | None) -> dict[str, Any]:
     if request_id is not None:
         found = act.rows.requests.get(request_id)
         if found is None or act.name not in found["asked"]:
@@ -167,12 +166,12 @@ def _asking(act: Act, request_id: str | None) -> dict[str, Any]:
     return mine[0]
 
 
-def _unanswered(act: Act) -> list[dict[str, Any]]:
+def _unanswered(act: UnitOfWork) -> list[dict[str, Any]]:
     """The open requests that wait for the actor."""
     return [r for r in act.rows.requests.open() if act.name in r["asked"] and act.name not in r["answers"]]
 
 
-def _open(act: Act, subject: str, asked: list[str], reason: str | None) -> dict[str, Any]:
+def _open(act: UnitOfWork, subject: str, asked: list[str], reason: str | None) -> dict[str, Any]:
     made: dict[str, Any] = {
         "id": f"shutdown-{act.clock.new_id()[-12:]}",
         "subject": subject,
@@ -197,3 +196,21 @@ def _state(found: dict[str, Any], answers: dict[str, Any]) -> str:
     if any(not given["approve"] for given in answers.values()):
         return "rejected"
     return "granted" if set(answers) == set(found["asked"]) else "open"
+
+
+def expire(act: UnitOfWork) -> list[dict[str, Any]]:
+    """Close requests whose time is up, and tell who asked that nobody answered."""
+    late = [found for found in act.rows.requests.open() if found["expires_at"] <= act.at]
+    for found in late:
+        silent = [name for name in found["asked"] if name not in found["answers"]]
+        act.rows.requests.update(found["id"], state="expired")
+        act.event("shutdown.expired", request=found["id"], waiting_for=silent)
+        if act.rows.team.address(found["asked_by"]) is not None:
+            send(
+                act, found["asked_by"],
+                f"{', '.join(silent)} did not answer the shutdown request. "
+                f"`interlock stop --now --member {found['subject']}` ends {found['subject']} without an answer.",
+                type="message", request_id=found["id"], notice=True, sender=SYSTEM,
+                summary="shutdown request unanswered",
+            )  # fmt: skip
+    return late

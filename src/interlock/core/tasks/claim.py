@@ -7,13 +7,13 @@ to one session; whatever another session, or an older run, then says about the t
 from __future__ import annotations
 
 from interlock import processes
+from interlock.core.tasks.transition import end_run, illegal, lease, move, waiting_state
+from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import Forbidden, InvalidRequest, RunLimit, StaleRun, TaskAlreadyClaimed, UnmetDependencies
 from interlock.model.names import SYSTEM
 from interlock.model.run import Run
 from interlock.model.task import HELD, Task
-from interlock.sessions import Act
 from interlock.settings import Settings
-from interlock.tasks.transition import end_run, illegal, lease, move, waiting_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ LOST = frozenset({"superseded", "reclaimed", "failed", "expired"})
 """How a run ends that was taken from its session."""
 
 
-def claim(act: Act, task: Task, *, force: bool = False, take_over: bool = False, runner: str | None = None) -> Task:
+def claim(
+    act: UnitOfWork, task: Task, *, force: bool = False, take_over: bool = False, runner: str | None = None
+) -> Task:
     """Give `task` to the actor and begin a run. Repeated by the same session it changes nothing.
 
     `force` goes past open blockers, as the policy `soft` does, with a warning that stays on the task; `take_over`
@@ -77,7 +79,7 @@ def refuse_stopped(rows: Rows, name: str | None) -> None:
         )
 
 
-def _refuse_unmet(act: Act, task: Task, blocked_by: list[str], force: bool) -> None:
+def _refuse_unmet(act: UnitOfWork, task: Task, blocked_by: list[str], force: bool) -> None:
     allowed = act.settings.get("force")
     may = allowed == "members" or (allowed == "lead" and act.leads)
     if force and may:
@@ -106,7 +108,9 @@ def may_be_given_work(rows: Rows, member: str, settings: Settings) -> bool:
     return not any(run.member == member and run.runner and _lives(run.runner) for run in rows.runs.open())
 
 
-def claim_next(act: Act, *, shell: bool | None, runner: str | None = None, parallel: int | None = None) -> Task | None:
+def claim_next(
+    act: UnitOfWork, *, shell: bool | None, runner: str | None = None, parallel: int | None = None
+) -> Task | None:
     """Claim the ready task the actor should take, most urgent first, then oldest; null where there is none.
 
     `shell`: only tasks with a command of their own (true) or without (false); `parallel`: the most runs the team may
@@ -132,7 +136,7 @@ def claim_next(act: Act, *, shell: bool | None, runner: str | None = None, paral
     return task
 
 
-def release(act: Act, task: Task, reason: str | None = None) -> Task:
+def release(act: UnitOfWork, task: Task, reason: str | None = None) -> Task:
     """Give a task back, for anybody (or its assignee) to take. Repeated by the same session it changes nothing.
 
     Raises:
@@ -154,7 +158,7 @@ def release(act: Act, task: Task, reason: str | None = None) -> Task:
     return task
 
 
-def heartbeat(act: Act, task: Task) -> Run:
+def heartbeat(act: UnitOfWork, task: Task) -> Run:
     """Show that the run lives: it may now stay silent for `heartbeat_ttl` seconds.
 
     Raises:
@@ -175,7 +179,7 @@ def heartbeat(act: Act, task: Task) -> Run:
     return run
 
 
-def must_hold(act: Act, task: Task) -> None:
+def must_hold(act: UnitOfWork, task: Task) -> None:
     """The actor may go on with the task's current run.
 
     The lead and people may act on any held task, since somebody must when its owner is gone; they name no run. Not so a
@@ -213,7 +217,7 @@ def must_hold(act: Act, task: Task) -> None:
         )
 
 
-def refuse_stale(act: Act, task: Task) -> None:
+def refuse_stale(act: UnitOfWork, task: Task) -> None:
     """Whoever lost the task to a newer run may not go on with it, not even by a way that is open to everybody.
 
     Raises:
@@ -231,7 +235,7 @@ def _lives(process: str) -> bool:
         return False
 
 
-def _begin(act: Act, task: Task, runner: str | None, *, reason: str, soft: bool) -> None:
+def _begin(act: UnitOfWork, task: Task, runner: str | None, *, reason: str, soft: bool) -> None:
     number = task.run + 1
     # One that was kept for the session that asked, until its time was up.
     end_run(act, task, "superseded", f"claimed by {act.name}")
@@ -243,7 +247,7 @@ def _begin(act: Act, task: Task, runner: str | None, *, reason: str, soft: bool)
     act.event("task.claimed", task.id, owner=act.name, run=task.run_id, session=act.session, forced=soft)
 
 
-def _take_over(act: Act, task: Task, runner: str | None) -> Task:
+def _take_over(act: UnitOfWork, task: Task, runner: str | None) -> Task:
     end_run(act, task, "superseded", f"taken over by session {act.session}")
     act.rows.tasks.update(task, run=task.run + 1, session=act.session, claimed_at=act.at, updated_at=act.at)
     open_run(act, task, runner)
@@ -254,7 +258,7 @@ def _take_over(act: Act, task: Task, runner: str | None) -> Task:
     return task
 
 
-def open_run(act: Act, task: Task, runner: str | None) -> None:
+def open_run(act: UnitOfWork, task: Task, runner: str | None) -> None:
     """Begin the run that `task.run` now numbers, for its present owner and session. One that a runner drives is heard
     of from the first; one begun by hand has a lease only where `claim_ttl` gives it one (decision 11)."""
     act.rows.runs.begin(

@@ -16,17 +16,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from interlock import questions
+from interlock.core import questions
+from interlock.core.mailbox import notify
+from interlock.core.questions import CHANGES
+from interlock.core.tasks.change import cancel
+from interlock.core.tasks.finish import back_to_author, done, wait_for_merge
+from interlock.core.tasks.review import author_lives
+from interlock.core.tasks.verify import red_before
+from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import InvalidRequest
-from interlock.mailbox import notify
 from interlock.model.evidence import check, row
 from interlock.model.task import Task
-from interlock.questions import CHANGES
-from interlock.sessions import Act
-from interlock.tasks.change import cancel
-from interlock.tasks.finish import back_to_author, done, wait_for_merge
-from interlock.tasks.review import author_lives
-from interlock.tasks.verify import red_before
 
 RETRY, DROP = "retry", "drop"
 OPTIONS = [RETRY, "changes: …", DROP]
@@ -56,7 +56,7 @@ def in_order(tasks: list[Task]) -> list[Task]:
     return sorted(tasks, key=lambda one: (not under_way(one), str((one.merging or {}).get("since")), one.n))
 
 
-def begin(act: Act, task: Task, process: str, *, alive: Alive) -> bool:
+def begin(act: UnitOfWork, task: Task, process: str, *, alive: Alive) -> bool:
     """Take the team's merge slot for `task`, as `process`; false where somebody else has it, or the task waits for no
     merge any more. A merge whose process is gone is taken over."""
     if task.state != "review" or task.merging is None or slot(act.rows.tasks.merging(), alive) is not None:
@@ -73,7 +73,7 @@ def mine(task: Task, process: str) -> bool:
     return task.state == "review" and under_way(task) and process_of(task) == process
 
 
-def proved(act: Act, task: Task, process: str, **proof: Any) -> bool:
+def proved(act: UnitOfWork, task: Task, process: str, **proof: Any) -> bool:
     """Write down what is about to be landed (`commit`, `onto`, `head`, `evidence`), so that whoever finds us gone knows
     what it was; false where the merge is ours no more."""
     if not mine(task, process):
@@ -82,7 +82,7 @@ def proved(act: Act, task: Task, process: str, **proof: Any) -> bool:
     return True
 
 
-def landing(act: Act, task: Task, process: str) -> bool:
+def landing(act: UnitOfWork, task: Task, process: str) -> bool:
     """Write down that the integration branch is about to be moved to what was proved: from now on the task can only be
     merged, or fail to be, until `merged`, `failed` or a new proof. False where the merge is ours no more."""
     if not mine(task, process):
@@ -91,7 +91,7 @@ def landing(act: Act, task: Task, process: str) -> bool:
     return True
 
 
-def merged(act: Act, task: Task, process: str, proof: dict[str, Any], *, branch: str) -> bool:
+def merged(act: UnitOfWork, task: Task, process: str, proof: dict[str, Any], *, branch: str) -> bool:
     """The end of a merge that went well: the integration branch has it, and the task is done. False, and nothing has
     changed, where the merge is ours no more: whoever took it over finds the branch moved, and ends it."""
     if not mine(task, process):
@@ -112,7 +112,7 @@ def merged(act: Act, task: Task, process: str, proof: dict[str, Any], *, branch:
 
 
 def failed(
-    act: Act,
+    act: UnitOfWork,
     task: Task,
     process: str,
     outcome: str,
@@ -138,7 +138,7 @@ def failed(
     return True
 
 
-def postpone(act: Act, task: Task, process: str, reason: str) -> None:
+def postpone(act: UnitOfWork, task: Task, process: str, reason: str) -> None:
     """We stop before the merge has ended: it waits again."""
     if mine(task, process):
         act.event("merge.finished", task.id, outcome="postponed", commit=None, files=[], reason=reason)
@@ -147,7 +147,7 @@ def postpone(act: Act, task: Task, process: str, reason: str) -> None:
         act.topics.add("tasks")
 
 
-def answer(act: Act, task: Task, text: str) -> None:
+def answer(act: UnitOfWork, task: Task, text: str) -> None:
     """Act on the answer to a merge question, which the caller has closed or closes: `retry` queues the branch again,
     `changes: …` gives the task to its author once more, `drop` calls it off; its branch and worktree are kept.
 
@@ -169,7 +169,7 @@ def answer(act: Act, task: Task, text: str) -> None:
         )
 
 
-def _back(act: Act, task: Task, findings: str, changes: dict[str, Any]) -> None:
+def _back(act: UnitOfWork, task: Task, findings: str, changes: dict[str, Any]) -> None:
     worktree = {**(task.worktree or {}), "returned": int((task.worktree or {}).get("returned") or 0) + 1}
     changes |= {"findings": findings[:FINDINGS_CHARS], "worktree": {**worktree, "update": True}}
     author, first = task.owner, findings.partition("\n")[0]
@@ -179,7 +179,7 @@ def _back(act: Act, task: Task, findings: str, changes: dict[str, Any]) -> None:
     notify(act, author, f"{task.id} could not be merged.\n\n{findings}", summary="not merged")
 
 
-def _ask(act: Act, task: Task, reason: str) -> None:
+def _ask(act: UnitOfWork, task: Task, reason: str) -> None:
     text = f"{task.id} ({task.subject}) could not be merged: {reason.partition(chr(10))[0]} What now?"
     known = task.worktree or {}
     context = f"{reason}\n\nIts work lies in {known.get('path')}, on the branch {known.get('branch')}."

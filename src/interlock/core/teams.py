@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from interlock.core.mailbox import notify
+from interlock.core.tasks.finish import ask_reviewer
+from interlock.core.tasks.transition import end_run, move, waiting_state
+from interlock.core.unit_of_work import UnitOfWork, unknown_member
 from interlock.errors import (
     Forbidden,
     InvalidMemberName,
@@ -13,15 +17,11 @@ from interlock.errors import (
     MemberLimit,
     MembersRunning,
 )
-from interlock.mailbox import notify
 from interlock.model.message import escaped
 from interlock.model.names import LEAD, check_member_name, check_session_key, check_text, sanitized
 from interlock.model.task import FINAL, HELD, STATUS, Task
 from interlock.model.team import Member, Team
-from interlock.sessions import Act, unknown_member
 from interlock.settings import PERMISSIONS, known
-from interlock.tasks.finish import ask_reviewer
-from interlock.tasks.transition import end_run, move, waiting_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def founded(
 
 
 def spawn(
-    act: Act,
+    act: UnitOfWork,
     name: str,
     *,
     agent: str | None = None,
@@ -117,7 +117,7 @@ def spawn(
     return member
 
 
-def remove(act: Act, name: str, *, running: bool, reason: str = "removed") -> list[str]:
+def remove(act: UnitOfWork, name: str, *, running: bool, reason: str = "removed") -> list[str]:
     """Take a member out of the team; its tasks go back to the queue, what it was to review goes to a human.
 
     Args:
@@ -160,7 +160,7 @@ def remove(act: Act, name: str, *, running: bool, reason: str = "removed") -> li
     return given_back
 
 
-def pause(act: Act, name: str | None = None, *, reason: str | None = None) -> None:
+def pause(act: UnitOfWork, name: str | None = None, *, reason: str | None = None) -> None:
     """Let runners start nothing new, of one member or in the whole team; what runs is finished. Repeated it changes
     nothing, and a member that was stopped stays so.
 
@@ -178,7 +178,7 @@ def pause(act: Act, name: str | None = None, *, reason: str | None = None) -> No
         act.topics.add("members")
 
 
-def resume(act: Act, name: str | None = None) -> None:
+def resume(act: UnitOfWork, name: str | None = None) -> None:
     """Go on after `pause`, or give a member that was stopped work again. Repeated it changes nothing.
 
     Raises:
@@ -198,7 +198,7 @@ def resume(act: Act, name: str | None = None) -> None:
     act.topics.add("members")
 
 
-def set_aside(act: Act, name: str, status: str, reason: str | None) -> None:
+def set_aside(act: UnitOfWork, name: str, status: str, reason: str | None) -> None:
     """Give that member nothing new: runners leave one that is `paused` alone; one that is `stopped` gets no work by
     hand either, and what it does ends. A runner ends what it drives; what is held by hand goes back to the queue."""
     member = act.rows.team.member(name)
@@ -215,13 +215,13 @@ def set_aside(act: Act, name: str, status: str, reason: str | None) -> None:
                 act.rows.tasks.update(task, reserved=None, updated_at=act.at)
 
 
-def _by_hand(act: Act, tasks: list[Task]) -> list[Task]:
+def _by_hand(act: UnitOfWork, tasks: list[Task]) -> list[Task]:
     """Those of the tasks whose run no runner drives."""
     runs = [act.rows.runs.get(task.id, task.run) for task in tasks]
     return [task for task, run in zip(tasks, runs, strict=True) if run is None or run.runner is None]
 
 
-def _give_back(act: Act, tasks: Sequence[Task], why: str) -> list[str]:
+def _give_back(act: UnitOfWork, tasks: Sequence[Task], why: str) -> list[str]:
     """Put tasks that their owner works on no more back into the queue; their ids."""
     for task in tasks:
         reason, number = f"{task.owner} {why}", task.run
@@ -231,7 +231,7 @@ def _give_back(act: Act, tasks: Sequence[Task], why: str) -> list[str]:
     return [task.id for task in tasks]
 
 
-def _managed(act: Act, name: str) -> Member:
+def _managed(act: UnitOfWork, name: str) -> Member:
     member = act.rows.team.member(name)
     if member is None or member.role == "person":
         raise unknown_member(act.rows, name)
@@ -251,7 +251,7 @@ def members(rows: Rows) -> list[Member]:
     return found
 
 
-def configure(act: Act, changes: dict[str, Any]) -> dict[str, Any]:
+def configure(act: UnitOfWork, changes: dict[str, Any]) -> dict[str, Any]:
     """Set, or with null unset, settings of the team.
 
     Raises:
@@ -275,7 +275,7 @@ def configure(act: Act, changes: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def state_block(act: Act) -> str:
+def state_block(act: UnitOfWork) -> str:
     """What the lead's hook shows of the team (TEAM-state): members and status, task counts, open questions."""
     team = act.rows.team.get()
     counts: dict[str, int] = {}
@@ -294,6 +294,6 @@ def state_block(act: Act) -> str:
     return escaped("\n".join(lines)) + "\n"
 
 
-def _must_lead(act: Act, what: str) -> None:
+def _must_lead(act: UnitOfWork, what: str) -> None:
     if not act.leads:
         raise Forbidden(f"Only the lead or a human may {what}. Ask: `interlock message send --to lead …`.")

@@ -11,17 +11,19 @@ is stale. The author keeps the task, and never reviews it.
 from __future__ import annotations
 
 from interlock import processes
+from interlock.core.tasks.claim import may_be_given_work
+from interlock.core.tasks.finish import LONGEST_DELAY, ask_human, retries_of
+from interlock.core.tasks.transition import end_run, lease
+from interlock.core.unit_of_work import RUN_SESSION, UnitOfWork
 from interlock.errors import InvalidRequest, RunLimit
+from interlock.model.names import HUMAN
 from interlock.model.run import Run
 from interlock.model.task import Task
-from interlock.sessions import RUN_SESSION, Act
-from interlock.tasks.claim import may_be_given_work
-from interlock.tasks.finish import LONGEST_DELAY, ask_human, retries_of
-from interlock.tasks.reviewers import under_review, waiting_for
-from interlock.tasks.transition import end_run, lease
+from interlock.model.team import Member
+from interlock.storage.ledger import Rows
 
 
-def claim_review(act: Act, *, runner: str, parallel: int) -> Task | None:
+def claim_review(act: UnitOfWork, *, runner: str, parallel: int) -> Task | None:
     """Begin the actor's review of the task that waits longest for it; null where none does.
 
     Raises:
@@ -48,7 +50,7 @@ def claim_review(act: Act, *, runner: str, parallel: int) -> Task | None:
     return task
 
 
-def no_verdict(act: Act, task: Task, reason: str, *, counts: bool = True) -> None:
+def no_verdict(act: UnitOfWork, task: Task, reason: str, *, counts: bool = True) -> None:
     """The run that reviews the task has ended without a verdict: another one follows after a growing delay, and after
     `retries` failed ones a human is asked. `counts` false: it was stopped, and is not held against anybody."""
     run = under_review(act.rows, task)
@@ -73,7 +75,7 @@ def no_verdict(act: Act, task: Task, reason: str, *, counts: bool = True) -> Non
     act.topics.add("tasks")
 
 
-def abstain(act: Act, task: Task, reason: str) -> None:
+def abstain(act: UnitOfWork, task: Task, reason: str) -> None:
     """The reviewer says that it cannot judge: a human is asked."""
     end_run(act, task, "blocked", reason)
     act.event("review.failed", task.id, run=task.run_id, reason=reason, retry_at=None)
@@ -82,7 +84,7 @@ def abstain(act: Act, task: Task, reason: str) -> None:
     ask_human(act, task)
 
 
-def author_lives(act: Act, task: Task) -> bool:
+def author_lives(act: UnitOfWork, task: Task) -> bool:
     """Whether the session that did the task still has a living process that could hear of a verdict,
     as far as anybody here can see.
 
@@ -103,7 +105,7 @@ def _lives(process: str) -> bool:
         return False
 
 
-def _failures(act: Act, task: Task) -> int:
+def _failures(act: UnitOfWork, task: Task) -> int:
     """How many reviews since the author's last run have come to nothing."""
     count = 0
     for run in reversed(act.rows.runs.of_task(task.id)):
@@ -111,3 +113,42 @@ def _failures(act: Act, task: Task) -> int:
             break
         count += run.outcome == "failed"
     return count
+
+
+def can_review(member: Member | None) -> bool:
+    """Whether a runner could let that member review: it has an agent, and one that reads."""
+    if member is None or member.role != "member" or member.status == "stopped":
+        return False
+    return member.agent not in (None, "shell")
+
+
+def reviewer_of(rows: Rows, task: Task) -> str | None:
+    """The member whose program a runner starts for the review of this task; null where a person decides."""
+    if task.state != "review" or task.under_way or task.review in (None, "none", HUMAN, task.owner):
+        return None
+    if not can_review(rows.team.member(str(task.review))):
+        return None
+    return (
+        None if any(question.kind in ("review", "merge") for question in rows.questions.open(task.id)) else task.review
+    )
+
+
+def under_review(rows: Rows, task: Task) -> Run | None:
+    """The run that reviews the task now."""
+    if task.state != "review" or task.under_way or not task.run:
+        return None
+    run = rows.runs.get(task.id, task.run)
+    return run if run is not None and run.ended_at is None else None
+
+
+def waiting_for(rows: Rows, member: str) -> list[Task]:
+    """The tasks that a runner should have `member` review, oldest first, whether or not their time has come. Where an
+    earlier review has asked a person something, that is answered first."""
+    return [
+        task
+        for task in rows.tasks.select(states=["review"])
+        if task.review == member
+        and reviewer_of(rows, task) == member
+        and under_review(rows, task) is None
+        and not rows.questions.open(task.id)
+    ]

@@ -7,17 +7,17 @@ is full. Handing over takes two commits: *offered* before a byte is printed, *de
 
 from __future__ import annotations
 
+from interlock.core.unit_of_work import acknowledged, add_person, requeue
 from interlock.errors import InboxFull, InvalidRequest, MessageTooLarge, RecipientNotFound
 from interlock.model.message import TYPES, UNLIMITED, Message
 from interlock.model.names import HUMAN, check_metadata, check_storable, check_text
-from interlock.sessions import acknowledged, add_person, requeue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from interlock.sessions import Act
+    from interlock.core.unit_of_work import UnitOfWork
     from interlock.storage.ledger import Rows
 
 READ_COUNT = 1000
@@ -39,7 +39,7 @@ MAY_BE_EMPTY = UNLIMITED | {"idle"}
 
 
 def send(
-    act: Act,
+    act: UnitOfWork,
     to: str,
     content: str,
     *,
@@ -78,7 +78,7 @@ def send(
     return _store(act, message, unread, client_id, unlimited=notice or type in UNLIMITED)
 
 
-def sent_before(act: Act, client_id: str | None) -> list[Message]:
+def sent_before(act: UnitOfWork, client_id: str | None) -> list[Message]:
     """What the actor sent under that id of its own; nothing without one.
 
     Raises:
@@ -91,7 +91,7 @@ def sent_before(act: Act, client_id: str | None) -> list[Message]:
     )
 
 
-def notify(act: Act, to: str | None, content: str, *, type: str = "message", summary: str | None = None) -> None:
+def notify(act: UnitOfWork, to: str | None, content: str, *, type: str = "message", summary: str | None = None) -> None:
     """One of Interlock's own notices; never to the member whose own act caused it, nor to nobody.
 
     It is cut where it is too long: a notice must not make the verb fail that caused it.
@@ -102,7 +102,7 @@ def notify(act: Act, to: str | None, content: str, *, type: str = "message", sum
 
 
 def broadcast(
-    act: Act, content: str, *, summary: str | None = None, urgent: bool = False, client_id: str | None = None
+    act: UnitOfWork, content: str, *, summary: str | None = None, urgent: bool = False, client_id: str | None = None
 ) -> dict[str, Any]:
     """Send to every member but the sender; people get it only when named. Members without room are listed.
 
@@ -136,7 +136,7 @@ def waits(rows: Rows, member: str, now: float, alive: Callable[[str], bool | Non
 
 
 def offer(
-    act: Act,
+    act: UnitOfWork,
     process: str,
     alive: Callable[[str], bool | None],
     *,
@@ -174,7 +174,7 @@ def offer(
     return chosen
 
 
-def deliver(act: Act, numbers: Sequence[int]) -> list[str]:
+def deliver(act: UnitOfWork, numbers: Sequence[int]) -> list[str]:
     """Second half: everything was printed. Answers the ids of what was still this session's to hand over."""
     ids = act.rows.messages.deliver(act.name, numbers, act.session, act.at)
     if ids:
@@ -182,7 +182,7 @@ def deliver(act: Act, numbers: Sequence[int]) -> list[str]:
     return ids
 
 
-def give_back(act: Act, numbers: Sequence[int], reason: str) -> None:
+def give_back(act: UnitOfWork, numbers: Sequence[int], reason: str) -> None:
     """The handing over failed (the reader is gone), or nobody can tell that it was seen: offer the messages again.
 
     Only what this session still has in hand: another one may have taken them up meanwhile.
@@ -195,7 +195,7 @@ def give_back(act: Act, numbers: Sequence[int], reason: str) -> None:
     requeue(act, reason, numbers=held)
 
 
-def acknowledge(act: Act, ids: Sequence[str]) -> list[str]:
+def acknowledge(act: UnitOfWork, ids: Sequence[str]) -> list[str]:
     """Mark these messages of the actor as seen; answers those that are, also where this was said before. What was never
     handed over, or is nobody's of that id, is not among them.
 
@@ -213,7 +213,7 @@ def acknowledge(act: Act, ids: Sequence[str]) -> list[str]:
     return act.rows.messages.seen(act.name, ids)
 
 
-def recipient(act: Act, to: str) -> tuple[str, int]:
+def recipient(act: UnitOfWork, to: str) -> tuple[str, int]:
     """(name, unread) of whom `to` names: a member by name or session key, `lead`, `human` or a person.
 
     Raises:
@@ -237,7 +237,7 @@ def recipient(act: Act, to: str) -> tuple[str, int]:
     return found[0], found[3]
 
 
-def _store(act: Act, message: Message, unread: int, client_id: str | None, *, unlimited: bool) -> Message:
+def _store(act: UnitOfWork, message: Message, unread: int, client_id: str | None, *, unlimited: bool) -> Message:
     if not unlimited:
         limit = act.settings.get("inbox_limit")
         if unread >= limit:
@@ -277,7 +277,7 @@ def _free(
     return free[:count]
 
 
-def _check(act: Act, content: str, type: str, summary: str | None, reason: str | None, notice: bool) -> None:
+def _check(act: UnitOfWork, content: str, type: str, summary: str | None, reason: str | None, notice: bool) -> None:
     if not isinstance(content, str):
         raise InvalidRequest("content must be text.", field="content")
     check_storable(content, "content")

@@ -1,31 +1,40 @@
-"""Everything else one may do to a task: edit, assign, block, retry, cancel, delete."""
+"""Everything else one may do to a task: edit, assign, block, retry, cancel, delete, add and remove dependencies."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from interlock import questions
-from interlock.errors import Forbidden, InvalidRequest, InvalidTransition
-from interlock.mailbox import notify
+from interlock.core import questions
+from interlock.core.mailbox import notify
+from interlock.core.tasks.claim import claim, must_hold, refuse_stale, refuse_stopped
+from interlock.core.tasks.create import CONTROLS, allow_controls, check_fields, member_named
+from interlock.core.tasks.finish import ask_reviewer, check_reason, complete
+from interlock.core.tasks.transition import (
+    ask_anew,
+    end_run,
+    illegal,
+    may_be_blocked,
+    move,
+    reopen_run,
+    settle_queue,
+    waiting_state,
+)
+from interlock.core.unit_of_work import UnitOfWork
+from interlock.errors import DependencyCycle, Forbidden, InvalidRequest, InvalidTransition
+from interlock.model.graph import Cycle, ranks_for_edge
 from interlock.model.guard import one_question
 from interlock.model.names import check_text
 from interlock.model.task import FINAL, HELD, STATES, WAITING, Task, states_named
-from interlock.sessions import Act
-from interlock.tasks import controls
-from interlock.tasks.claim import claim, must_hold, refuse_stale, refuse_stopped
-from interlock.tasks.create import check_fields, member_named
-from interlock.tasks.finish import ask_reviewer, check_reason, complete
-from interlock.tasks.transition import ask_anew, end_run, illegal, may_be_blocked, move, reopen_run, waiting_state
 
-GATES = ("review", *controls.CONTROLS)
+GATES = ("review", *CONTROLS)
 """What decides whether work is good enough, or what is run; not for who merely does the work to change."""
 
-EDITABLE = ("subject", "body", "type", "priority", "review", "metadata", *controls.CONTROLS)
+EDITABLE = ("subject", "body", "type", "priority", "review", "metadata", *CONTROLS)
 LOG_LIMIT = 10_000
 _ORDER = {"pending": 0, "in_progress": 1, "completed": 2}
 
 
-def update(act: Act, task: Task, *, verifier: str | None = None, **fields: Any) -> Task:
+def update(act: UnitOfWork, task: Task, *, verifier: str | None = None, **fields: Any) -> Task:
     """Edit fields; with `status`, take the task forward: `in_progress` claims it, `completed` completes it.
 
     Raises:
@@ -47,7 +56,7 @@ def update(act: Act, task: Task, *, verifier: str | None = None, **fields: Any) 
     return task if status is None else _forward(act, task, status, verifier)
 
 
-def add_log(act: Act, task: Task, text: str) -> Task:
+def add_log(act: UnitOfWork, task: Task, text: str) -> Task:
     """Add a line to the task's Work Log."""
     check_text(text, "log", limit=LOG_LIMIT, required=True)
     refuse_stale(act, task)
@@ -58,7 +67,7 @@ def add_log(act: Act, task: Task, text: str) -> Task:
     return task
 
 
-def assign(act: Act, task: Task, to: str | None) -> Task:
+def assign(act: UnitOfWork, task: Task, to: str | None) -> Task:
     """Reserve the task for one member, or, with null, for nobody. A task somebody else holds is taken from them; one
     in deadletter gets another chance with its new assignee (decision 8). Repeated it changes nothing.
 
@@ -92,7 +101,7 @@ def assign(act: Act, task: Task, to: str | None) -> Task:
     return task
 
 
-def block(act: Act, task: Task, reason: str) -> Task:
+def block(act: UnitOfWork, task: Task, reason: str) -> Task:
     """Stop for a reason that is not a dependency; on a blocked task, give another reason. Repeated it changes nothing.
 
     Raises:
@@ -115,7 +124,7 @@ def block(act: Act, task: Task, reason: str) -> Task:
     return task
 
 
-def unblock(act: Act, task: Task) -> Task:
+def unblock(act: UnitOfWork, task: Task) -> Task:
     """The reason is gone. The owner goes on with its run; anybody else puts the task back into the queue."""
     if task.state not in WAITING:
         raise illegal(task, "is not blocked")
@@ -133,7 +142,7 @@ def unblock(act: Act, task: Task) -> Task:
     return task
 
 
-def retry(act: Act, task: Task) -> Task:
+def retry(act: UnitOfWork, task: Task) -> Task:
     """Give a task in deadletter another chance, with its count of failures at zero."""
     if task.state != "deadletter":
         raise illegal(task, "is not in deadletter")
@@ -144,7 +153,7 @@ def retry(act: Act, task: Task) -> Task:
     return task
 
 
-def cancel(act: Act, task: Task, *, reason: str | None = None, cascade: bool = False) -> list[Task]:
+def cancel(act: UnitOfWork, task: Task, *, reason: str | None = None, cascade: bool = False) -> list[Task]:
     """Call a task off; with `cascade` also everything that waits for it. Dependents are warned otherwise.
 
     Returns:
@@ -180,7 +189,7 @@ def cancel(act: Act, task: Task, *, reason: str | None = None, cascade: bool = F
     return chosen
 
 
-def delete(act: Act, task: Task) -> Task:
+def delete(act: UnitOfWork, task: Task) -> Task:
     """Delete a task that is not final; it stays in the ledger and out of sight. Repeated it changes nothing."""
     if task.state == "deleted":
         return task
@@ -192,14 +201,14 @@ def delete(act: Act, task: Task) -> Task:
     return task
 
 
-def _drop(act: Act, task: Task, state: str, reason: str) -> None:
+def _drop(act: UnitOfWork, task: Task, state: str, reason: str) -> None:
     owner = task.owner if task.state in HELD else None
     end_run(act, task, state, reason)
     move(act, task, state, reason=reason, verifying=None, soft=False)
     notify(act, owner, f"{task.id} ({task.subject}) was {state}; stop working on it.", summary=state)
 
 
-def _edit(act: Act, task: Task, fields: dict[str, Any]) -> None:
+def _edit(act: UnitOfWork, task: Task, fields: dict[str, Any]) -> None:
     if task.state in FINAL:
         raise illegal(task, "cannot be edited")
     if not act.leads and act.name not in (task.owner, task.created_by):
@@ -215,7 +224,7 @@ def _edit(act: Act, task: Task, fields: dict[str, Any]) -> None:
             task_id=task.id,
             field=gates[0],
         )
-    controls.allow(act, [name for name in controls.CONTROLS if name in fields])
+    allow_controls(act, [name for name in CONTROLS if name in fields])
     checked = check_fields(act, task, **{name: value for name, value in fields.items() if name != "plan_digest"})
     act.rows.tasks.update(task, updated_at=act.at, **{**fields, **checked})
     queued = act.rows.queue.get(task.id) if task.type == "WORKFLOW" and "priority" in fields else None
@@ -230,7 +239,7 @@ def _edit(act: Act, task: Task, fields: dict[str, Any]) -> None:
         ask_reviewer(act, task)
 
 
-def _forward(act: Act, task: Task, status: str, verifier: str | None) -> Task:
+def _forward(act: UnitOfWork, task: Task, status: str, verifier: str | None) -> Task:
     """A member's status update goes forward only (CORE-FR-011). `in_progress` is a claim, also of a task that is
     claimed already: who is told that it worked may rely on holding it."""
     if not isinstance(status, str):
@@ -262,7 +271,7 @@ def _forward(act: Act, task: Task, status: str, verifier: str | None) -> Task:
     return task
 
 
-def _must_lead_or_hold(act: Act, task: Task, verb: str) -> None:
+def _must_lead_or_hold(act: UnitOfWork, task: Task, verb: str) -> None:
     if task.owner == act.name and task.state in HELD and not act.leads:
         must_hold(act, task)
         return
@@ -272,3 +281,67 @@ def _must_lead_or_hold(act: Act, task: Task, verb: str) -> None:
     raise Forbidden(
         f"Only its owner, its maker, the lead or a human may {verb} {task.id}.", task_id=task.id, owner=task.owner
     )
+
+
+def depend(act: UnitOfWork, task: Task, on: Task) -> Task:
+    """Make `task` wait for `on`. Repeated it changes nothing.
+
+    A task that is already at work keeps its owner and gets a warning.
+
+    Raises:
+        DependencyCycle: `on` waits for `task`, directly or through others; `cycle` shows how.
+        InvalidTransition: `task` is final.
+    """
+    if task.state in FINAL:
+        raise illegal(task, "cannot get a dependency")
+    if on.state == "deleted":
+        raise InvalidRequest(f"{on.id} was deleted and would block for ever.", field="on")
+    graph = act.rows.graph
+    try:
+        ranks = ranks_for_edge(
+            on.id, task.id, graph.rank, lambda id: [blocker for blocker, _ in graph.blockers(id)], graph.dependents
+        )
+    except Cycle as cycle:
+        raise DependencyCycle(
+            f"{task.id} cannot wait for {on.id}: that would close a circle, {' -> '.join(cycle.path)}. "
+            "`interlock task depend ID --on ID --remove` takes an edge away.",
+            task_id=task.id,
+            cycle=cycle.path,
+        ) from None
+    if not graph.add(on.id, task.id, act.name):
+        return task
+    if ranks:
+        graph.set_ranks(ranks)
+    act.event("dependency.added", task.id, on=on.id)
+    act.topics.add("tasks")
+    act.rows.tasks.update(
+        task,
+        updated_at=act.at,
+        open_blockers=task.open_blockers + (on.state != "done"),
+        soft=task.soft or (task.state in HELD and on.state != "done"),
+    )
+    settle_queue(act, task, f"waits for {on.id}")
+    return task
+
+
+def independ(act: UnitOfWork, task: Task, on: Task) -> Task:
+    """Take that edge away. Repeated it changes nothing.
+
+    Raises:
+        Forbidden: the actor did not make it, nor leads.
+    """
+    maker = act.rows.graph.maker(on.id, task.id)
+    if maker is not None and maker != act.name and not act.leads:
+        raise Forbidden(
+            f"{maker} made {task.id} wait for {on.id}; only {maker}, the lead or a human takes that back.",
+            task_id=task.id,
+            created_by=maker,
+        )
+    if not act.rows.graph.remove(on.id, task.id):
+        return task
+    act.event("dependency.removed", task.id, on=on.id)
+    act.topics.add("tasks")
+    left = task.open_blockers - (on.state != "done") if task.state not in FINAL else task.open_blockers
+    act.rows.tasks.update(task, updated_at=act.at, open_blockers=max(0, left))
+    settle_queue(act, task, f"no longer waits for {on.id}")
+    return task

@@ -13,22 +13,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlock import questions
+from interlock.core import questions
+from interlock.core.mailbox import notify
+from interlock.core.tasks import change, finish, merge, verify
+from interlock.core.tasks.claim import must_hold
+from interlock.core.tasks.review import author_lives
+from interlock.core.tasks.transition import end_run, illegal, lease, move, waiting_state
+from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import Forbidden, InvalidRequest, StaleRun
-from interlock.mailbox import notify
 from interlock.model.names import check_text
 from interlock.model.question import KINDS, Question
 from interlock.model.task import FINAL, HELD, WAITING, Task
-from interlock.sessions import Act
-from interlock.tasks import change, finish, merge, verify
-from interlock.tasks.claim import must_hold
-from interlock.tasks.review import author_lives
-from interlock.tasks.transition import end_run, illegal, lease, move, waiting_state
 
 TEXT_LIMIT = 10_000
 
 
-def ask(act: Act, task: Task, *, kind: str = "clarification", text: str, held: bool = False, **more: Any) -> Question:
+def ask(
+    act: UnitOfWork, task: Task, *, kind: str = "clarification", text: str, held: bool = False, **more: Any
+) -> Question:
     """Ask a person about the task, which waits for the answer; one that waits already, or is in review or deadletter,
     stays where it is. `more`: `options`, `default`, `context`, `key`, `reversible`, `data` of `questions.put`.
 
@@ -62,7 +64,7 @@ def ask(act: Act, task: Task, *, kind: str = "clarification", text: str, held: b
     return act.rows.questions.open(task.id)[-1]
 
 
-def reply(act: Act, task: Task, text: str, question_id: str | None, *, at_hand: bool) -> Task:
+def reply(act: UnitOfWork, task: Task, text: str, question_id: str | None, *, at_hand: bool) -> Task:
     """Answer a question about the task; see `questions.question_of` for which. `at_hand`: see `questions.may_answer`.
 
     Raises:
@@ -92,7 +94,7 @@ def reply(act: Act, task: Task, text: str, question_id: str | None, *, at_hand: 
     return _go_on(act, task, question)
 
 
-def take_default(act: Act, task: Task, question: Question) -> Task:
+def take_default(act: UnitOfWork, task: Task, question: Question) -> Task:
     """Nobody answered in time, and whoever asked does not mind: the default is the answer (decision 26)."""
     if question.state != "open" or not question.reversible or question.default is None:
         raise InvalidRequest(f"{question.id} has no default that may be taken.", field="question_id")
@@ -100,7 +102,7 @@ def take_default(act: Act, task: Task, question: Question) -> Task:
     return _go_on(act, task, question)
 
 
-def resume(act: Act, task: Task) -> Task:
+def resume(act: UnitOfWork, task: Task) -> Task:
     """The session that was held goes on with its run, now that its question is answered.
 
     Raises:
@@ -120,7 +122,7 @@ def resume(act: Act, task: Task) -> Task:
     return task
 
 
-def hold(act: Act, task: Task) -> None:
+def hold(act: UnitOfWork, task: Task) -> None:
     """The session of the task's run lives, and waits for the answers to what was asked in it."""
     for question in act.rows.questions.open(task.id):
         if question.run == task.run and (not question.held or question.session != act.session):
@@ -128,7 +130,7 @@ def hold(act: Act, task: Task) -> None:
             act.topics.add("questions")
 
 
-def park(act: Act, task: Task, reason: str) -> None:
+def park(act: UnitOfWork, task: Task, reason: str) -> None:
     """The session that waited for the answers is gone: they begin a new run when they come."""
     for question in act.rows.questions.open(task.id):
         if question.held:
@@ -151,7 +153,7 @@ def _of_the_choices(question: Question, text: str) -> str:
     return word
 
 
-def _go_on(act: Act, task: Task, question: Question) -> Task:
+def _go_on(act: UnitOfWork, task: Task, question: Question) -> Task:
     """The task goes on, unless it waits for another answer still."""
     waiting = [one for one in act.rows.questions.open(task.id) if one.kind not in ("review", "merge")]
     if task.state not in WAITING:
@@ -181,7 +183,7 @@ def _go_on(act: Act, task: Task, question: Question) -> Task:
     return task
 
 
-def _escalation(act: Act, task: Task, question: Question, text: str) -> Task:
+def _escalation(act: UnitOfWork, task: Task, question: Question, text: str) -> Task:
     # Who may answer is who may do it: the verbs ask.
     word = text.strip().lower()
     if word not in questions.AFTER_FAILURE:

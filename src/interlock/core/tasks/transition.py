@@ -6,18 +6,26 @@ one that will never be.
 
 It is also where the guard stands (`model.guard`): a task that comes to wait for a person does so with exactly one
 question, which its `output` ends with, and one whose type must not be blocked awaits a response instead.
+
+Of the workflows of a team `workflow_parallel` run at once, the others wait in a queue: a queued task stays `ready`, but
+no worker pulls it. Whenever a task of type WORKFLOW changes its state, the queue is served in the same transaction: no
+crash can leave a queue that nobody serves, and no poll is needed. A workflow that waits for a person has given up its
+turn, and takes a free one when it is answered.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from interlock import questions
+from interlock.core import questions
+from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import InvalidTransition
 from interlock.model.guard import explicit, one_question, options_of, stand_in
 from interlock.model.task import BROKEN, FINAL, HELD, MOVES, WAITING, Task
-from interlock.sessions import Act
-from interlock.tasks import turns
+from interlock.model.workflow import QueueEntry
+
+WORKFLOW = "WORKFLOW"
+QUEUEABLE = ("ready", "backlog")
 
 VERBS = {
     "backlog": "Finish its blockers first (`task show` lists them), or claim it with --force.",
@@ -34,7 +42,7 @@ VERBS = {
 
 
 def move(
-    act: Act,
+    act: UnitOfWork,
     task: Task,
     *path: str,
     reason: str | None = None,
@@ -94,8 +102,8 @@ def move(
         _unblock_dependents(act, task)
     elif end in BROKEN:
         _warn_dependents(act, task)
-    if task.type == turns.WORKFLOW:
-        turns.moved(act, task)
+    if task.type == WORKFLOW:
+        workflow_moved(act, task)
 
 
 def illegal(task: Task, problem: str) -> InvalidTransition:
@@ -109,45 +117,45 @@ def waiting_state(task: Task) -> str:
     return "backlog" if task.open_blockers else "ready"
 
 
-def settle_queue(act: Act, task: Task, reason: str) -> None:
+def settle_queue(act: UnitOfWork, task: Task, reason: str) -> None:
     """Move a waiting task between backlog and ready after its blockers changed."""
     if task.state in ("backlog", "ready") and task.state != waiting_state(task):
         move(act, task, waiting_state(task), reason=reason)
 
 
-def end_run(act: Act, task: Task, outcome: str, reason: str | None = None) -> None:
+def end_run(act: UnitOfWork, task: Task, outcome: str, reason: str | None = None) -> None:
     """Close the task's current run, if it is open."""
     run = act.rows.runs.get(task.id, task.run) if task.run else None
     if run is not None and run.ended_at is None:
         act.rows.runs.update(run, ended_at=act.at, outcome=outcome, reason=reason)
 
 
-def reopen_run(act: Act, task: Task) -> None:
+def reopen_run(act: UnitOfWork, task: Task) -> None:
     """The task's current run, which had ended, goes on."""
     run = act.rows.runs.get(task.id, task.run) if task.run else None
     if run is not None and run.ended_at is not None:
         act.rows.runs.update(run, ended_at=None, outcome=None, reason=None)
 
 
-def lease(act: Act, heartbeats: bool) -> str | None:
+def lease(act: UnitOfWork, heartbeats: bool) -> str | None:
     """Until when a run may be silent from now on; null where nobody expects to hear of it."""
     ttl = act.settings.get("heartbeat_ttl" if heartbeats else "claim_ttl")
     return act.later(ttl) if ttl else None
 
 
-def _renew_lease(act: Act, task: Task) -> None:
+def _renew_lease(act: UnitOfWork, task: Task) -> None:
     """The task comes back to its run: while it waited for somebody else, nobody could expect to hear of the run."""
     run = act.rows.runs.get(task.id, task.run) if task.run else None
     if run is not None and run.ended_at is None and run.expires_at is not None:
         act.rows.runs.update(run, expires_at=lease(act, run.runner is not None or run.heartbeat_at is not None))
 
 
-def may_be_blocked(act: Act, type: str | None) -> bool:
+def may_be_blocked(act: UnitOfWork, type: str | None) -> bool:
     """Whether a task of that type may be blocked; others await a response instead (INV-2)."""
     return (type or "none") in str(act.settings.get("may_be_blocked")).replace(",", " ").split()
 
 
-def ask_anew(act: Act, task: Task, text: str) -> None:
+def ask_anew(act: UnitOfWork, task: Task, text: str) -> None:
     """The task that waits for a person waits for another reason now: the question about the old one is withdrawn."""
     changes: dict[str, Any] = {"output": text}
     asking = _guarded(act, task, changes, None, None)
@@ -158,7 +166,7 @@ def ask_anew(act: Act, task: Task, text: str) -> None:
 
 
 def _guarded(
-    act: Act, task: Task, changes: dict[str, Any], cause: str | None, question: dict[str, Any] | None
+    act: UnitOfWork, task: Task, changes: dict[str, Any], cause: str | None, question: dict[str, Any] | None
 ) -> dict[str, Any]:
     """What is asked, with `changes` set to the output and context that go with it (INV-1, INV-6)."""
     if question is None:
@@ -175,7 +183,7 @@ def _guarded(
     return {**question, "context": said or None}
 
 
-def _unblock_dependents(act: Act, task: Task) -> None:
+def _unblock_dependents(act: UnitOfWork, task: Task) -> None:
     for dependent in act.rows.graph.open_dependents(task.id):
         left = max(0, dependent.open_blockers - 1)
         act.rows.tasks.update(dependent, open_blockers=left, updated_at=act.at)
@@ -184,7 +192,7 @@ def _unblock_dependents(act: Act, task: Task) -> None:
             settle_queue(act, dependent, f"{task.id} is done")
 
 
-def _warn_dependents(act: Act, task: Task) -> None:
+def _warn_dependents(act: UnitOfWork, task: Task) -> None:
     for dependent in act.rows.graph.open_dependents(task.id):
         act.event(
             "task.warning",
@@ -193,3 +201,34 @@ def _warn_dependents(act: Act, task: Task) -> None:
             "replace it",
             task=task.id,
         )
+
+
+STANDS = (*QUEUEABLE, "awaiting-response", "blocked")
+"""States in which an entry keeps its place: what is asked or blocked before it began comes back to it."""
+
+
+def workflow_moved(act: UnitOfWork, task: Task) -> None:
+    """A workflow's task has changed its state: it may have left the queue, and the turn of another come."""
+    if task.state not in STANDS and act.rows.queue.remove(task.id):
+        # Somebody claimed it by its id, or called it off: the others stand as they stood.
+        act.event("workflow.dequeued", task.id, reason="started" if task.state == "in-progress" else task.state)
+    start_queued_workflows(act)
+
+
+def start_queued_workflows(act: UnitOfWork) -> list[QueueEntry]:
+    """Give the free turns to those who are next. Entries whose task waits for another task are passed over."""
+    started: list[QueueEntry] = []
+    if not act.rows.queue.count():
+        return started
+    free = act.settings.get("workflow_parallel") - act.rows.queue.active()
+    for entry in act.rows.queue.entries() if free > 0 else ():
+        task = act.rows.tasks.get(entry.task_id)
+        if task is None or task.state != "ready":
+            continue
+        act.rows.queue.remove(entry.task_id)
+        act.event("workflow.dequeued", entry.task_id, reason="started")
+        act.topics.add("tasks")
+        started.append(entry)
+        if len(started) == free:
+            break
+    return started

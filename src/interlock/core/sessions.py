@@ -10,8 +10,8 @@ Loaded by every hook: what only a new seat needs is imported then.
 
 from __future__ import annotations
 
+from interlock.core.unit_of_work import Principal, UnitOfWork, begin
 from interlock.model.names import LEAD
-from interlock.sessions import Act, Caller, begin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def around(rows: Rows, lineage: Callable[[], Sequence[str]]) -> tuple[str, str] 
     return None
 
 
-def take(act: Act, *, program: str, session: str, process: str, name: str, alive: Alive) -> Act:
+def take(act: UnitOfWork, *, program: str, session: str, process: str, name: str, alive: Alive) -> UnitOfWork:
     """Give a window its seat, and answer the same transaction as its member's act.
 
     Args:
@@ -77,7 +77,7 @@ def take(act: Act, *, program: str, session: str, process: str, name: str, alive
             _end(act, other, old)
     if not fresh and team.session_known(member, session):
         team.begin_session(member, session, act.at, process, program)
-    joined = begin(act.rows, Caller(member, session, None, FACE, process, program=program), act.home, act.clock)
+    joined = begin(act.rows, Principal(member, session, None, FACE, process, program=program), act.home, act.clock)
     joined.topics = act.topics
     for other, old, _, ended in before:
         if (other, old) != (member, session):
@@ -89,12 +89,12 @@ def take(act: Act, *, program: str, session: str, process: str, name: str, alive
     return joined
 
 
-def leave(act: Act) -> None:
+def leave(act: UnitOfWork) -> None:
     """The window is closed."""
     _end(act, act.name, act.session)
 
 
-def unreported(act: Act) -> list[tuple[str, str]]:
+def unreported(act: UnitOfWork) -> list[tuple[str, str]]:
     """(id, subject) of the tasks in progress that the act's session claimed and has not reported on."""
     found: list[tuple[str, str]] = []
     if not act.rows.team.holds_work(act.name, act.session):
@@ -106,7 +106,7 @@ def unreported(act: Act) -> list[tuple[str, str]]:
     return found
 
 
-def idle(act: Act, task_ids: Sequence[str]) -> None:
+def idle(act: UnitOfWork, task_ids: Sequence[str]) -> None:
     """It stops, sent back or not, and has reported nothing (decision 21)."""
     for id in task_ids:
         task = act.rows.tasks.get(id)
@@ -114,7 +114,7 @@ def idle(act: Act, task_ids: Sequence[str]) -> None:
             act.event("agent.idle_without_report", id, run=task.run_id, member=act.name)
 
 
-def _resumed(act: Act, session: str, process: str, alive: Alive) -> str | None:
+def _resumed(act: UnitOfWork, session: str, process: str, alive: Alive) -> str | None:
     """The member that had that session, unless another living window has it open."""
     for member, _, lives_in, ended in act.rows.team.seats(session):
         open_elsewhere = ended is None and lives_in not in (None, process) and alive(str(lives_in)) is not False
@@ -127,19 +127,19 @@ def _resumed(act: Act, session: str, process: str, alive: Alive) -> str | None:
     return None
 
 
-def _occupied(act: Act, member: str, process: str, alive: Alive) -> bool:
+def _occupied(act: UnitOfWork, member: str, process: str, alive: Alive) -> bool:
     return any(
         other == member and lives_in not in (None, process) and alive(str(lives_in)) is not False
         for other, _, lives_in, _ in act.rows.team.seats()
     )
 
 
-def _free(act: Act, name: str, program: str, alive: Alive) -> str:
+def _free(act: UnitOfWork, name: str, program: str, alive: Alive) -> str:
     """A member without a window: of that name, else of the next, made where there is none."""
     for candidate in _names(name, program):
         member = act.rows.team.member(candidate)
         if member is None:
-            from interlock.teams import spawn
+            from interlock.core.teams import spawn
 
             return spawn(act, candidate, type=program).name
         # A numbered one that somebody made for another purpose is not ours to sit on.
@@ -161,7 +161,7 @@ def _names(name: str, program: str) -> Iterator[str]:
         yield f"{stem[: 49 - len(str(number))]}-{number}"
 
 
-def _move(act: Act, old: str) -> None:
+def _move(act: UnitOfWork, old: str) -> None:
     """The same window goes on in a new session: what it holds, it holds."""
     if not act.rows.team.holds_work(act.name, old):
         return
@@ -172,6 +172,6 @@ def _move(act: Act, old: str) -> None:
             act.rows.tasks.update(task, session=act.session, updated_at=act.at)
 
 
-def _end(act: Act, member: str, session: str) -> None:
+def _end(act: UnitOfWork, member: str, session: str) -> None:
     act.rows.team.end_session(member, session, act.at)
     act.event("session.ended", member=member, session=session)

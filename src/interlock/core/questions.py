@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from interlock.sessions import Act
+    from interlock.core.unit_of_work import UnitOfWork
     from interlock.storage.ledger import Rows
 
 APPROVE = "approve"
@@ -30,7 +30,7 @@ GIST_CHARS = 80
 
 
 def put(
-    act: Act,
+    act: UnitOfWork,
     task: Task,
     kind: str,
     text: str,
@@ -73,7 +73,7 @@ def put(
     return question
 
 
-def close(act: Act, question: Question, answer: str) -> None:
+def close(act: UnitOfWork, question: Question, answer: str) -> None:
     """Write down the answer, who gave it, and by which way."""
     act.rows.questions.update(
         question,
@@ -88,7 +88,7 @@ def close(act: Act, question: Question, answer: str) -> None:
     act.topics.add("questions")
 
 
-def withdraw(act: Act, task: Task, reason: str) -> None:
+def withdraw(act: UnitOfWork, task: Task, reason: str) -> None:
     """Close what was asked about the task and is no longer worth an answer."""
     for question in act.rows.questions.open(task.id):
         act.rows.questions.update(question, state="withdrawn", answered_at=act.at, answered_by=act.name)
@@ -96,7 +96,7 @@ def withdraw(act: Act, task: Task, reason: str) -> None:
         act.topics.add("questions")
 
 
-def may_answer(act: Act, task: Task, question: Question, *, at_hand: bool) -> None:
+def may_answer(act: UnitOfWork, task: Task, question: Question, *, at_hand: bool) -> None:
     """Whether the actor may answer that question. `at_hand`: it is a person at the page, or at a terminal that no agent
     runs in.
 

@@ -1,26 +1,36 @@
-"""Who acts: from what a face says about its caller to a member, a session and a moment (decision 4 of the house).
+"""Who acts, and the one unit of work: a verb is one transaction, after which the files follow and waiters are woken.
 
-A session is (member, session id). The runner, an MCP connection or a hook names its own; without one it is the lasting
-session `cli:<member>`. The first act of a session is its beginning: what earlier sessions of that member were given
-and never acknowledged is then offered again, marked as redelivered (decision 5).
+    with workspace.act(caller) as act:      # one write transaction: check, change, append the events
+        task = claim(act, find(act.rows, "003"))
+    # here it is durable; the files are up to date or owed (`act.warnings`), and waiters have been woken
+
+A `Principal` is what a face says about its caller; a session is (member, session id). The runner, an MCP connection or
+a hook names its own; without one it is the lasting session `cli:<member>`. The first act of a session is its
+beginning: what earlier sessions of that member were given and never acknowledged is then offered again, marked as
+redelivered (decision 5).
 """
 
 from __future__ import annotations
 
+import os
+from contextlib import contextmanager, suppress
+
+from interlock import ancestry
 from interlock.clock import iso, seconds
-from interlock.errors import Forbidden, MemberNotFound
+from interlock.errors import Forbidden, InterlockError, MemberNotFound
+from interlock.mirror.projector import RESTORED, Mirror
 from interlock.model.names import HUMAN, LEAD, PERSON_KEY, SESSION_KEY_LIMIT, SYSTEM, check_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from interlock.ancestry import Origin
     from interlock.clock import Clock
+    from interlock.notifier import Notifier
     from interlock.settings import Settings
-    from interlock.storage.ledger import Rows
-
+    from interlock.storage.ledger import Ledger, Rows
 
 RUN_SESSION = "run:"
 """How the ids of sessions begin that a runner opened for one run."""
@@ -30,7 +40,7 @@ SERVERS = ("http", "mcp-http", "page")
 """Faces whose process is a server: where it runs says nothing of who calls."""
 
 
-class Caller:
+class Principal:
     """What a face knows of who is calling. `run` is the number of the run it works on, where it knows one; `program`
     the kind of a program that joined. A `person` gets a place in the team with the first act, as `human` does. `origin`
     is the run that a caller over the wire belongs to; of others the workspace finds it out itself."""
@@ -58,7 +68,7 @@ class Caller:
         self.program = program
 
 
-class Act:
+class UnitOfWork:
     """One verb under way: the rows of its transaction, who acts, and whom to wake after the commit."""
 
     __slots__ = (
@@ -80,7 +90,7 @@ class Act:
         "warnings",
     )
 
-    def __init__(self, rows: Rows, caller: Caller, settings: Settings, clock: Clock) -> None:
+    def __init__(self, rows: Rows, caller: Principal, settings: Settings, clock: Clock) -> None:
         self.rows = rows
         self.clock = clock
         self.home = settings
@@ -132,7 +142,7 @@ class Act:
         return iso(self.clock.now() + seconds)
 
 
-def begin(rows: Rows, caller: Caller, settings: Settings, clock: Clock, *, acknowledge: bool = False) -> Act:
+def begin(rows: Rows, caller: Principal, settings: Settings, clock: Clock, *, acknowledge: bool = False) -> UnitOfWork:
     """Start a verb: find the member, begin its session where it is new, and, for a verb that is a turn boundary of a
     session without an id, note that what was delivered to it was seen.
 
@@ -140,7 +150,7 @@ def begin(rows: Rows, caller: Caller, settings: Settings, clock: Clock, *, ackno
         MemberNotFound: nobody of that name.
         Forbidden: a person has the name of a member, as whom a person must not act.
     """
-    act = Act(rows, caller, settings, clock)
+    act = UnitOfWork(rows, caller, settings, clock)
     _follow(act, rows.events.newest()[1])
     if caller.name == SYSTEM:
         return act
@@ -165,7 +175,7 @@ def begin(rows: Rows, caller: Caller, settings: Settings, clock: Clock, *, ackno
     return act
 
 
-def _follow(act: Act, newest: str) -> None:
+def _follow(act: UnitOfWork, newest: str) -> None:
     """Where the clock was set back behind the event `newest`, date what waits for a time earlier, too: nothing waits
     longer than it would have when that event was written."""
     if not set_back(newest, act.clock):
@@ -181,7 +191,7 @@ def set_back(newest: str, clock: Clock) -> bool:
     return newest > iso(clock.now() + SET_BACK)
 
 
-def open_session(act: Act) -> None:
+def open_session(act: UnitOfWork) -> None:
     """Begin the act's session; unacknowledged mail of earlier ones goes back to the inbox.
 
     Raises:
@@ -194,19 +204,19 @@ def open_session(act: Act) -> None:
     _requeued(act, act.name, again, "new_session")
 
 
-def requeue(act: Act, reason: str, *, numbers: Sequence[int] | None = None) -> None:
+def requeue(act: UnitOfWork, reason: str, *, numbers: Sequence[int] | None = None) -> None:
     """Put what the actor was given and never acknowledged, or these messages of it, back into its inbox."""
     again = act.rows.messages.requeue(act.name, except_session=None, numbers=numbers)
     _requeued(act, act.name, again, reason)
 
 
-def _requeued(act: Act, member: str, ids: list[str], reason: str) -> None:
+def _requeued(act: UnitOfWork, member: str, ids: list[str], reason: str) -> None:
     if ids:
         act.event("message.requeued", to=member, ids=ids, reason=reason)
         act.topics.add(f"inbox:{member}")
 
 
-def close_session(act: Act, member: str, session: str) -> None:
+def close_session(act: UnitOfWork, member: str, session: str) -> None:
     """That session is over: what it was given and has never shown to have seen goes back to the inbox at once."""
     act.rows.team.end_session(member, session, act.at)
     act.event("session.ended", member=member, session=session)
@@ -214,14 +224,14 @@ def close_session(act: Act, member: str, session: str) -> None:
     _requeued(act, member, again, "session_ended")
 
 
-def acknowledged(act: Act) -> None:
+def acknowledged(act: UnitOfWork) -> None:
     """A turn boundary of the act's session: what was delivered to it has been seen."""
     seen = act.rows.messages.acknowledge(act.name, act.session, act.at)
     if seen:
         act.event("message.acknowledged", to=act.name, session=act.session, ids=seen)
 
 
-def add_person(act: Act, name: str) -> None:
+def add_person(act: UnitOfWork, name: str) -> None:
     """Give a person a place for mail; people are in the table of members, but are not members."""
     from interlock.model.team import Member
 
@@ -255,3 +265,134 @@ def unknown_member(rows: Rows, name: str) -> MemberNotFound:
     near = get_close_matches(name, names, n=1)
     hint = f" Did you mean {near[0]}?" if near else " `interlock member list` shows who takes part."
     return MemberNotFound(f"No member {name!r} in this team.{hint}", member=name, suggestion=near[0] if near else None)
+
+
+class Workspace:
+    """A team's ledger, mirror and notifier together. Safe to share among threads."""
+
+    def __init__(
+        self, name: str, directory: str, ledger: Ledger, notifier: Notifier, settings: Settings, clock: Clock
+    ) -> None:
+        self.name = name
+        self.directory = directory
+        self.ledger = ledger
+        self.notifier = notifier
+        self.home_settings = settings
+        self.clock = clock
+        self.mirror = Mirror(directory, ledger, clock)
+        self.unsaid: dict[str, None] = {}
+        """Warnings that readers met and that nobody has asked for since."""
+        self.closes = 0
+        """How often the home was closed: whoever waits then waits no longer."""
+        self.named = False
+        """Whether the ledger has been seen to be that of the team `name`."""
+
+    def log_path(self, task_id: str, run: int, kind: str = "output") -> str:
+        """Where what a run (`output`), or its verify (`verify`), printed is kept."""
+        return os.path.join(self.directory, "runs", task_id, f"{kind}.{run}.log")
+
+    def artifact_path(self, task_id: str, run: int, path: str | None = None) -> str:
+        """Where what a run made that is in no commit is kept; without `path` the directory."""
+        place = os.path.join(self.directory, "runs", task_id, "artifacts", str(run))
+        return place if path is None else os.path.join(place, path)
+
+    def member_log_path(self, member: str) -> str:
+        """Where what an agent printed outside of any task is kept."""
+        return os.path.join(self.directory, "desks", f"{member}.log")
+
+    @property
+    def home(self) -> str:
+        """The home that the team is in, also where a link leads to it from another one."""
+        return os.path.dirname(os.path.dirname(os.path.realpath(self.directory)))
+
+    def origin(self, caller: Principal) -> Origin | None:
+        """The run that the caller's process belongs to; null outside of every run, and for Interlock itself."""
+        if caller.name == SYSTEM:
+            return None
+        if caller.face in SERVERS:
+            return caller.origin
+        found = ancestry.origin(self.home)
+        return self.adrift() if found is None and (caller.person or caller.name in (HUMAN, LEAD)) else found
+
+    def adrift(self) -> Origin | None:
+        """What this process counts as where it may have got out of a run of the team (macOS)."""
+        if ancestry.SUBREAPED:
+            return None
+        with self.ledger.snapshot() as rows:
+            return ancestry.adrift([run.process for run in rows.runs.open()])
+
+    def note_refusal(self, origin: Origin, caller: Principal, error: Forbidden) -> None:
+        """Write down that a process of a run was refused what is not its member's to do; once for each refusal."""
+        if error.noted:
+            return
+        error.noted = True
+        with suppress(InterlockError), self.act(Principal(SYSTEM)) as act:
+            runs = act.rows.runs.open() if origin.session is not None else []
+            task, run = next(((one.task_id, one.id) for one in runs if one.session == origin.session), (None, None))
+            tried = {"member": origin.member, "team": origin.team, "by": caller.name, "face": caller.face, "run": run}
+            act.event("access.refused", task, **tried, process=origin.pid, reason=error.message)
+
+    @contextmanager
+    def act(self, caller: Principal, *, acknowledge: bool = False) -> Iterator[UnitOfWork]:
+        """One verb: everything inside is one transaction. Raising changes nothing.
+
+        Args:
+            acknowledge: whether the verb is a turn boundary for a session without an id.
+
+        Raises:
+            MemberNotFound: `caller` names nobody.
+            Forbidden: its process belongs to a run of somebody else; that is an event.
+            LedgerBusy, LedgerUnusable, StorageError, TeamNotFound: see `ledger.Ledger.transaction`.
+        """
+        origin = self.origin(caller)
+        try:
+            with self.ledger.transaction() as rows:
+                act = begin(rows, caller, self.home_settings, self.clock, acknowledge=acknowledge)
+                if origin is not None:
+                    act.origin = origin
+                    origin.must_be(self.name, act.name)
+                yield act
+                head = act.head or rows.events.head()
+                mirrored = act.settings.get("mirror")
+        except Forbidden as error:
+            if origin is not None:
+                self.note_refusal(origin, caller, error)
+            raise
+        # A verb that changed nothing, as most hooks do, leaves files that are most likely there already.
+        act.warnings = self._mirrored(head, just_now=bool(act.head)) if mirrored else []
+        if act.topics:
+            self.notifier.notify(self.name, act.topics)
+
+    @contextmanager
+    def look(self) -> Iterator[Rows]:
+        """One consistent moment, read only; files that are owed are written first."""
+        self.unsaid.update(dict.fromkeys(self.settle()))
+        with self.ledger.snapshot() as rows:
+            yield rows
+
+    def settle(self) -> list[str]:
+        """Finish what the mirror owes; the warnings where that is not possible now."""
+        with self.ledger.snapshot() as rows:
+            head, at = rows.events.newest()
+            mirrored = self.settings(rows).get("mirror")
+        if set_back(at, self.clock):
+            with (
+                suppress(InterlockError),
+                self.act(Principal(SYSTEM)) as act,
+            ):  # Where nothing can be written we read on.
+                head = act.head or head
+        return self._mirrored(head) if mirrored else []
+
+    def _mirrored(self, head: int, *, just_now: bool = False) -> list[str]:
+        warnings = self.mirror.catch_up(head, just_now=just_now)
+        if RESTORED in warnings:
+            # The change, or what was read, stands, whether or not this can be written now.
+            with suppress(InterlockError), self.ledger.transaction() as rows:
+                head = rows.events.append("ledger.restored", SYSTEM, None, iso(self.clock.now()), {"head": head})
+            self.mirror.catch_up(head, just_now=True)
+            self.notifier.notify(self.name, {"events"})
+        return warnings
+
+    def settings(self, rows: Rows) -> Settings:
+        """The settings with the team's own laid over."""
+        return self.home_settings.for_team(rows.team.settings())

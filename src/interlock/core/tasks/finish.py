@@ -13,15 +13,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlock import questions
+from interlock.core import questions
+from interlock.core.mailbox import notify
+from interlock.core.tasks.claim import must_hold, open_run
+from interlock.core.tasks.transition import end_run, illegal, move, reopen_run, waiting_state
+from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import Forbidden, InvalidRequest
-from interlock.mailbox import notify
 from interlock.model.evidence import row
 from interlock.model.names import HUMAN, check_text
 from interlock.model.task import Task
-from interlock.sessions import Act
-from interlock.tasks.claim import must_hold, open_run
-from interlock.tasks.transition import end_run, illegal, move, reopen_run, waiting_state
 
 SUMMARY_LIMIT = 10_000
 LONGEST_DELAY = 3600.0
@@ -29,7 +29,7 @@ LONGEST_DELAY = 3600.0
 
 
 def complete(
-    act: Act,
+    act: UnitOfWork,
     task: Task,
     *,
     summary: str | None = None,
@@ -62,7 +62,7 @@ def complete(
 
 
 def finished(
-    act: Act, task: Task, verifier: str | None, changes: dict[str, Any], proof: dict[str, Any] | None = None
+    act: UnitOfWork, task: Task, verifier: str | None, changes: dict[str, Any], proof: dict[str, Any] | None = None
 ) -> Task:
     """The work is reported as done: on to its verify, its reviewer, or the end. The caller has checked who reports.
 
@@ -87,7 +87,7 @@ def finished(
     return task
 
 
-def approve(act: Act, task: Task, summary: str | None = None) -> Task:
+def approve(act: UnitOfWork, task: Task, summary: str | None = None) -> Task:
     """A reviewer's yes: the task is done.
 
     Raises:
@@ -103,7 +103,7 @@ def approve(act: Act, task: Task, summary: str | None = None) -> Task:
     return task
 
 
-def reject(act: Act, task: Task, reason: str, *, author_lives: bool) -> Task:
+def reject(act: UnitOfWork, task: Task, reason: str, *, author_lives: bool) -> Task:
     """A reviewer's no: the task goes back to its author in a new run, with `reason` as findings; where the author has
     no living session, on to the queue, reserved for the author.
 
@@ -122,7 +122,7 @@ def reject(act: Act, task: Task, reason: str, *, author_lives: bool) -> Task:
     return task
 
 
-def back_to_author(act: Act, task: Task, reason: str, changes: dict[str, Any], *, author_lives: bool) -> None:
+def back_to_author(act: UnitOfWork, task: Task, reason: str, changes: dict[str, Any], *, author_lives: bool) -> None:
     """Give a task in review, whose run has ended, to its author in a new run; where the author has no living session,
     on to the queue, reserved for the author, or, where the author has left, for anybody."""
     author, session = task.owner, task.session
@@ -139,7 +139,7 @@ def back_to_author(act: Act, task: Task, reason: str, changes: dict[str, Any], *
 
 
 def fail(
-    act: Act,
+    act: UnitOfWork,
     task: Task,
     reason: str,
     *,
@@ -180,12 +180,12 @@ def fail(
     return task
 
 
-def retries_of(act: Act, task: Task) -> int:
+def retries_of(act: UnitOfWork, task: Task) -> int:
     """How often the task may fail."""
     return int(act.settings.get("retries") if task.retries is None else task.retries)
 
 
-def given_back(act: Act, task: Task) -> Task:
+def given_back(act: UnitOfWork, task: Task) -> Task:
     """An agent that a runner drives has released the task. It is offered again after a growing delay; given back more
     often than it may fail, it goes to deadletter: whoever takes it would be started for nothing, for ever.
 
@@ -209,14 +209,14 @@ def given_back(act: Act, task: Task) -> Task:
     return task
 
 
-def answer_review(act: Act, task: Task, answer: str) -> None:
+def answer_review(act: UnitOfWork, task: Task, answer: str) -> None:
     """Close the task's review question with this answer."""
     for question in act.rows.questions.open(task.id):
         if question.kind == "review":
             questions.close(act, question, answer)
 
 
-def settle(act: Act, task: Task, changes: dict[str, Any]) -> Task:
+def settle(act: UnitOfWork, task: Task, changes: dict[str, Any]) -> Task:
     """What follows once the work is reported and verified: done, or on to whoever reviews."""
     if task.review in (None, "none"):
         _finish(act, task, "completed", changes)
@@ -224,7 +224,7 @@ def settle(act: Act, task: Task, changes: dict[str, Any]) -> Task:
     return to_review(act, task, "done", f"review by {task.review}", changes)
 
 
-def to_review(act: Act, task: Task, outcome: str, reason: str, changes: dict[str, Any]) -> Task:
+def to_review(act: UnitOfWork, task: Task, outcome: str, reason: str, changes: dict[str, Any]) -> Task:
     """End the run with this outcome and give the task to whoever reviews it: the named member, else a human."""
     end_run(act, task, outcome)
     if task.state != "review":
@@ -236,7 +236,7 @@ def to_review(act: Act, task: Task, outcome: str, reason: str, changes: dict[str
     return task
 
 
-def ask_reviewer(act: Act, task: Task) -> None:
+def ask_reviewer(act: UnitOfWork, task: Task) -> None:
     """Ask whoever reviews the task: the member named, else a human, also where the member is the author or has left."""
     if task.review in (None, "none", HUMAN, task.owner) or act.rows.team.member(str(task.review)) is None:
         ask_human(act, task)
@@ -247,7 +247,7 @@ def ask_reviewer(act: Act, task: Task) -> None:
         )  # fmt: skip
 
 
-def _finish(act: Act, task: Task, reason: str, changes: dict[str, Any]) -> None:
+def _finish(act: UnitOfWork, task: Task, reason: str, changes: dict[str, Any]) -> None:
     """Nothing more is to be said about the work: done; or, where it lies in a worktree, on to its merge."""
     if task.worktree is None:
         done(act, task, reason, changes)
@@ -255,7 +255,7 @@ def _finish(act: Act, task: Task, reason: str, changes: dict[str, Any]) -> None:
         wait_for_merge(act, task, changes)
 
 
-def wait_for_merge(act: Act, task: Task, changes: dict[str, Any]) -> None:
+def wait_for_merge(act: UnitOfWork, task: Task, changes: dict[str, Any]) -> None:
     """Queue the task's branch for its merge. `held` is the process that may still be busy with its program."""
     run = act.rows.runs.get(task.id, task.run)
     end_run(act, task, "done")
@@ -269,14 +269,14 @@ def wait_for_merge(act: Act, task: Task, changes: dict[str, Any]) -> None:
     act.event("merge.queued", task.id, branch=(task.worktree or {}).get("branch"), run=task.run_id)
 
 
-def done(act: Act, task: Task, reason: str, changes: dict[str, Any]) -> None:
+def done(act: UnitOfWork, task: Task, reason: str, changes: dict[str, Any]) -> None:
     """The end of the road."""
     end_run(act, task, "done")
     path = ("done",) if task.state == "review" else ("review", "done")
     move(act, task, *path, reason=reason, completed_at=act.at, soft=False, **changes)
 
 
-def ask_human(act: Act, task: Task) -> None:
+def ask_human(act: UnitOfWork, task: Task) -> None:
     """Ask a person whether the task in review is good."""
     questions.put(
         act,
@@ -288,7 +288,7 @@ def ask_human(act: Act, task: Task) -> None:
     )
 
 
-def _must_review(act: Act, task: Task) -> None:
+def _must_review(act: UnitOfWork, task: Task) -> None:
     if task.state != "review":
         raise illegal(task, "is not in review")
     if task.verifying is not None:
@@ -303,7 +303,7 @@ def _must_review(act: Act, task: Task) -> None:
     raise Forbidden(f"{task.id} is for {named or 'a human'} to review.", task_id=task.id, reviewer=named or HUMAN)
 
 
-def _repeated(act: Act, task: Task) -> bool:
+def _repeated(act: UnitOfWork, task: Task) -> bool:
     """Whether this is the completion that the same session reported before (the answer may have been lost).
 
     That session need not be the author's: a reviewer completes a task in review, and the lead one that its owner left.
@@ -322,12 +322,12 @@ def _repeated(act: Act, task: Task) -> bool:
     )
 
 
-def _log(act: Act, task: Task, text: str) -> None:
+def _log(act: UnitOfWork, task: Task, text: str) -> None:
     act.rows.tasks.add_log(task.id, act.at, act.name, text)
     act.event("task.logged", task.id, text=text)
 
 
-def given_up(act: Act, task: Task, reason: str) -> None:
+def given_up(act: UnitOfWork, task: Task, reason: str) -> None:
     """The lead hears of it, and a person is asked what is to become of the task."""
     notify(act, "lead", f"{task.id} ({task.subject}) went to deadletter: {reason}", summary="task failed")
     text = f"{task.id} ({task.subject}) failed for good: {reason.rstrip('.')}. Shall it be tried again, or called off?"
