@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench import homes
 from bench.measure import Row, at_most, in_turns, median
-from interlock import processes
+from interlock.processes import ref
 
 SIZES = (1_000, 10_000)
 ROUNDS = 15
@@ -46,11 +46,11 @@ def quiet(home: Path, size: int) -> tuple[Callable[[], object], Callable[[], obj
         "INSERT INTO runs (task_id, number, member, session, started_at, runner, heartbeat_at, expires_at) "
         "SELECT id, 1, 'm' || (n % 30), 's' || (n % 30), ?1, iif(n % 3 = 0, ?2, NULL), iif(n % 3 = 1, NULL, ?1), "
         "iif(n % 3 = 1, NULL, ?3) FROM tasks",
-        (homes.AT, processes.current().as_text(), LATER),
+        (homes.AT, ref.current().as_text(), LATER),
     )
     connection.executemany(
         "INSERT INTO sessions (member, id, began_at, process) VALUES (?, ?, ?, ?)",
-        ((f"m{n}", f"s{n}", homes.AT, processes.current().as_text()) for n in range(30)),
+        ((f"m{n}", f"s{n}", homes.AT, ref.current().as_text()) for n in range(30)),
     )
     connection.execute("COMMIT")
     homes.mirror(team)

@@ -14,18 +14,18 @@ from pathlib import Path
 
 from bench import homes
 from bench.measure import Row, at_most, median, quantile
-from interlock.agent import Opening
 from interlock.agents.scripted import Say, ScriptedAgent
+from interlock.agents.session import Opening
 from interlock.client import Team
 from interlock.clients.local.home import LocalHome
 from interlock.clock import SystemClock
 from interlock.errors import TeamNotFound
 from interlock.model.names import HUMAN
-from interlock.notifiers.socket import SocketNotifier
 from interlock.runner.executors import AgentExecutor
 from interlock.runner.stop import Stop
 from interlock.settings import Settings
 from interlock.storage.sqlite.catalog import SqliteCatalog
+from interlock.wakeup.socket import SocketNotifier
 
 ROUNDS = 50
 PAUSE = 0.05

@@ -14,8 +14,8 @@ import anyio
 import interlock
 from bench import homes
 from bench.measure import Row, at_most, median
-from interlock.agent import Opening
 from interlock.agents.scripted import Say, ScriptedAgent
+from interlock.agents.session import Opening
 from interlock.app import connect
 from interlock.clients.local.home import LocalHome
 from interlock.runner.executor import Job

@@ -42,7 +42,7 @@ def look_up(module: str, name: str) -> Any:
 def errors() -> str:
     """The error codes."""
     # Their classes are among the subclasses then, in whatever order the pages are made.
-    import interlock.memory
+    import interlock.memory.store
     import interlock.workflow.errors  # noqa: F401
     from interlock.errors import error_codes
 

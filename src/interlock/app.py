@@ -9,17 +9,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from interlock.agents.profiles import Profile
+    from interlock.agents.registry import AgentRegistry
     from interlock.client import Home
     from interlock.clock import Clock
     from interlock.core.unit_of_work import Workspace
-    from interlock.memories.mcp_server import McpServer
-    from interlock.memory import Log, MemoryStore, OpenMemory
+    from interlock.memory.mcp_server import McpConnection
+    from interlock.memory.store import Log, MemoryStore, OpenMemory
     from interlock.model.team import Member
-    from interlock.notifier import Notifier
-    from interlock.roster import Roster
     from interlock.runner.executor import Executor
     from interlock.runner.executors import AgentExecutor
     from interlock.settings import Settings
+    from interlock.wakeup.notifier import Notifier
 
 
 def home_path(path: str | None = None, environment: Mapping[str, str] | None = None) -> str:
@@ -55,7 +55,7 @@ def connect(
     settings = Settings(SettingsFile(os.path.join(home, SETTINGS_FILE)), None, environment)
     clock = clock or SystemClock()
     if notifier is None:
-        from interlock.notifiers.socket import SocketNotifier
+        from interlock.wakeup.socket import SocketNotifier
 
         notifier = SocketNotifier(home)
     ledgers = SqliteCatalog(settings, clock)
@@ -69,8 +69,8 @@ def connect(
     return opened
 
 
-def _roster(home: str) -> Roster:
-    from interlock.agents.roster import ProfileRoster
+def _roster(home: str) -> AgentRegistry:
+    from interlock.agents.registry import ProfileRoster
 
     return ProfileRoster(home)
 
@@ -101,7 +101,7 @@ def why_idle(member: Member, home: str, *, wholly: bool = False) -> str | None:
     """See `roster.WhyIdle`; null where only trying tells.
 
     Cheap enough for every look at a team: `executor_for` would load what speaks to agents."""
-    from interlock.agents.installed import lacks, why_not
+    from interlock.agents.registry import lacks, why_not
     from interlock.errors import AgentError, ConfigParseError
 
     if member.agent in (None, "shell") or member.command:
@@ -123,46 +123,48 @@ def memory_of(home: str) -> OpenMemory:
 
         store: MemoryStore
         if settings.get("memory") == "forgetful":
-            from interlock.memories.forgetful import Forgetful
-            from interlock.memories.patient import PatientMemory
+            from interlock.memory.forgetful import Forgetful
+            from interlock.memory.retrying import RetryingMemory
 
-            store = PatientMemory(Forgetful(_server("forgetful", settings, project)), output_folder, SystemClock(), log)
+            store = RetryingMemory(
+                Forgetful(_server("forgetful", settings, project)), output_folder, SystemClock(), log
+            )
         else:
-            from interlock.memories.local import LocalMemory
+            from interlock.memory.local import LocalMemory
 
             store = LocalMemory(home, SystemClock())
         if settings.get("serena_command") or settings.get("serena_url"):
-            from interlock.memories.joined import JoinedMemory
-            from interlock.memories.serena import Serena
+            from interlock.memory.composite import CompositeMemory
+            from interlock.memory.serena import Serena
 
-            store = JoinedMemory(store, [Serena(_server("serena", settings, project))], log)
+            store = CompositeMemory(store, [Serena(_server("serena", settings, project))], log)
         return store
 
     return opened
 
 
-def _server(name: str, settings: Settings, project: str) -> McpServer:
-    from interlock.commands import words_of
-    from interlock.memories.mcp_server import McpServer
+def _server(name: str, settings: Settings, project: str) -> McpConnection:
+    from interlock.memory.mcp_server import McpConnection
+    from interlock.processes.commands import words_of
 
     url, command = str(settings.get(f"{name}_url")), str(settings.get(f"{name}_command"))
     words = [] if url else words_of(command, f"{name}_command")
-    return McpServer(name.capitalize(), command=words, url=url, directory=project)
+    return McpConnection(name.capitalize(), command=words, url=url, directory=project)
 
 
 def _agent_executor(member: Member, home: str | None) -> AgentExecutor:
     from interlock.runner.executors import AgentExecutor
 
     if member.command and member.agent == "acp":
-        from interlock.agents.acp import AcpAgent, Manner
+        from interlock.agents.acp.agent import AcpAgent, LaunchSpec
 
-        return AgentExecutor(AcpAgent(member.name, Manner(tuple(member.command))))
+        return AgentExecutor(AcpAgent(member.name, LaunchSpec(tuple(member.command))))
     if member.command:
         from interlock.agents.command import CommandAgent
 
         return AgentExecutor(CommandAgent(member.name, member.command))
     profile = _profile(member, home)
-    from interlock.agents.hiring import agent_of
+    from interlock.agents.registry import agent_of
 
     return AgentExecutor(agent_of(profile, member.permissions, os.environ), profile.environment)
 

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from interlock.agent import Update
-from interlock.ancestry import Origin
+from interlock.agents.session import Update
 from interlock.client_verbs import Mail, Mailing, People, Speech, Tasks
 from interlock.client_views import Views
 from interlock.client_workflow import WorkflowQueue, WorkflowRuns
@@ -22,13 +21,14 @@ from interlock.joined import Windows
 from interlock.model.event import Event
 from interlock.model.task import Task
 from interlock.model.team import Member
+from interlock.processes.ancestry import RunOrigin
 from interlock.runner.notifications import Notifications
 from interlock.runner.plan_apply import StagedPlan
 from interlock.runner.stop import Stop
 
 if TYPE_CHECKING:
-    from interlock.notifier import Waiter
     from interlock.runner.scheduler import Scheduler
+    from interlock.wakeup.notifier import Waiter
 
 __all__ = ["Home", "Mail", "Mailing", "People", "Speech", "Tasks", "Team"]
 
@@ -46,7 +46,7 @@ class Team(Tasks, Mailing, People, Speech, Views, WorkflowQueue, WorkflowRuns, P
 
     def acting(
         self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python",
-        person: bool = False, origin: Origin | None = None,
+        person: bool = False, origin: RunOrigin | None = None,
     ) -> Team:  # fmt: skip
         """The same team, seen by another caller; by a `person`, who gets a place in the team with the first act.
         `origin` is the run that a caller over the wire belongs to."""

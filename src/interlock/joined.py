@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from interlock.ancestry import Origin
 from interlock.errors import Forbidden
 from interlock.model.message import Message
+from interlock.processes.ancestry import RunOrigin
 
 EVENTS = ("start", "prompt", "tool", "stop", "end")
 """What happens in a window: its session begins, a prompt comes, a tool was used, a turn is about to end, it closes."""
@@ -100,5 +100,5 @@ class Windows(Protocol):
             Forbidden: this process belongs to a run of this home; that is an event of the run's team.
         """
 
-    def note_refusal(self, origin: Origin, error: Forbidden, face: str = "python") -> None:
+    def note_refusal(self, origin: RunOrigin, error: Forbidden, face: str = "python") -> None:
         """Write down, as an event of its team, that the run `origin` was refused something; `error` said so to it."""

@@ -10,10 +10,11 @@ from typing import Any
 import anyio
 import pytest
 
-from interlock import process_table
-from interlock.agent import McpServer, Opening, Permission, Update, refuse
-from interlock.agents.acp import AcpAgent, AcpSession, Manner
-from interlock.processes import RUN_TOKEN
+from interlock.agents.acp.agent import AcpAgent, LaunchSpec
+from interlock.agents.acp.session import AcpSession
+from interlock.agents.session import McpServer, Opening, Permission, Update, refuse
+from interlock.processes import table
+from interlock.processes.groups import RUN_TOKEN
 from tests.agents.acting import acp_command, recorded
 
 
@@ -31,7 +32,7 @@ class Stage:
 
     def agent(self, /, manner: dict[str, Any] | None = None, **script: Any) -> AcpAgent:
         """An agent that plays `script`."""
-        return AcpAgent("actor", Manner(tuple(acp_command(self.path, **script)), **(manner or {})))
+        return AcpAgent("actor", LaunchSpec(tuple(acp_command(self.path, **script)), **(manner or {})))
 
     def opening(self, **more: Any) -> Opening:
         """What its session is opened with; it may allow nothing unless `permit` says so."""
@@ -69,8 +70,8 @@ class Stage:
 
     def left(self) -> set[int]:
         """The processes that carry the run token."""
-        pids = [row.pid for row in process_table.rows() if row.running]
-        return set(process_table.marked(pids, f"{RUN_TOKEN}={self.token}"))
+        pids = [row.pid for row in table.rows() if row.running]
+        return set(table.marked(pids, f"{RUN_TOKEN}={self.token}"))
 
     def play(self, act: Callable[[AcpSession], Awaitable[Any]], agent: AcpAgent, **more: Any) -> Any:
         """Open a session, let `act` do something with it, and close it."""

@@ -12,9 +12,10 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from interlock.agent import Permission, Turn, Update
-from interlock.agents.acp import AcpAgent, AcpSession, Manner
+from interlock.agents.acp.agent import AcpAgent, LaunchSpec
+from interlock.agents.acp.session import AcpSession
 from interlock.agents.capacity import Limit
+from interlock.agents.session import Permission, Turn, Update
 from interlock.errors import AgentError, InvalidRequest, NoCapacity
 from tests.agents.conftest import Stage, allow, echo_server
 from tests.behaviours.driving import until
@@ -312,7 +313,7 @@ def test_a_session_that_cannot_be_resumed_is_begun_anew(stage: Stage) -> None:
 
 def test_a_program_that_is_missing_or_does_not_start_is_named(stage: Stage, tmp_path: Path) -> None:
     with pytest.raises(AgentError, match=r"'no-such-agent'.*npm install it"):
-        stage.prompt("go", agent=AcpAgent("actor", Manner(("no-such-agent",), install="npm install it")))
+        stage.prompt("go", agent=AcpAgent("actor", LaunchSpec(("no-such-agent",), install="npm install it")))
     with pytest.raises(AgentError, match="does not exist"):
         stage.prompt("go", agent=stage.agent(), workdir=str(tmp_path / "nowhere"))
     with pytest.raises(AgentError, match="the program has a bad day"):
@@ -322,7 +323,7 @@ def test_a_program_that_is_missing_or_does_not_start_is_named(stage: Stage, tmp_
 
 
 def test_a_program_that_never_opens_a_session_is_given_up(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.agents.acp.START_SECONDS", 3.0)
+    monkeypatch.setattr("interlock.agents.acp.agent.START_SECONDS", 3.0)
     with pytest.raises(AgentError, match="no session within 3 seconds"):
         stage.prompt("go", agent=stage.agent(start="hang"))
 

@@ -12,12 +12,11 @@ import anyio
 import pytest
 
 import interlock
-from interlock.agent import McpServer, Opening, Turn, Update
-from interlock.agents.acp import AcpAgent
-from interlock.agents.headless import HeadlessAgent
-from interlock.agents.hiring import agent_of
-from interlock.agents.installed import find
+from interlock.agents.acp.agent import AcpAgent
+from interlock.agents.command import HeadlessAgent
 from interlock.agents.profiles import ABILITIES, PERMISSIONS, load
+from interlock.agents.registry import agent_of, find
+from interlock.agents.session import McpServer, Opening, Turn, Update
 from interlock.errors import AgentError, ConfigParseError
 from tests.agents.acting import acp_command
 

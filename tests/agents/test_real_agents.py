@@ -13,12 +13,12 @@ import anyio
 import pytest
 
 import interlock
-from interlock import process_table
-from interlock.agent import Opening, Permission, Turn, Update
-from interlock.agents.hiring import agent_of
 from interlock.agents.profiles import load
+from interlock.agents.registry import agent_of
+from interlock.agents.session import Opening, Permission, Turn, Update
 from interlock.client import Team
-from interlock.processes import RUN_TOKEN
+from interlock.processes import table
+from interlock.processes.groups import RUN_TOKEN
 from interlock.runner import environment
 from interlock.runner.environment import allowed_environment
 from interlock.runner.job import our_server
@@ -93,8 +93,8 @@ class Real:
 
 
 def marked(token: str) -> set[int]:
-    pids = [row.pid for row in process_table.rows() if row.running]
-    return set(process_table.marked(pids, f"{RUN_TOKEN}={token}"))
+    pids = [row.pid for row in table.rows() if row.running]
+    return set(table.marked(pids, f"{RUN_TOKEN}={token}"))
 
 
 Acting = Callable[..., Real]

@@ -38,8 +38,8 @@ MEGABYTE_SECONDS = 20.0
 
 # Quadratic where they search, which they do not do, or not on a text of that length.
 BOUNDED = {
-    "interlock.agents.acp_permission._TITLES": "fullmatch",
-    "interlock.commands._ASSIGNMENT": "match",
+    "interlock.agents.acp.updates._TITLES": "fullmatch",
+    "interlock.processes.commands._ASSIGNMENT": "match",
     "interlock.doctor.files._TEMPORARY": "fullmatch of a path",
     "interlock.integrations.restore._BLANK": "match at a place",
     "interlock.workflow.agents.reviewers._PLACE": "at most 1,000 characters",

@@ -14,7 +14,7 @@ import pytest
 import interlock
 from interlock.client import Home, Team
 from interlock.clock import ManualClock
-from interlock.notifiers.inprocess import InProcessNotifier
+from interlock.wakeup.inprocess import InProcessNotifier
 from tests.behaviours.driving import Place
 
 PROGRAMS = Path(__file__).parent / "programs"

@@ -12,7 +12,7 @@ import signal
 import sys
 
 import interlock
-from interlock.agent import Update
+from interlock.agents.session import Update
 from interlock.runner.stop import Stop
 
 

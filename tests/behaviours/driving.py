@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import interlock
-from interlock import process_table
-from interlock.agent import Update
+from interlock.agents.session import Update
 from interlock.client import Home, Team
 from interlock.model.event import Event
 from interlock.model.task import Task
+from interlock.processes import table
 from interlock.runner.plan_apply import StagedPlan
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -173,7 +173,7 @@ def until(condition: Callable[[], bool], patience: float = 30.0) -> None:
 
 def running(pid: int) -> bool:
     """Whether a process with that number runs."""
-    row = process_table.row(pid)
+    row = table.row(pid)
     return row is not None and row.running
 
 

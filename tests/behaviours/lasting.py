@@ -8,18 +8,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from interlock.agent import Opening, Update
 from interlock.agents.scripted import Script, ScriptedAgent
+from interlock.agents.session import Opening, Update
 from interlock.client import Team
 from interlock.clients.local.home import LocalHome
 from interlock.clock import SystemClock
 from interlock.model.event import Event
 from interlock.model.team import Member
-from interlock.notifiers.inprocess import InProcessNotifier
 from interlock.runner.executors import AgentExecutor
 from interlock.runner.stop import Stop
 from interlock.settings import Settings
 from interlock.storage.sqlite.catalog import SqliteCatalog
+from interlock.wakeup.inprocess import InProcessNotifier
 from tests.behaviours.driving import Place, follow, until
 
 Plays = Mapping[str, Script | Sequence[Script]]

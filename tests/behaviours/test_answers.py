@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from interlock.client import Team
 from interlock.model.question import Question
-from interlock.output import plain
+from interlock.processes.output import plain
 
 
 def asked(team: Team, *options: str) -> Question:

@@ -16,7 +16,7 @@ from interlock.clock import ManualClock
 from interlock.core import mailbox
 from interlock.core.unit_of_work import Principal
 from interlock.errors import InvalidRequest
-from interlock.notifier import INTERVAL
+from interlock.wakeup.notifier import INTERVAL
 
 
 class Crash(Exception):
@@ -284,7 +284,7 @@ def test_a_waiter_in_another_process_hears_within_a_second(team: Team, start: Ca
 def test_a_waiter_that_nobody_can_wake_looks_more_than_once_a_second(
     team: Team, start: Callable[..., object], connect: Callable[..., Home]
 ) -> None:
-    from interlock.notifiers.polling import PollingNotifier
+    from interlock.wakeup.waiters import PollingNotifier
 
     silent = connect(notifier=PollingNotifier()).team(team.name)
     reader = start("read", home_of(team), team.name, "bob", "s1", 2)

@@ -6,8 +6,8 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from interlock.agent import Opening, Turn
 from interlock.agents.scripted import Say
+from interlock.agents.session import Opening, Turn
 from tests.behaviours.driving import Place, until
 from tests.behaviours.lasting import driven, event, events, me, play, settled, stage_of
 

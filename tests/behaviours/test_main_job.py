@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 
 import interlock
-from interlock import demo, processes
-from interlock.agent import Opening, Update
+from interlock import demo
 from interlock.agents.scripted import Say, ScriptedAgent
+from interlock.agents.session import Opening, Update
 from interlock.core.unit_of_work import Principal
 from interlock.errors import AgentError, RunnerAlive
 from interlock.model.names import SYSTEM
 from interlock.model.team import Member
+from interlock.processes import ref
 from interlock.runner.executor import Execution, Executor, Job
 from interlock.runner.executors import AgentExecutor, ShellExecutor
 from tests.behaviours.driving import ROOT, SHELL, Place, follow, pids, running
@@ -112,7 +113,7 @@ def test_a_run_shows_that_it_lives_and_tells_its_whole_story(place: Place) -> No
     place.team.configure({"heartbeat_ttl": 1})
     place.drive()
     (run,) = place.team.runs("one")
-    assert run.beats >= 1 and run.process is not None and run.runner == processes.current().as_text()
+    assert run.beats >= 1 and run.process is not None and run.runner == ref.current().as_text()
     told = [event.type for event in place.team.events()[0] if event.task_id == run.task_id]
     story = ["task.created", "task.claimed", "run.started", "run.heartbeat", "task.completed", "verify.started"]
     story += ["verify.finished", "task.transitioned"]
@@ -195,9 +196,9 @@ class Broken:
 def home_with(path: Path, executor_for: object) -> interlock.client.Home:
     from interlock.clients.local.home import LocalHome
     from interlock.clock import SystemClock
-    from interlock.notifiers.inprocess import InProcessNotifier
     from interlock.settings import Settings
     from interlock.storage.sqlite.catalog import SqliteCatalog
+    from interlock.wakeup.inprocess import InProcessNotifier
 
     settings = Settings({})
     ledgers = SqliteCatalog(settings, SystemClock())
@@ -462,7 +463,7 @@ def test_a_thread_of_the_same_process_is_no_exception(place: Place) -> None:
 
 def test_a_runner_of_another_machine_is_not_pushed_aside_unless_somebody_says_so(place: Place) -> None:
     place.stage({"one": {"run": "true"}})
-    elsewhere = processes.current().as_text().split("|")
+    elsewhere = ref.current().as_text().split("|")
     elsewhere[0] = "elsewhere"
     workspace = place.team._workspace  # type: ignore[attr-defined]
     with workspace.act(Principal(SYSTEM)) as act:
@@ -584,7 +585,7 @@ def test_the_demo_is_done_with_a_kill_and_a_lie_on_the_way(tmp_path: Path) -> No
         process = team.runs(task)[-1].process if update.text == demo.HALFWAY else None
         if process is not None and not killed:
             killed.append(member)
-            os.killpg(processes.Identity.parse(process.partition("#")[0]).pid, 9)
+            os.killpg(ref.ProcessRef.parse(process.partition("#")[0]).pid, 9)
 
     assert home.drive(staged.team, parallel=staged.parallel, on_update=hear) == "finished"
     report = team.report()

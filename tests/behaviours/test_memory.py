@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.clock import ManualClock
-from interlock.memories.local import LocalMemory
-from interlock.memories.patient import PatientMemory
-from interlock.memory import Memory, MemoryStore, MemoryUnavailable, Recalled, fitted, shortened
+from interlock.memory.local import LocalMemory
+from interlock.memory.retrying import RetryingMemory
+from interlock.memory.store import Memory, MemoryStore, MemoryUnavailable, RecallResult, fitted, shortened
 from interlock.workflow.entry.context_pre_loader import HEAD, ContextPreLoader, prepared
 from interlock.workflow.menu.decision_memory import DecisionMemory
 from interlock.workflow.menu.detection import detect
@@ -50,7 +50,7 @@ class Broken:
     def recall(
         self, query: str, *, project_id: str | None = None, tags: Sequence[str] = (), limit: int = 20,
         time_limit: float = 2.0,
-    ) -> Recalled:  # fmt: skip
+    ) -> RecallResult:  # fmt: skip
         self._ask()
         return self.inner.recall(query, project_id=project_id, tags=tags, limit=limit, time_limit=time_limit)
 
@@ -260,7 +260,7 @@ class Patience:
         self.inner = Broken(self.local)
         self.warned: list[tuple[str, str]] = []
         self.folder = tmp_path / "_bmad-output"
-        self.memory = PatientMemory(self.inner, str(self.folder), clock, lambda *said: self.warned.append(said))
+        self.memory = RetryingMemory(self.inner, str(self.folder), clock, lambda *said: self.warned.append(said))
 
 
 @pytest.fixture
@@ -306,7 +306,7 @@ def test_reads_are_answered_from_the_cache_for_five_minutes(patience: Patience) 
     cached = patience.memory.recall("content", project_id=PROJECT)
     assert (cached.memories, cached.source, cached.stale) == (fresh.memories, "cache", True)
     patience.clock.advance(2)
-    assert patience.memory.recall("content", project_id=PROJECT) == Recalled((), "degraded")
+    assert patience.memory.recall("content", project_id=PROJECT) == RecallResult((), "degraded")
 
 
 def test_after_four_hours_it_is_not_asked_again(patience: Patience) -> None:

@@ -24,7 +24,7 @@ from interlock.client import Home, Team
 from interlock.clock import ManualClock
 from interlock.errors import StorageError
 from interlock.mirror.render import body_of, task_file, with_work_log, without_work_log
-from interlock.notifiers.inprocess import InProcessNotifier
+from interlock.wakeup.inprocess import InProcessNotifier
 from tests.behaviours.mirrored import assert_files_agree, finish, python
 
 

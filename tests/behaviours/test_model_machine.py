@@ -22,7 +22,7 @@ from interlock.app import connect
 from interlock.clock import ManualClock
 from interlock.errors import InterlockError
 from interlock.model.task import FINAL
-from interlock.notifiers.inprocess import InProcessNotifier
+from interlock.wakeup.inprocess import InProcessNotifier
 
 CALLERS = (("ada", None), ("ada", "s1"), ("ada", "s2"), ("bob", None), ("bob", "s3"), ("human", None))
 HELD = ("in-progress", "blocked")

@@ -9,8 +9,8 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from interlock.agent import Choice, Opening, Permission
 from interlock.agents.scripted import Say
+from interlock.agents.session import Opening, Permission, PermissionChoice
 from interlock.core.reports.text import as_text
 from interlock.errors import Forbidden, InvalidRequest
 from interlock.runner.permissions import is_allowed_command, is_inside, judge
@@ -19,9 +19,9 @@ from tests.behaviours.lasting import driven, event, events, play
 from tests.behaviours.test_lasting import finish
 
 CHOICES = (
-    Choice("yes", "Yes", "allow_once"),
-    Choice("ever", "Yes, always", "allow_always"),
-    Choice("no", "No", "reject_once"),
+    PermissionChoice("yes", "Yes", "allow_once"),
+    PermissionChoice("ever", "Yes, always", "allow_always"),
+    PermissionChoice("no", "No", "reject_once"),
 )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from interlock import ancestry, process_table, processes
+from interlock.processes import ancestry, groups, ref, table
 from tests.behaviours.driving import ROOT, Place, until
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives orphans to another process than init")
@@ -206,10 +206,10 @@ def test_what_a_killed_runner_leaves_is_ended_also_what_has_hidden_itself(place:
     with place.runner() as runner:
         place.wait_for("daemon")
         until(lambda: place.lines("daemon")[0].isdigit())
-        hidden = processes.identify(int(place.lines("daemon")[0]))
+        hidden = ref.identify(int(place.lines("daemon")[0]))
         assert hidden is not None
         os.kill(runner.pid, signal.SIGKILL)
-        until(lambda: processes.alive(hidden) is False)
+        until(lambda: ref.alive(hidden) is False)
 
 
 @LINUX
@@ -219,8 +219,8 @@ def test_what_a_run_leaves_is_ended_also_what_has_hidden_itself(place: Place) ->
     command = f'env -i setsid {sys.executable} -c "{daemon}" & until test -s daemon; do sleep 0.02; done'
     place.stage({"one": {"run": command}})
     assert place.drive() == "finished"
-    row = process_table.row(int(place.lines("daemon")[0]))
-    assert row is None or not row.running or row.started < int(processes.current().started)
+    row = table.row(int(place.lines("daemon")[0]))
+    assert row is None or not row.running or row.started < int(ref.current().started)
 
 
 @LINUX
@@ -235,7 +235,7 @@ def test_a_program_that_has_left_everything_behind_is_still_its_member(place: Pl
 STRAY = """
 import os, sys, time
 import interlock
-from interlock import ancestry
+from interlock.processes import ancestry
 from interlock.errors import Forbidden
 home, told = sys.argv[1:]
 parent = os.getpid()
@@ -281,8 +281,8 @@ def test_where_lost_processes_go_to_the_first_one_who_may_belong_to_a_run_is_no_
     assert refusals(place)[0]["member"] is None
 
 
-def parent_of(one: processes.Identity | None) -> int:
-    row = process_table.row(one.pid) if one is not None else None
+def parent_of(one: ref.ProcessRef | None) -> int:
+    row = table.row(one.pid) if one is not None else None
     assert row is not None
     return row.parent
 
@@ -306,14 +306,14 @@ def test_a_daemon_that_the_user_keeps_is_reported_and_nothing_else_is_left(place
             with place.runner() as runner:
                 place.wait_for("there")
                 os.kill(runner.pid, signal.SIGKILL)
-        other = processes.identify(int(place.lines("otherd")[0]))
-        kept = processes.identify(int(place.lines("keptd")[0]))
+        other = ref.identify(int(place.lines("otherd")[0]))
+        kept = ref.identify(int(place.lines("keptd")[0]))
         assert kept is not None
-        until(lambda: other is None or processes.alive(other) is False)
-        until(lambda: processes.supervises(parent_of(kept)))
+        until(lambda: other is None or ref.alive(other) is False)
+        until(lambda: groups.supervises(parent_of(kept)))
         supervisor = parent_of(kept)
-        until(lambda: [row.pid for row in processes.below(process_table.rows(), supervisor)] == [kept.pid])
-        assert processes.alive(kept)
+        until(lambda: [row.pid for row in groups.below(table.rows(), supervisor)] == [kept.pid])
+        assert ref.alive(kept)
         if ended == "by itself":
             (event,) = [event for event in place.team.events()[0] if event.type == "processes.left"]
             assert event.payload["processes"] == [{"pid": kept.pid, "name": "keptd"}]
@@ -323,4 +323,4 @@ def test_a_daemon_that_the_user_keeps_is_reported_and_nothing_else_is_left(place
         if kept is not None:
             os.kill(kept.pid, signal.SIGKILL)
     # Nobody waits for it any more.
-    until(lambda: not (row := process_table.row(supervisor)) or not row.running)
+    until(lambda: not (row := table.row(supervisor)) or not row.running)

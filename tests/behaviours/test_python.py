@@ -15,7 +15,7 @@ import interlock
 from interlock import client
 from interlock.client import Home, Team
 from interlock.errors import InvalidRequest
-from interlock.notifiers.inprocess import InProcessNotifier
+from interlock.wakeup.inprocess import InProcessNotifier
 
 
 @pytest.mark.parametrize(

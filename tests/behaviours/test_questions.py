@@ -167,7 +167,7 @@ def test_a_held_session_goes_on_with_its_run_and_nobody_else_is_given_it(home: H
 
 
 def test_past_its_time_a_held_task_is_an_ordinary_new_run(connect: Callable[..., Home], clock: Any) -> None:
-    from interlock.notifiers.inprocess import InProcessNotifier
+    from interlock.wakeup.inprocess import InProcessNotifier
 
     team = connect(clock=clock, notifier=InProcessNotifier()).create_team("beta")
     team.spawn("bob")
@@ -195,7 +195,7 @@ def test_two_replies_at_once_count_once(home: Home, team: Team, held: str) -> No
 
 
 def waiting(connect: Callable[..., Home], clock: Any, **question: Any) -> tuple[Team, str]:
-    from interlock.notifiers.inprocess import InProcessNotifier
+    from interlock.wakeup.inprocess import InProcessNotifier
 
     team = connect(clock=clock, notifier=InProcessNotifier()).create_team("beta")
     team.spawn("bob")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agent import Opening
 from interlock.agents.scripted import Say
+from interlock.agents.session import Opening
 from tests.behaviours.driving import SHELL, Place
 from tests.behaviours.lasting import events, play
 from tests.behaviours.test_lasting import finish

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from interlock import processes
 from interlock.client import Team
 from interlock.clock import ManualClock
 from interlock.core.tasks import claim, finish, verify
 from interlock.core.unit_of_work import Principal
 from interlock.errors import StaleRun
 from interlock.model.names import SYSTEM
+from interlock.processes import ref
 from interlock.runner import verify as checking
 from interlock.runner.recovery_scan import CLAIM_GRACE, LivenessProbe
 from interlock.runner.scheduler import Scheduler
@@ -33,7 +33,7 @@ INTERVAL = 5.0
 def dead() -> str:
     """A process of this machine that has ended, as it stands in the ledger."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as program:
-        identity = processes.identify(program.pid)
+        identity = ref.identify(program.pid)
         assert identity is not None and program.stdin is not None
         program.stdin.close()
     return identity.as_text()
@@ -107,7 +107,7 @@ def test_a_review_that_a_runner_drove_ends_when_the_runner_does(
 
 
 def test_a_runner_that_lives_but_shows_nothing_is_stuck(timed: Team, clock: ManualClock) -> None:
-    task = driven(timed, processes.current().as_text())
+    task = driven(timed, ref.current().as_text())
     clock.advance(TTL - 1)
     assert timed.poll()["actions"] == []
     clock.advance(1)
@@ -269,7 +269,7 @@ def test_a_late_check_of_an_older_run_fails_nobody(timed: Team, dead: str) -> No
     task = driven(timed, dead, verify="true", review="none")
     with workspace(timed).act(Principal("ada", f"run:{dead[-16:]}")) as act:
         taken = finish.complete(act, act.rows.tasks.get(task), verifier=f"{dead}#{'0' * 32}")
-    mark = f"{processes.current().as_text()}#{'1' * 32}"
+    mark = f"{ref.current().as_text()}#{'1' * 32}"
     taken = checking.take_over(workspace(timed), taken, mark)
     assert taken is not None
     timed.assign(task, to="bob")
@@ -284,7 +284,7 @@ def test_a_check_that_was_taken_over_is_decided_by_who_runs_it_now(timed: Team, 
     late = f"{dead}#{'0' * 32}"
     with workspace(timed).act(Principal("ada", f"run:{dead[-16:]}")) as act:
         taken = finish.complete(act, act.rows.tasks.get(task), verifier=late)
-    mark = f"{processes.current().as_text()}#{'1' * 32}"
+    mark = f"{ref.current().as_text()}#{'1' * 32}"
     assert checking.take_over(workspace(timed), taken, mark) is not None
     before = head(timed)
     for passed in (False, True):

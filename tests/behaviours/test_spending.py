@@ -9,8 +9,8 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from interlock.agent import Opening, Turn, Update
 from interlock.agents.scripted import Say
+from interlock.agents.session import Opening, Turn, Update
 from interlock.clock import iso, seconds
 from interlock.core.reports.text import as_text
 from interlock.errors import PlanError

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from interlock.agent import Update
+from interlock.agents.session import Update
 from interlock.runner.stop import Stop
 from tests.behaviours.driving import SHELL, Place, pids, running, until
 

@@ -25,7 +25,7 @@ class StatePlace:
 
     def __init__(self, root: Path, clock: ManualClock | None = None) -> None:
         from interlock.app import connect
-        from interlock.notifiers.inprocess import InProcessNotifier
+        from interlock.wakeup.inprocess import InProcessNotifier
 
         self.clock = clock or ManualClock()
         self.project = root / "project"

@@ -13,13 +13,13 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from interlock.notifier import INTERVAL, woken
-from interlock.notifiers.inprocess import InProcessNotifier
-from interlock.notifiers.polling import PollingNotifier
-from interlock.notifiers.socket import SocketNotifier
+from interlock.wakeup.inprocess import InProcessNotifier
+from interlock.wakeup.notifier import INTERVAL, woken
+from interlock.wakeup.socket import SocketNotifier
+from interlock.wakeup.waiters import PollingNotifier
 
 if TYPE_CHECKING:
-    from interlock.notifier import Notifier
+    from interlock.wakeup.notifier import Notifier
 
 PATIENCE = 20.0  # seconds: long enough for any machine; only a failing test waits that long
 

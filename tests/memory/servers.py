@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from interlock.memories.forgetful import Forgetful
-from interlock.memories.mcp_server import McpServer
+from interlock.memory.forgetful import Forgetful
+from interlock.memory.mcp_server import McpConnection
 
 PROGRAMS = Path(__file__).parent / "programs"
 FORGETFUL = [sys.executable, str(PROGRAMS / "forgetful.py")]
@@ -30,15 +30,15 @@ class Place:
         variables = {"CALLS": str(self.log), **more}
         return ["env", *(f"{name}={value}" for name, value in variables.items()), *FORGETFUL, str(self.data)]
 
-    def server(self, **more: str) -> McpServer:
-        return McpServer("Forgetful", command=self.command(**more))
+    def server(self, **more: str) -> McpConnection:
+        return McpConnection("Forgetful", command=self.command(**more))
 
     def memory(self, **more: str) -> Forgetful:
         return Forgetful(self.server(**more))
 
     def down(self) -> Forgetful:
         """One that cannot be started; each try is a call."""
-        return Forgetful(McpServer("Forgetful", command=["sh", "-c", f"echo try >> {self.log}; exit 3"]))
+        return Forgetful(McpConnection("Forgetful", command=["sh", "-c", f"echo try >> {self.log}; exit 3"]))
 
     @contextmanager
     def over_http(self) -> Iterator[str]:

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from interlock.clock import ManualClock
-from interlock.memories.forgetful import Forgetful
-from interlock.memories.joined import JoinedMemory
-from interlock.memories.local import LocalMemory
-from interlock.memories.mcp_server import McpServer
-from interlock.memories.patient import PatientMemory
-from interlock.memories.serena import Serena
-from interlock.memory import Memory, MemoryRefused, MemoryStore, MemoryUnavailable
+from interlock.memory.composite import CompositeMemory
+from interlock.memory.forgetful import Forgetful
+from interlock.memory.local import LocalMemory
+from interlock.memory.mcp_server import McpConnection
+from interlock.memory.retrying import RetryingMemory
+from interlock.memory.serena import Serena
+from interlock.memory.store import Memory, MemoryRefused, MemoryStore, MemoryUnavailable
 from interlock.workflow.entry.context_pre_loader import ContextPreLoader
 from tests.memory.servers import SERENA, Place, living
 
@@ -109,7 +109,7 @@ def test_a_project_is_found_by_its_whole_name_and_made_once(place: Place) -> Non
 @pytest.mark.req("BMAD-NFR12")
 def test_a_server_that_runs_already_is_asked_over_http(place: Place) -> None:
     with place.over_http() as url:
-        memory = Forgetful(McpServer("Forgetful", url=url))
+        memory = Forgetful(McpConnection("Forgetful", url=url))
         memory.remember(decided("Database", "PostgreSQL it is."))
         assert memory.recall("PostgreSQL", project_id=PROJECT).memories[0].title == "Database"
         memory.close()
@@ -141,10 +141,10 @@ def test_what_the_program_said_last_is_told_when_it_dies(place: Place) -> None:
     memory = place.memory(DIE_AT="create_memory")
     with pytest.raises(MemoryUnavailable, match=r"(?s)Work goes on without it"):
         memory.remember(decided("a", "b"))
-    said = Forgetful(McpServer("Forgetful", command=["sh", "-c", "echo no such model >&2; exit 3"]))
+    said = Forgetful(McpConnection("Forgetful", command=["sh", "-c", "echo no such model >&2; exit 3"]))
     with pytest.raises(MemoryUnavailable, match="no such model"):
         said.remember(decided("a", "b"))
-    gone = Forgetful(McpServer("Forgetful", command=["/nonexistent/program"]))
+    gone = Forgetful(McpConnection("Forgetful", command=["/nonexistent/program"]))
     with pytest.raises(MemoryUnavailable, match="No such file"):
         gone.remember(decided("a", "b"))
     assert gone.condition().status == "UNAVAILABLE"
@@ -168,11 +168,11 @@ def test_a_memory_that_the_server_will_not_have_is_refused_and_blocks_nothing(tm
 
     warned: list[tuple[str, str]] = []
     inner = Refusing(place.server())
-    patient = PatientMemory(inner, str(tmp_path), ManualClock(), lambda *said: warned.append(said))
+    patient = RetryingMemory(inner, str(tmp_path), ManualClock(), lambda *said: warned.append(said))
     with pytest.raises(MemoryRefused):
         patient.remember(decided("bad", "x"))
     assert patient.queued() == []
-    down = PatientMemory(place.down(), str(tmp_path), ManualClock())
+    down = RetryingMemory(place.down(), str(tmp_path), ManualClock())
     for title in ("good", "bad", "better"):
         down.remember(decided(title, f"{title} words"))
     assert patient.flush() == 3 and [one["title"] for one in place.memories] == ["good", "better"]
@@ -186,7 +186,7 @@ def test_a_server_that_is_killed_is_tried_three_times_more_and_then_the_queue_ta
     tmp_path: Path, place: Place
 ) -> None:
     clock = ManualClock()
-    patient = PatientMemory(place.memory(DIE_AT="create_memory"), str(tmp_path / "_bmad-output"), clock)
+    patient = RetryingMemory(place.memory(DIE_AT="create_memory"), str(tmp_path / "_bmad-output"), clock)
     kept = patient.remember(decided("Database", "PostgreSQL it is."))
     assert place.calls.count("create_memory") == 4 and clock.monotonic() == pytest.approx(0.3)
     assert kept.id == "" and [one.title for one in patient.queued()] == ["Database"]
@@ -200,7 +200,7 @@ def test_a_server_that_was_killed_is_started_again_by_the_next_call(forgetful: F
     forgetful.remember(decided("a", "first words"))
     for id in living(str(place.data)):
         os.kill(id, signal.SIGKILL)
-    patient = PatientMemory(forgetful, str(place.data.parent), ManualClock())
+    patient = RetryingMemory(forgetful, str(place.data.parent), ManualClock())
     patient.remember(decided("b", "second words"))
     assert patient.queued() == [] and [one["title"] for one in place.memories] == ["a", "b"]
 
@@ -208,11 +208,11 @@ def test_a_server_that_was_killed_is_started_again_by_the_next_call(forgetful: F
 @pytest.mark.req("BMAD-4.3.3", "BMAD-4.3.5", "BMAD-E4.4")
 def test_another_process_hands_over_what_this_one_queued_in_its_order(tmp_path: Path, place: Place) -> None:
     output = str(tmp_path / "_bmad-output")
-    down = PatientMemory(place.down(), output, ManualClock())
+    down = RetryingMemory(place.down(), output, ManualClock())
     for number in range(4):
         down.remember(decided(f"{number}", f"content {number}"))
     down.close()
-    up = PatientMemory(place.memory(), output, ManualClock(start=1_795_000_100.0))
+    up = RetryingMemory(place.memory(), output, ManualClock(start=1_795_000_100.0))
     assert up.status == "UNAVAILABLE", "the other one has told"
     up.remember(decided("4", "content 4"))
     assert [one["title"] for one in place.memories] == list("01234") and up.queued() == []
@@ -237,7 +237,7 @@ class Slow(LocalMemory):
 def test_a_long_queue_is_handed_over_in_parts_and_nothing_overtakes(tmp_path: Path) -> None:
     clock = ManualClock()
     slow = Slow(str(tmp_path / "home"), clock, 0.0)
-    patient = PatientMemory(slow, str(tmp_path), clock)
+    patient = RetryingMemory(slow, str(tmp_path), clock)
     slow.down = True
     for number in range(20):
         patient.remember(decided(f"{number:02}", f"content {number}"))
@@ -259,7 +259,7 @@ def test_a_memory_that_does_not_answer_in_time_is_left_alone_for_a_while(tmp_pat
     clock = ManualClock()
     slow = Slow(str(tmp_path / "home"), clock, 2.0)
     slow.down = True
-    patient = PatientMemory(slow, str(tmp_path), clock)
+    patient = RetryingMemory(slow, str(tmp_path), clock)
     patient.remember(decided("a", "1"))
     before = clock.monotonic()
     patient.remember(decided("b", "2"))
@@ -276,7 +276,7 @@ def test_a_memory_that_does_not_answer_in_time_is_left_alone_for_a_while(tmp_pat
 @pytest.mark.req("BMAD-4.3.6")
 def test_four_hours_are_four_hours_for_every_process_and_one_asks_once_more(tmp_path: Path, place: Place) -> None:
     output, clock = str(tmp_path), ManualClock()
-    first = PatientMemory(place.down(), output, clock)
+    first = RetryingMemory(place.down(), output, clock)
     first.remember(decided("a", "content a"))
     clock.advance(4 * 3600)
     found = first.condition()
@@ -286,12 +286,12 @@ def test_four_hours_are_four_hours_for_every_process_and_one_asks_once_more(tmp_
     with pytest.raises(MemoryUnavailable, match="interlock memory flush"):
         first.flush()
     assert len(place.calls) == calls, "the queue is left alone"
-    other = PatientMemory(place.down(), output, clock)
+    other = RetryingMemory(place.down(), output, clock)
     assert other.status == "PERMANENTLY_UNAVAILABLE"
     other.recall("x", project_id=PROJECT)
     other.recall("x", project_id=PROJECT)
     assert len(place.calls) == calls + 1, "once, with a single try"
-    mended = PatientMemory(place.memory(), output, clock)
+    mended = RetryingMemory(place.memory(), output, clock)
     assert mended.recall("content", project_id=PROJECT).source == "memory" and mended.status == "AVAILABLE"
     assert [one["title"] for one in place.memories] == ["a", "b"] and not mended.queued()
     for one in (first, other, mended):
@@ -302,7 +302,7 @@ def test_four_hours_are_four_hours_for_every_process_and_one_asks_once_more(tmp_
 def test_a_memory_that_was_given_up_is_asked_when_a_person_says_so(tmp_path: Path) -> None:
     clock = ManualClock()
     slow = Slow(str(tmp_path / "home"), clock, 0.0)
-    patient = PatientMemory(slow, str(tmp_path), clock)
+    patient = RetryingMemory(slow, str(tmp_path), clock)
     slow.down = True
     patient.remember(decided("a", "content"))
     clock.advance(4 * 3600)
@@ -316,11 +316,11 @@ def test_a_memory_that_was_given_up_is_asked_when_a_person_says_so(tmp_path: Pat
 @pytest.mark.req("BMAD-4.3.7", "BMAD-4.3.8", "BMAD-E4.5")
 def test_another_process_finds_the_cache_for_five_minutes(tmp_path: Path, place: Place) -> None:
     output, clock = str(tmp_path), ManualClock()
-    up = PatientMemory(place.memory(), output, clock)
+    up = RetryingMemory(place.memory(), output, clock)
     up.remember(decided("Database", "PostgreSQL it is."))
     fresh = up.recall("PostgreSQL", project_id=PROJECT)
     up.close()
-    down = PatientMemory(place.down(), output, clock)
+    down = RetryingMemory(place.down(), output, clock)
     clock.advance(299)
     found = down.recall("PostgreSQL", project_id=PROJECT)
     assert (found.memories, found.source, found.stale) == (fresh.memories, "cache", True)
@@ -332,7 +332,7 @@ def test_another_process_finds_the_cache_for_five_minutes(tmp_path: Path, place:
 
 @pytest.mark.req("BMAD-4.3.9")
 def test_what_this_session_has_queued_is_told_before_the_next_workflow(tmp_path: Path, place: Place) -> None:
-    patient = PatientMemory(place.down(), str(tmp_path), ManualClock())
+    patient = RetryingMemory(place.down(), str(tmp_path), ManualClock())
     patient.remember(decided("Database", "PostgreSQL it is, for the orders."))
     found = ContextPreLoader(patient).load(PROJECT, ["plan the orders"])
     assert "PostgreSQL it is" in found.context and found.source == "degraded"
@@ -346,15 +346,15 @@ def test_what_serena_knows_of_the_project_is_read_too(tmp_path: Path, place: Pla
     (folder / "style" / "python.md").write_text("# Style\nFormat with ruff.\n")
     (folder / "deploy.md").write_text("Deploys go by tag.")
     log: list[tuple[str, str]] = []
-    serena = Serena(McpServer("Serena", command=SERENA, directory=str(tmp_path)))
-    memory = JoinedMemory(place.memory(), [serena], lambda *said: log.append(said))
+    serena = Serena(McpConnection("Serena", command=SERENA, directory=str(tmp_path)))
+    memory = CompositeMemory(place.memory(), [serena], lambda *said: log.append(said))
     memory.remember(decided("Database", "PostgreSQL in python."))
     found = ContextPreLoader(memory).load(PROJECT, ["python style"])
     assert "Format with ruff." in found.context and "PostgreSQL" in found.context and "Deploys" not in found.context
     assert found.servers == ("forgetful", "serena") and log == []
     memory.close()
-    gone = Serena(McpServer("Serena", command=["/nonexistent"]))
-    memory = JoinedMemory(place.memory(), [gone], lambda *said: log.append(said))
+    gone = Serena(McpConnection("Serena", command=["/nonexistent"]))
+    memory = CompositeMemory(place.memory(), [gone], lambda *said: log.append(said))
     found = ContextPreLoader(memory).load(PROJECT, ["python style"])
     assert "PostgreSQL" in found.context and [operation for _, operation in log] == ["read"]
     memory.close()

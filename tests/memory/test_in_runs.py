@@ -14,8 +14,8 @@ import pytest
 
 from interlock.app import memory_of
 from interlock.clock import SystemClock
-from interlock.memories.local import LocalMemory
-from interlock.memory import Memory
+from interlock.memory.local import LocalMemory
+from interlock.memory.store import Memory
 from interlock.settings import Settings
 from interlock.workflow.running import curation, known, opening
 from tests.memory.servers import PROGRAMS, SERENA, living

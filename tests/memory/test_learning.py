@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interlock.clock import ManualClock
-from interlock.memories.local import LocalMemory
+from interlock.memory.local import LocalMemory
 from interlock.workflow.memory.memory_bridge import MemoryBridge, Origin
 from interlock.workflow.memory.post_workflow_curator import PostWorkflowCurator
 from interlock.workflow.running.curation import session_of

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.clock import ManualClock
-from interlock.memories.local import LocalMemory
-from interlock.memory import Memory, MemoryStore, MemoryUnavailable
+from interlock.memory.local import LocalMemory
+from interlock.memory.store import Memory, MemoryStore, MemoryUnavailable
 from interlock.workflow.memory.lesson import condensed, lesson, problem_solution
 from interlock.workflow.memory.memory_bridge import MemoryBridge, Origin, memory_of
 from interlock.workflow.memory.post_workflow_curator import MOST, PostWorkflowCurator, Session, analyze

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from interlock.clock import ManualClock
-from interlock.memories.forgetful import Forgetful
-from interlock.memories.mcp_server import McpServer
-from interlock.memories.patient import PatientMemory
-from interlock.memories.serena import Serena
-from interlock.memory import MemoryRefused
+from interlock.memory.forgetful import Forgetful
+from interlock.memory.mcp_server import McpConnection
+from interlock.memory.retrying import RetryingMemory
+from interlock.memory.serena import Serena
+from interlock.memory.store import MemoryRefused
 from interlock.workflow.entry.context_pre_loader import ContextPreLoader
 from interlock.workflow.memory.memory_bridge import MemoryBridge, Origin
 from interlock.workflow.memory.post_workflow_curator import PostWorkflowCurator, Session
@@ -45,7 +45,7 @@ def forgetful(tmp_path: Path) -> Iterator[Forgetful]:
         "HOME": str(tmp_path), "SQLITE_PATH": str(tmp_path / "forgetful.db"),
     }  # fmt: skip
     words = ["env", *(f"{name}={value}" for name, value in variables.items()), path]
-    memory = Forgetful(McpServer("Forgetful", command=words))
+    memory = Forgetful(McpConnection("Forgetful", command=words))
     try:
         yield memory
     finally:
@@ -57,7 +57,7 @@ def forgetful(tmp_path: Path) -> Iterator[Forgetful]:
 
 @pytest.mark.req("BMAD-NFR12", "BMAD-FR32", "BMAD-FR33", "BMAD-FR31")
 def test_the_real_forgetful_keeps_finds_and_links(forgetful: Forgetful, tmp_path: Path) -> None:
-    patient = PatientMemory(forgetful, str(tmp_path / "out"), ManualClock())
+    patient = RetryingMemory(forgetful, str(tmp_path / "out"), ManualClock())
     curator = PostWorkflowCurator(MemoryBridge(patient, ORIGIN))
     said = {"kind": "decided", "text": "Chose PostgreSQL over MongoDB for the orders", "at": ""}
     fixed = {"kind": "fixed", "text": "section Goals missing", "solution": "Added the section Goals", "at": ""}
@@ -88,7 +88,7 @@ def test_the_real_serena_tells_what_it_knows_of_the_project(tmp_path: Path) -> N
     words = ["env", f"HOME={tmp_path}", "SERENA_USAGE_REPORTING=false", "CI=true", path, "start-mcp-server"]
     words += ["--context", "claude-code", "--agent-interface", "tools", "--project", "."]
     words += ["--enable-web-dashboard", "false"]
-    serena = Serena(McpServer("Serena", command=words, directory=str(project)))
+    serena = Serena(McpConnection("Serena", command=words, directory=str(project)))
     (found,) = serena.recall("the style of the code", project_id="project", time_limit=10.0).memories
     assert "Format with ruff." in found.content and found.relevance > 0
     assert serena.recall("deployment", project_id="project", time_limit=10.0).memories == ()

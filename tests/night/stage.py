@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import interlock
-from interlock import process_table
 from interlock.client import Team
 from interlock.model.task import Task
+from interlock.processes import table
 from interlock.runner.run_processes import session_token
 from tests.agents.acting import PROGRAM
 from tests.behaviours.driving import until
@@ -130,11 +130,11 @@ class Night:
 
     def alive(self) -> set[int]:
         """The processes of this night: all that carry its home, or the token of one of its runs."""
-        pids = [row.pid for row in process_table.rows() if row.running]
+        pids = [row.pid for row in table.rows() if row.running]
         begun = TEAM in self._connected.teams()
         tokens = {session_token(run.session) for key in self.keys for run in self.team.runs(key)} if begun else set()
         marks = [f"INTERLOCK_HOME={self.home}", *(f"INTERLOCK_RUN_TOKEN={token}" for token in tokens if token)]
-        return {pid for mark in marks for pid in process_table.marked(pids, mark)} - {os.getpid()}
+        return {pid for mark in marks for pid in table.marked(pids, mark)} - {os.getpid()}
 
     def green(self, branch: str) -> bool:
         """Whether the repository's tests succeed in a checkout of that branch of its own."""

@@ -19,8 +19,8 @@ from interlock.clock import ManualClock, iso
 from interlock.errors import InterlockError
 from interlock.model.run import Run
 from interlock.model.task import Task
-from interlock.notifiers.inprocess import InProcessNotifier
 from interlock.runner.recovery_scan import LivenessProbe
+from interlock.wakeup.inprocess import InProcessNotifier
 
 T = TypeVar("T")
 

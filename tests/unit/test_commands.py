@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from interlock.commands import argv
 from interlock.errors import InvalidRequest
+from interlock.processes.commands import argv
 
 
 @pytest.mark.parametrize(

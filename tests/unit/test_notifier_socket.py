@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from interlock.notifiers.socket import PATH_BYTES, SocketNotifier
+from interlock.wakeup.socket import PATH_BYTES, SocketNotifier
 
 WAITER = """
 import sys, time
-from interlock.notifiers.socket import SocketNotifier
+from interlock.wakeup.socket import SocketNotifier
 home, topic = sys.argv[1:]
 with SocketNotifier(home).waiter("red", [topic], lambda: False) as waiter:
     print("ready", flush=True)
@@ -172,7 +172,7 @@ def test_an_agent_without_the_variable_finds_the_same_directory(monkeypatch: pyt
 
 def test_a_writer_without_waiters_does_not_load_the_socket_module(tmp_path: Path) -> None:
     code = (
-        "import sys; from interlock.notifiers.socket import SocketNotifier; "
+        "import sys; from interlock.wakeup.socket import SocketNotifier; "
         "SocketNotifier(sys.argv[1]).notify('red', ['tasks']); print('socket' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock import output
 from interlock.errors import StorageError
-from interlock.output import Blanker, Kept, Output
+from interlock.processes import output
+from interlock.processes.output import Blanker, Excerpt, Output
 
 
 def blanked(secrets: list[str], *chunks: bytes) -> bytes:
@@ -59,14 +59,14 @@ def test_however_a_stream_is_cut_the_same_is_shown(secrets: list[str], chunks: l
 
 
 def test_output_within_the_limit_is_kept_whole() -> None:
-    kept = Kept(1024)
+    kept = Excerpt(1024)
     for _ in range(64):
         kept.feed(b"0123456789abcde\n")
     assert kept.text() == "0123456789abcde\n" * 64
 
 
 def test_of_long_output_beginning_and_end_are_kept() -> None:
-    kept = Kept(1024)
+    kept = Excerpt(1024)
     text = "".join(f"line {number:05}\n" for number in range(50_000))
     for start in range(0, len(text), 7777):
         kept.feed(text[start : start + 7777].encode())
@@ -79,14 +79,14 @@ def test_of_long_output_beginning_and_end_are_kept() -> None:
 
 
 def test_a_character_on_the_cut_is_left_out() -> None:
-    kept = Kept(1024)
+    kept = Excerpt(1024)
     kept.feed(("é" * 5000 + "x").encode())
     assert "\ufffd" not in kept.text()
 
 
 @given(st.binary(max_size=600), st.integers(min_value=70, max_value=300))
 def test_what_is_kept_is_never_above_the_limit(text: bytes, limit: int) -> None:
-    kept = Kept(limit)
+    kept = Excerpt(limit)
     kept.feed(bytes(b & 0x7F for b in text))
     assert len(kept.text().encode()) <= limit
 

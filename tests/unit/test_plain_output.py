@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.output import plain
+from interlock.processes.output import plain
 
 
 @pytest.mark.parametrize(

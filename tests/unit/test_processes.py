@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from interlock import process_table, processes
+import interlock
 from interlock.errors import InvalidRequest
-from interlock.processes import RUN_TOKEN, Identity, alive, current, end_group, end_marked, group_members, identify
+from interlock.processes import table
+from interlock.processes.groups import RUN_TOKEN, end_group, end_marked, group_members
+from interlock.processes.ref import ProcessRef, alive, current, identify
 
 # A process that lasts until it is ended, but never longer than this suite.
 LAST = "import time; time.sleep(60)"
@@ -70,15 +72,15 @@ def line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def named(pid: int) -> Identity:
+def named(pid: int) -> ProcessRef:
     identity = identify(pid)
     assert identity is not None
     return identity
 
 
-def changed(identity: Identity, **fields: str) -> Identity:
+def changed(identity: ProcessRef, **fields: str) -> ProcessRef:
     values = {"started": identity.started, "boot": identity.boot, "host": identity.host, **fields}
-    return Identity(identity.pid, **values)
+    return ProcessRef(identity.pid, **values)
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -90,8 +92,8 @@ def until(condition: Callable[[], bool]) -> None:
 
 def test_an_identity_reads_back_what_it_wrote() -> None:
     identity = current()
-    assert Identity.parse(identity.as_text() + "\n") == identity
-    assert hash(Identity.parse(identity.as_text())) == hash(identity)
+    assert ProcessRef.parse(identity.as_text() + "\n") == identity
+    assert hash(ProcessRef.parse(identity.as_text())) == hash(identity)
     assert identity.pid == os.getpid()
     assert "\n" not in identity.as_text()
 
@@ -99,7 +101,7 @@ def test_an_identity_reads_back_what_it_wrote() -> None:
 @pytest.mark.parametrize("text", ["", "host|boot|12", "host|boot|x|5", "host|boot|0|5", "host|boot|-1|5", "a|b|1|2|3"])
 def test_what_names_no_process_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest):
-        Identity.parse(text)
+        ProcessRef.parse(text)
 
 
 def test_this_process_is_alive_and_known_only_once() -> None:
@@ -116,7 +118,7 @@ def test_a_forked_child_does_not_take_itself_for_its_parent() -> None:
         os._exit(0)
     os.close(write_end)
     with os.fdopen(read_end) as pipe:
-        told = Identity.parse(pipe.read())
+        told = ProcessRef.parse(pipe.read())
     os.waitpid(child, 0)
     assert told.pid == child
     assert told != parent
@@ -215,7 +217,7 @@ def test_a_token_alone_finds_what_carries_it(start: Start) -> None:
     carriers = [named(start(LAST, token=token).pid) for _ in range(2)]
     other = named(start(LAST, token=secrets.token_hex(16)).pid)
     # Between fork and exec a process still has our environment.
-    until(lambda: len(process_table.marked([c.pid for c in carriers], f"{RUN_TOKEN}={token}")) == 2)
+    until(lambda: len(table.marked([c.pid for c in carriers], f"{RUN_TOKEN}={token}")) == 2)
     assert end_marked(token, 5)
     assert [alive(carrier) for carrier in carriers] == [False, False]
     assert alive(other) is True
@@ -284,8 +286,9 @@ def test_nothing_is_touched_on_behalf_of_another_boot_or_host(start: Start) -> N
 def test_a_process_that_ends_its_own_run_survives_to_tell(start: Start) -> None:
     token = secrets.token_hex(16)
     code = f"""
-import sys; sys.path[:0] = {[os.path.dirname(os.path.dirname(processes.__file__))]!r}
-from interlock.processes import current, end_group, group_members, identify
+import sys; sys.path[:0] = {[os.path.dirname(os.path.dirname(interlock.__file__))]!r}
+from interlock.processes.groups import end_group, group_members
+from interlock.processes.ref import current, identify
 import os
 leader = identify(os.getppid())
 print(end_group(leader, grace=5, token={token!r}), os.getpid() in group_members(leader, token={token!r}), flush=True)
@@ -295,27 +298,27 @@ print(end_group(leader, grace=5, token={token!r}), os.getpid() in group_members(
     assert process.wait() == -signal.SIGTERM
 
 
-@pytest.mark.skipif(not process_table.PROC, reason="compares /proc with ps")
+@pytest.mark.skipif(not table.PROC, reason="compares /proc with ps")
 def test_ps_tells_the_same_as_proc(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     token = secrets.token_hex(16)
     process = start(STUBBORN, token=token)
     assert line(process) == "ready"
-    expected = process_table.row(process.pid)
+    expected = table.row(process.pid)
     assert expected is not None
-    monkeypatch.setattr(process_table, "PROC", False)
-    found = process_table.row(process.pid)
+    monkeypatch.setattr(table, "PROC", False)
+    found = table.row(process.pid)
     assert found is not None
     assert (found.pid, found.parent, found.group, found.running) == (process.pid, os.getpid(), process.pid, True)
     assert abs(found.started - time.time()) < 60
-    assert process_table.marked([process.pid, os.getpid()], f"{RUN_TOKEN}={token}") == {process.pid}
-    assert {os.getpid(), process.pid} <= {row.pid for row in process_table.rows()}
+    assert table.marked([process.pid, os.getpid()], f"{RUN_TOKEN}={token}") == {process.pid}
+    assert {os.getpid(), process.pid} <= {row.pid for row in table.rows()}
 
 
-@pytest.mark.skipif(not process_table.PROC, reason="where there is no /proc, every other test shows this")
+@pytest.mark.skipif(not table.PROC, reason="where there is no /proc, every other test shows this")
 def test_without_proc_a_group_is_ended_all_the_same(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     process = start("sleep 60 & echo $!; wait", shell=True)
     pids = sorted([process.pid, int(line(process))])
-    monkeypatch.setattr(process_table, "PROC", False)
+    monkeypatch.setattr(table, "PROC", False)
     identity = named(process.pid)
     assert group_members(identity) == pids
     assert end_group(identity, grace=5)
@@ -326,7 +329,7 @@ def test_without_proc_a_group_is_ended_all_the_same(start: Start, monkeypatch: p
 def test_the_hook_command_does_not_pay_for_what_only_waiting_needs() -> None:
     code = "import sys, interlock.processes as p; p.current(); print(sorted(set(sys.modules) & {*sys.argv[1:]}))"
     heavy = ["subprocess", "typing", "dataclasses", "re", "pathlib", "anyio", "click"]
-    environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(processes.__file__))}
+    environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(interlock.__file__))}
     done = subprocess.run(
         [sys.executable, "-S", "-c", code, *heavy], capture_output=True, text=True, env=environment, check=True
     )

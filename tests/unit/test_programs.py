@@ -14,12 +14,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from interlock.agent import Agent, Opening, Turn, Update
 from interlock.agents.command import CommandAgent
 from interlock.agents.scripted import Say, ScriptedAgent
+from interlock.agents.session import Agent, Opening, Turn, Update
 from interlock.errors import AgentError, InvalidRequest
-from interlock.processes import RUN_TOKEN, Identity, alive, group_members, identify
-from interlock.programs import Program
+from interlock.processes.groups import RUN_TOKEN, group_members
+from interlock.processes.program import Program
+from interlock.processes.ref import ProcessRef, alive, identify
 from interlock.runner.executor import Executor, Job
 from interlock.runner.executors import AgentExecutor, ShellExecutor
 
@@ -93,7 +94,7 @@ def nothing(update: Update) -> None:
     pass
 
 
-def named(pid: int) -> Identity:
+def named(pid: int) -> ProcessRef:
     identity = identify(pid)
     assert identity is not None
     return identity
@@ -154,7 +155,7 @@ async def test_a_line_is_heard_while_the_program_still_runs(opening: Opening) ->
 
 async def test_the_program_sees_its_own_environment_only_and_leads_its_group(opening: Opening) -> None:
     code = "import os; print(sorted(os.environ), os.getcwd(), os.getpid() == os.getpgrp())"
-    started: list[Identity] = []
+    started: list[ProcessRef] = []
     ended = await turn(replace(opening, on_start=started.append), python(code))
     names = sorted({"GIVEN", RUN_TOKEN, "PATH"} | set(ended.output.split("'")) & {"LC_CTYPE", "PWD"})
     assert ended.output == f"{names} {os.path.realpath(opening.workdir)} True\n"
@@ -188,7 +189,7 @@ async def test_a_signal_that_was_not_ours_is_a_killed_turn(opening: Opening) -> 
 
 
 async def test_time_over_ends_the_program_and_its_children(opening: Opening) -> None:
-    children: list[Identity] = []
+    children: list[ProcessRef] = []
 
     def on_update(update: Update) -> None:
         children.append(named(int(update.text)))
@@ -244,7 +245,7 @@ async def test_closing_a_session_at_work_leaves_nothing_running(opening: Opening
 
 
 async def test_cancelling_the_caller_leaves_nothing_running(opening: Opening) -> None:
-    started: list[Identity] = []
+    started: list[ProcessRef] = []
     session = await CommandAgent("any", ["sh", "-c", "echo ready; sleep 60 & wait"]).open(
         replace(opening, on_start=started.append)
     )
@@ -256,9 +257,9 @@ async def test_cancelling_the_caller_leaves_nothing_running(opening: Opening) ->
 
 @pytest.mark.parametrize("where", ["on_start", "on_update"])
 async def test_what_a_listener_raises_reaches_the_caller_and_ends_the_program(opening: Opening, where: str) -> None:
-    started: list[Identity] = []
+    started: list[ProcessRef] = []
 
-    def on_start(identity: Identity) -> None:
+    def on_start(identity: ProcessRef) -> None:
         started.append(identity)
         if where == "on_start":
             raise ZeroDivisionError
@@ -283,7 +284,7 @@ def watching(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.usefixtures("watching")
 async def test_a_child_without_our_token_ends_with_the_group(opening: Opening) -> None:
-    children: list[Identity] = []
+    children: list[ProcessRef] = []
     ended = await turn(
         opening,
         ["sh", "-c", "env -i sleep 60 >/dev/null 2>&1 & echo $!"],
@@ -296,7 +297,7 @@ async def test_a_child_without_our_token_ends_with_the_group(opening: Opening) -
 @pytest.mark.usefixtures("watching")
 @pytest.mark.parametrize("manner", ["silent", "holding the pipe"])
 async def test_a_daemon_does_not_outlive_the_program_nor_hold_it_up(opening: Opening, manner: str) -> None:
-    daemons: list[Identity] = []
+    daemons: list[ProcessRef] = []
     began = time.monotonic()
     ended = await turn(
         opening, python(DAEMON, manner), on_update=lambda update: daemons.append(named(int(update.text)))
@@ -482,7 +483,7 @@ async def test_a_run_is_found_by_the_token_its_job_gave(job: Job) -> None:
     async def hear(group: anyio.abc.TaskGroup) -> None:
         def on_update(update: Update) -> None:
             assert update.text == token
-            found.append(group_members(Identity(1, "0", named(1).boot, named(1).host), token=token))
+            found.append(group_members(ProcessRef(1, "0", named(1).boot, named(1).host), token=token))
             group.start_soon(execution.cancel)
 
         result = await execution.run(on_update, lambda identity: pids.append(identity.pid))
@@ -509,11 +510,11 @@ async def test_an_execution_cancelled_before_it_began_never_begins(job: Job, kin
 
 
 async def test_an_agent_gets_the_prompt_and_its_process_is_known_at_once(job: Job) -> None:
-    started: list[Identity] = []
+    started: list[ProcessRef] = []
     alive_then: list[bool | None] = []
     execution = AgentExecutor(CommandAgent("c", ["sh", "-c", "cat; read -r x"])).start(job)
 
-    def on_start(identity: Identity) -> None:
+    def on_start(identity: ProcessRef) -> None:
         started.append(identity)
         alive_then.append(identify(identity.pid) == identity)
 

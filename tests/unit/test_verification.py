@@ -12,7 +12,8 @@ import anyio
 import pytest
 
 from interlock.errors import InvalidRequest
-from interlock.processes import RUN_TOKEN, Identity, alive
+from interlock.processes.groups import RUN_TOKEN
+from interlock.processes.ref import ProcessRef, alive
 from interlock.runner.environment import allowed_environment
 from interlock.runner.verify import TAIL_CHARS, Evidence, run_check
 
@@ -48,7 +49,7 @@ def test_anything_else_does_not_pass(tmp_path: Path, command: str, code: int | N
 
 
 def test_a_verify_that_takes_too_long_is_ended_and_says_so(tmp_path: Path) -> None:
-    started: list[Identity] = []
+    started: list[ProcessRef] = []
     evidence = check("sleep 60", tmp_path, timeout=0.2, on_start=started.append)
     assert (evidence.passed, evidence.timed_out, evidence.exit_code) == (False, True, -15)
     assert [alive(identity) for identity in started] == [False]

@@ -8,19 +8,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from interlock.agent import Agent
+from interlock.agents.session import Agent
 from interlock.clients.local.home import LocalHome
 from interlock.clients.local.team import LocalTeam
 from interlock.clock import SystemClock
-from interlock.memories.local import LocalMemory
-from interlock.memory import Log, MemoryStore, OpenMemory
+from interlock.memory.local import LocalMemory
+from interlock.memory.store import Log, MemoryStore, OpenMemory
 from interlock.model.question import Question
 from interlock.model.team import Member
-from interlock.notifiers.inprocess import InProcessNotifier
 from interlock.runner.executors import AgentExecutor
 from interlock.runner.stop import Stop
 from interlock.settings import Settings
 from interlock.storage.sqlite.catalog import SqliteCatalog
+from interlock.wakeup.inprocess import InProcessNotifier
 from interlock.workflow.executor import WorkflowExecutor
 from tests.behaviours.driving import follow, until
 from tests.workflow.stage import SKILL

@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from interlock.agent import Turn
+from interlock.agents.session import Turn
 from interlock.workflow.examinations.code_review import CodeReview
 from interlock.workflow.state.document import Plan, WorkflowState
 from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Player, play

@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 
-from interlock.agent import Agent, Opening, Permission, Turn, Update, refuse
+from interlock.agents.session import Agent, Opening, Permission, Turn, Update, refuse
 from interlock.clock import iso
 from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher

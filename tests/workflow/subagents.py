@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from interlock.agent import Opening, Turn, Update
+from interlock.agents.session import Opening, Turn, Update
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.agents.subagent_registry import RoutingTerms, SubagentRecord
 from interlock.workflow.agents.watch import Limits

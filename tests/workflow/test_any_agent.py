@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from interlock.agent import Choice, Permission, Turn
+from interlock.agents.session import Permission, PermissionChoice, Turn
 from interlock.workflow.control.machine import ways_to_end
 from interlock.workflow.state.document import OUTCOMES, STATES, TERMINAL, WAITING_USER, Plan, WorkflowState
 from tests.workflow import virtual
@@ -85,7 +85,7 @@ def chaos(root: Path, turns: list[tuple[str, Any]]) -> Player:
             part.tool("completed", str(root / "made.txt"))
             return "wrote it"
         if kind == "permission":
-            await part.opening.permit(Permission("p", "rm", "execute", (Choice("n", "No", "reject_once"),)))
+            await part.opening.permit(Permission("p", "rm", "execute", (PermissionChoice("n", "No", "reject_once"),)))
             await virtual.passes(value / 100)
             return "asked"
         part.tool("completed", str(root / f"_bmad/bmm/workflows/make-plan/steps/step-0{value}-part.md"), kind="read")

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from interlock.agent import Turn
+from interlock.agents.session import Turn
 from interlock.settings import SETTINGS
 from tests.workflow.reviewed import (
     ITEMS,

@@ -93,8 +93,8 @@ def test_a_rollback_on_the_command_line_lists_previews_and_does_it(tmp_path: Pat
 @pytest.mark.req("BMAD-FR31", "BMAD-FR35", "BMAD-E2a.4", "BMAD-E2a.5")
 def test_what_memory_knows_stands_in_the_agents_context(tmp_path: Path) -> None:
     from interlock.clock import SystemClock
-    from interlock.memories.local import LocalMemory
-    from interlock.memory import Memory
+    from interlock.memory.local import LocalMemory
+    from interlock.memory.store import Memory
 
     place, home, team = driven(tmp_path, body="{memory}")
     memory = LocalMemory(str(place.home_path), SystemClock())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agent import Opening, Turn
+from interlock.agents.session import Opening, Turn
 from interlock.errors import AgentError
 from interlock.workflow.control import machine
 from interlock.workflow.state.document import (

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from interlock.memories.local import LocalMemory
-from interlock.memory import MemoryUnavailable
+from interlock.memory.local import LocalMemory
+from interlock.memory.store import MemoryUnavailable
 from interlock.workflow.control import decision_log
 from interlock.workflow.control.ports import Choices, Knowledge
 from interlock.workflow.definition import package as packages

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from interlock import process_table
+from interlock.processes import table
 from interlock.workflow.personal.hook_output import STDERR, STDOUT, STEP, HookResult, Stream, pruned, size
 from interlock.workflow.personal.hook_runner import HookRunner
 from interlock.workflow.personal.hooks import Hook
@@ -85,7 +85,7 @@ def test_a_hook_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: 
     text = "setsid sh -c 'echo $$ > deep; exec sleep 300' & trap '' TERM; while [ ! -s deep ]; do :; done; sleep 300"
     found = run(tmp_path, script(tmp_path, text), timeout=2.0)
     assert found.status == "failed" and found.exit_code is None
-    row = process_table.row(int((tmp_path / "deep").read_text()))
+    row = table.row(int((tmp_path / "deep").read_text()))
     assert row is None or not row.running
 
 
@@ -93,7 +93,7 @@ def test_what_a_hook_leaves_behind_is_ended_with_it(tmp_path: Path) -> None:
     text = "sleep 300 & echo $! > left; echo done"
     found = run(tmp_path, script(tmp_path, text))
     assert (found.status, found.stdout.text) == ("ok", "done\n")
-    row = process_table.row(int((tmp_path / "left").read_text()))
+    row = table.row(int((tmp_path / "left").read_text()))
     assert row is None or not row.running
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from interlock.agent import Choice, Permission, Turn
+from interlock.agents.session import Permission, PermissionChoice, Turn
 from interlock.workflow.control import machine
 from interlock.workflow.control.automation_controller import AutomationController
 from interlock.workflow.control.ports import Superseded
@@ -18,7 +18,7 @@ from interlock.workflow.personal.tool_calls import QUEUE
 from interlock.workflow.state.document import Plan, WorkflowState
 from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Play, Player, play, project, writes
 
-CHOICES = (Choice("yes", "Allow", "allow_once"), Choice("no", "Reject", "reject_once"))
+CHOICES = (PermissionChoice("yes", "Allow", "allow_once"), PermissionChoice("no", "Reject", "reject_once"))
 
 
 def script(root: Path, name: str, text: str) -> None:

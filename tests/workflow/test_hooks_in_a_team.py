@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from interlock import process_table
+from interlock.processes import table
 from tests.workflow.stage import SKILL
 from tests.workflow.test_hooks import ran, script
 from tests.workflow.test_in_a_team import AUTHOR, Place, until
@@ -121,7 +121,7 @@ def test_a_once_hook_of_a_chat_is_not_run_again_when_the_engine_is_killed_within
     hook = place.root / "hook.pid"
     try:
         until(lambda: (hook.exists() and hook.read_text().strip()) or process.poll() is not None)
-        left = process_table.row(int(hook.read_text()))
+        left = table.row(int(hook.read_text()))
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -130,7 +130,7 @@ def test_a_once_hook_of_a_chat_is_not_run_again_when_the_engine_is_killed_within
     home.drive("plan-app")
     assert team.workflow_run()["outcome"] == "COMPLETED", team.workflow_run()["error"]
     assert ran(place.root) == ["SessionStart 1 once", "Stop 1 "]
-    row = process_table.row(left.pid)
+    row = table.row(left.pid)
     assert row is None or not row.running or row.started != left.started, (
         "what the killed engine had left running is ended"
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agent import Choice, Opening, Permission, Turn
+from interlock.agents.session import Opening, Permission, PermissionChoice, Turn
 from interlock.workflow.agents.watch import Limits
 from interlock.workflow.state.document import Plan
 from tests.workflow import virtual
@@ -136,7 +136,7 @@ def test_waiting_for_a_human_counts_for_no_limit(tmp_path: Path) -> None:
 
     async def part(part: Part) -> str:
         if part.turn == 1:
-            asked = Permission("p", "write", "edit", (Choice("y", "Yes", "allow_once"),))
+            asked = Permission("p", "write", "edit", (PermissionChoice("y", "Yes", "allow_once"),))
             assert await part.opening.permit(asked) == "y"
         return DONE
 

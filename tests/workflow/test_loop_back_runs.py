@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agent import Turn
+from interlock.agents.session import Turn
 from interlock.workflow.control.ports import Knowledge
 from interlock.workflow.running import verbs
 from tests.workflow.reviewed import SMALL, develop, issue, said, story_project

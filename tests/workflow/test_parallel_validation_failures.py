@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.agent import Turn
+from interlock.agents.session import Turn
 from interlock.workflow.agents.pool import Limits
 from interlock.workflow.agents.synchronization_barrier import SynchronizationBarrier
 from interlock.workflow.examinations.parallel_bmb_validation import ParallelBmbValidation

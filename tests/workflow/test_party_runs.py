@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from interlock.agent import Opening, Turn
+from interlock.agents.session import Opening, Turn
 from interlock.errors import AgentError
 from interlock.workflow.control.automation_controller import AutomationController
 from interlock.workflow.control.ports import Knowledge

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from interlock.agent import Choice, Permission, Turn, Update
+from interlock.agents.session import Permission, PermissionChoice, Turn, Update
 from interlock.errors import AgentError
 from interlock.workflow.agents.assignment import HIGH, LOW, Assignment, Report
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
@@ -196,7 +196,7 @@ def test_work_ends_at_its_time_limit_but_the_time_of_people_is_not_its_own() -> 
 
     async def part(part: Part) -> str:
         if "ask" in part.prompt:
-            yes = Choice("yes", "Yes", "allow_once")
+            yes = PermissionChoice("yes", "Yes", "allow_once")
             assert await part.opening.permit(Permission("1", "Run the tests", "execute", (yes,))) == "yes"
         part.tool("in_progress")
         await virtual.passes(50 if "ask" in part.prompt else 10_000)
@@ -221,7 +221,7 @@ def test_who_is_not_to_write_is_refused_that_and_nothing_else(writes: bool, answ
         return "yes"
 
     async def part(part: Part) -> str:
-        choices = (Choice("yes", "Yes", "allow_once"), Choice("no", "No", "reject_once"))
+        choices = (PermissionChoice("yes", "Yes", "allow_once"), PermissionChoice("no", "No", "reject_once"))
         for kind in ("edit", "execute"):
             given.append(await part.opening.permit(Permission("1", "May I?", kind, choices)))
         return "done"

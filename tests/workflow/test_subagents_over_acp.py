@@ -9,10 +9,10 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from interlock import process_table
-from interlock.agent import Opening, Update
-from interlock.agents.acp import AcpAgent, Manner
-from interlock.processes import RUN_TOKEN, RUN_WITHIN, end_marked
+from interlock.agents.acp.agent import AcpAgent, LaunchSpec
+from interlock.agents.session import Opening, Update
+from interlock.processes import table
+from interlock.processes.groups import RUN_TOKEN, RUN_WITHIN, end_marked
 from interlock.workflow.agents.assignment import HIGH, Assignment, Report
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.agents.watch import Limits
@@ -31,7 +31,7 @@ class Program:
         self.token = os.urandom(16).hex()
         self.log = path / "log"
         self.told: list[Update] = []
-        self.agent = AcpAgent("actor", Manner(tuple(acp_command(path, **script))))
+        self.agent = AcpAgent("actor", LaunchSpec(tuple(acp_command(path, **script))))
         self.opening = Opening(
             session_id="s", member="ada", workdir=str(self.work), environment={**os.environ, RUN_TOKEN: self.token},
             log=str(self.log), time_limit=60.0, stop_grace=0.3, output_bytes=100_000,
@@ -41,9 +41,9 @@ class Program:
 
     @property
     def alive(self) -> set[int]:
-        pids = [row.pid for row in process_table.rows() if row.running]
+        pids = [row.pid for row in table.rows() if row.running]
         names = (RUN_TOKEN, RUN_WITHIN)
-        return {pid for name in names for pid in process_table.marked(pids, f"{name}={self.token}")}
+        return {pid for name in names for pid in table.marked(pids, f"{name}={self.token}")}
 
 
 def test_processes_of_subagents_that_answer_crash_hang_or_make_room_are_gone_afterwards(tmp_path: Path) -> None:

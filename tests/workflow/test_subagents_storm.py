@@ -9,7 +9,7 @@ import anyio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.agent import Opening, Turn
+from interlock.agents.session import Opening, Turn
 from interlock.errors import AgentError
 from interlock.workflow.agents.assignment import HIGH, KINDS, PRIORITIES, Assignment, Report
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher

@@ -1,1 +1,1 @@
-"""Implementations of the `agent` port, one program family a module."""
+"""Agent programs: the `AgentSession` port, its implementations, and the registry of what is installed."""

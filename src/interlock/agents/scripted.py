@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 
-from interlock.agent import Opening, Turn, Update
+from interlock.agents.session import Opening, Turn, Update
 from interlock.errors import InvalidRequest, StorageError
-from interlock.output import Output
-from interlock.processes import Identity
+from interlock.processes.output import Output
+from interlock.processes.ref import ProcessRef
 
 
 class Say:
@@ -74,7 +74,7 @@ class ScriptedSession:
         return not self._closed
 
     @property
-    def identity(self) -> Identity | None:
+    def identity(self) -> ProcessRef | None:
         """Null: there is no process."""
         return None
 

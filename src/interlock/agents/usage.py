@@ -24,7 +24,7 @@ LOOKS, LOOK_AGAIN = 20, 0.05
 _LINE_BYTES = 16_777_216  # a longer line is skipped
 
 
-class Used(NamedTuple):
+class TokenCount(NamedTuple):
     """Tokens of a session since its beginning; `input` holds what came from a cache. `records` is by how many entries
     of its program that is known."""
 
@@ -44,7 +44,7 @@ class Accounting:
         self._known: dict[str, tuple[int, int]] = {}
         self._last: dict[str, tuple[int, int]] = {}
 
-    def read(self) -> Used | None:
+    def read(self) -> TokenCount | None:
         """What was used so far; null where that is not known (yet)."""
         if not _ID.fullmatch(self._id):
             return None
@@ -58,7 +58,7 @@ class Accounting:
         if not self._offsets:
             return None
         totals = self._known.values()
-        return Used(sum(one for one, _ in totals), sum(one for _, one in totals), len(totals))
+        return TokenCount(sum(one for one, _ in totals), sum(one for _, one in totals), len(totals))
 
     def _paths(self) -> list[str]:
         id = self._id
@@ -137,8 +137,8 @@ class Usage:
         """How many requests of its model the turn has had, at most."""
         self._accounting = accounting
         self._account: Accounting | None = None
-        self._counted = self._began = Used(0, 0, 0)
-        self._told: Used | None = None
+        self._counted = self._began = TokenCount(0, 0, 0)
+        self._told: TokenCount | None = None
 
     @property
     def kept(self) -> bool:
@@ -150,7 +150,7 @@ class Usage:
         if self._accounting is not None:
             self._account = self._accounting(id)
             if resumed:
-                before: Used | None = await anyio.to_thread.run_sync(self._account.read)
+                before: TokenCount | None = await anyio.to_thread.run_sync(self._account.read)
                 self._counted = before or self._counted
 
     def turn_begins(self) -> None:
@@ -161,11 +161,11 @@ class Usage:
         """What the agent says at the end of a turn: in the protocol's own field, or in Gemini CLI's."""
         if usage is not None:
             cached = (usage.cached_read_tokens or 0) + (usage.cached_write_tokens or 0)
-            self._told = Used(usage.input_tokens + cached, usage.output_tokens, 0)
+            self._told = TokenCount(usage.input_tokens + cached, usage.output_tokens, 0)
             return
         count = _part(_part(meta, "quota"), "token_count")
         if count:
-            self._told = Used(_sum(count, "input_tokens"), _sum(count, "output_tokens"), 0)
+            self._told = TokenCount(_sum(count, "input_tokens"), _sum(count, "output_tokens"), 0)
 
     async def so_far(self) -> dict[str, int]:
         """The tokens since the last look; empty where nobody knows."""
@@ -173,7 +173,7 @@ class Usage:
 
     async def of_turn(self) -> dict[str, int]:
         """The same at the end of a turn. The files of a program may lag behind what it says."""
-        found: Used | None = None
+        found: TokenCount | None = None
         for _ in range(LOOKS if self._account is not None else 0):
             found = await anyio.to_thread.run_sync(cast(Accounting, self._account).read)
             complete = found is not None and found.records >= self._began.records + self.requests
@@ -182,12 +182,12 @@ class Usage:
             await anyio.sleep(LOOK_AGAIN)
         return self._since(found)
 
-    def _since(self, found: Used | None) -> dict[str, int]:
+    def _since(self, found: TokenCount | None) -> dict[str, int]:
         if found is None and self._told is None:
             return {}
-        before, told, began = self._counted, self._told or Used(0, 0, 0), self._began
+        before, told, began = self._counted, self._told or TokenCount(0, 0, 0), self._began
         found = found or before
-        self._counted = now = Used(
+        self._counted = now = TokenCount(
             max(before.input, found.input, began.input + told.input),
             max(before.output, found.output, began.output + told.output),
             found.records,
@@ -198,7 +198,7 @@ class Usage:
 KINDS = ("claude", "codex", "gemini", "opencode")
 
 
-def _of_opencode(directory: str, id: str) -> Used | None:
+def _of_opencode(directory: str, id: str) -> TokenCount | None:
     """Its sessions are rows, those of its subagents below that of the session."""
     path = os.path.join(directory, "opencode.db")
     if not os.path.exists(path):
@@ -215,7 +215,7 @@ def _of_opencode(directory: str, id: str) -> Used | None:
             ).fetchone()
     except sqlite3.Error:
         return None
-    return Used(int(found[1]), int(found[2]), 0) if found[0] else None
+    return TokenCount(int(found[1]), int(found[2]), 0) if found[0] else None
 
 
 def _object(line: bytes) -> dict[str, Any]:

@@ -15,22 +15,22 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager, suppress
 
-from interlock import ancestry
 from interlock.clock import iso, seconds
 from interlock.errors import Forbidden, InterlockError, MemberNotFound
 from interlock.mirror.projector import RESTORED, Mirror
 from interlock.model.names import HUMAN, LEAD, PERSON_KEY, SESSION_KEY_LIMIT, SYSTEM, check_text
+from interlock.processes import ancestry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from interlock.ancestry import Origin
     from interlock.clock import Clock
-    from interlock.notifier import Notifier
+    from interlock.processes.ancestry import RunOrigin
     from interlock.settings import Settings
     from interlock.storage.ledger import Ledger, Rows
+    from interlock.wakeup.notifier import Notifier
 
 RUN_SESSION = "run:"
 """How the ids of sessions begin that a runner opened for one run."""
@@ -56,7 +56,7 @@ class Principal:
         process: str | None = None,
         program: str | None = None,
         person: bool = False,
-        origin: Origin | None = None,
+        origin: RunOrigin | None = None,
     ) -> None:
         self.origin = origin
         self.person = person
@@ -95,7 +95,7 @@ class UnitOfWork:
         self.clock = clock
         self.home = settings
         self.face = caller.face
-        self.origin: Origin | None = None
+        self.origin: RunOrigin | None = None
         self.run = caller.run
         self.process = caller.process
         self.program = caller.program
@@ -305,7 +305,7 @@ class Workspace:
         """The home that the team is in, also where a link leads to it from another one."""
         return os.path.dirname(os.path.dirname(os.path.realpath(self.directory)))
 
-    def origin(self, caller: Principal) -> Origin | None:
+    def origin(self, caller: Principal) -> RunOrigin | None:
         """The run that the caller's process belongs to; null outside of every run, and for Interlock itself."""
         if caller.name == SYSTEM:
             return None
@@ -314,14 +314,14 @@ class Workspace:
         found = ancestry.origin(self.home)
         return self.adrift() if found is None and (caller.person or caller.name in (HUMAN, LEAD)) else found
 
-    def adrift(self) -> Origin | None:
+    def adrift(self) -> RunOrigin | None:
         """What this process counts as where it may have got out of a run of the team (macOS)."""
         if ancestry.SUBREAPED:
             return None
         with self.ledger.snapshot() as rows:
             return ancestry.adrift([run.process for run in rows.runs.open()])
 
-    def note_refusal(self, origin: Origin, caller: Principal, error: Forbidden) -> None:
+    def note_refusal(self, origin: RunOrigin, caller: Principal, error: Forbidden) -> None:
         """Write down that a process of a run was refused what is not its member's to do; once for each refusal."""
         if error.noted:
             return

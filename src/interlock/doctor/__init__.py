@@ -15,6 +15,7 @@ from itertools import count
 from shlex import quote
 from typing import Any
 
+from interlock.agents.registry import WhyIdle
 from interlock.clock import iso
 from interlock.core.reports.now import in_words, unable
 from interlock.core.unit_of_work import Principal, Workspace
@@ -37,7 +38,6 @@ from interlock.doctor.invariants import faults
 from interlock.doctor.worktrees import examine_worktrees
 from interlock.errors import InterlockError, LedgerBusy, LedgerUnusable, StorageError, TeamNotFound
 from interlock.model.names import SYSTEM
-from interlock.roster import WhyIdle
 
 __all__ = ["examine", "examine_all"]
 

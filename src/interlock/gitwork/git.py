@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from interlock.errors import GitFailed
-from interlock.processes import RUN_TOKEN
+from interlock.processes.groups import RUN_TOKEN
 
 ALWAYS = (
     *("-c", f"core.hooksPath={os.devnull}", "-c", "commit.gpgSign=false", "-c", "tag.gpgSign=false"),

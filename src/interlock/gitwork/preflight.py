@@ -6,12 +6,12 @@ import os
 import shutil
 from collections.abc import Iterator
 
-from interlock import commands
 from interlock.errors import GitFailed, InvalidRequest
 from interlock.gitwork.git import Git
 from interlock.plan.document import Plan
 from interlock.plan.nodes import Faults
 from interlock.plan.surroundings import checkout_of, elsewhere, programs, remedy
+from interlock.processes import commands
 
 
 def examine(plan: Plan, faults: Faults, *, isolated: bool, timeout: float) -> tuple[str, ...]:

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 import anyio
 import anyio.to_thread
 
-from interlock.agent import Opening, Permission, Session, Turn, Update, allowing, refuse
+from interlock.agents.registry import AgentHandle
+from interlock.agents.session import AgentSession, Opening, Permission, Turn, Update, allowing, refuse
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Workspace
 from interlock.errors import AgentError
 from interlock.model.task import Task
-from interlock.processes import RUN_TOKEN
-from interlock.roster import Hire
+from interlock.processes.groups import RUN_TOKEN
 from interlock.runner import environment as launcher
 from interlock.runner.environment import allowed_environment
 from interlock.runner.job import our_server
@@ -54,7 +54,7 @@ class AgentCheck:
             self.details[name] = detail
 
 
-async def try_out(workspace: Workspace, hire: Hire, task: Task, *, home: str, model: str | None) -> AgentCheck:
+async def try_out(workspace: Workspace, hire: AgentHandle, task: Task, *, home: str, model: str | None) -> AgentCheck:
     """Let the agent do `task`, and say what worked. Raises nothing for what the agent does."""
     found, began = AgentCheck(), time.monotonic()
     trial = _Trial(workspace, hire, task, home, model)
@@ -79,7 +79,7 @@ async def _resumed(trial: _Trial, found: AgentCheck, kept: str | None) -> None:
     if kept is None:
         found.note("resume", False, "its sessions have no id to be resumed by")
         return
-    session: Session | None = None
+    session: AgentSession | None = None
     try:
         session = await trial.hire.agent.open(trial.opening(kept))
         worked = session.agent_session == kept
@@ -94,7 +94,7 @@ async def _resumed(trial: _Trial, found: AgentCheck, kept: str | None) -> None:
 class _Trial:
     """One task for one agent."""
 
-    def __init__(self, workspace: Workspace, hire: Hire, task: Task, home: str, model: str | None) -> None:
+    def __init__(self, workspace: Workspace, hire: AgentHandle, task: Task, home: str, model: str | None) -> None:
         self.hire = hire
         self.updates: list[Update] = []
         self._asked: list[Permission] = []

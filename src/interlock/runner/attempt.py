@@ -22,7 +22,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from interlock.agent import Update
+from interlock.agents.session import Update
 from interlock.clock import iso
 from interlock.core.tasks import claim, verify
 from interlock.core.tasks.find import find
@@ -32,8 +32,8 @@ from interlock.gitwork.staging import tree_of
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
 from interlock.model.team import Member
-from interlock.output import plain
-from interlock.processes import Identity
+from interlock.processes.output import plain
+from interlock.processes.ref import ProcessRef
 from interlock.runner import completion, run_processes, workspace_allocation
 from interlock.runner import verify as checking
 from interlock.runner.executor import HumanWait, Job, Result
@@ -216,7 +216,7 @@ class TaskAttempt:
         return result
 
     async def _prompt(self, assignment: PreparedRun, job: Job, mail: list[int], group: TaskGroup) -> Result:
-        def started(identity: Identity) -> None:
+        def started(identity: ProcessRef) -> None:
             self._life.process = written(identity, assignment.token)
             group.start_soon(self._note_process)
 

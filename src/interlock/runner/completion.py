@@ -43,7 +43,7 @@ from interlock.errors import InvalidRequest
 from interlock.model.evidence import row
 from interlock.model.guard import CAUSES
 from interlock.model.task import WAITING, Task
-from interlock.output import plain
+from interlock.processes.output import plain
 from interlock.protocol.dropped import adopt, apply_recorded
 from interlock.protocol.handlers import REASON_CHARS, digest, record, stop
 from interlock.runner.executor import Result

@@ -15,13 +15,13 @@ from typing import Literal, Protocol
 
 import anyio
 
-from interlock.agent import McpServer, Permission, Update, ignore, refuse
-from interlock.notifier import woken
-from interlock.processes import Identity
+from interlock.agents.session import McpServer, Permission, Update, ignore, refuse
+from interlock.processes.ref import ProcessRef
+from interlock.wakeup.notifier import woken
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from interlock.notifier import Waiter
+    from interlock.wakeup.notifier import Waiter
 
 
 class HumanWait:
@@ -139,7 +139,7 @@ class Execution(Protocol):
     async def run(
         self,
         on_update: Callable[[Update], None],
-        on_start: Callable[[Identity], None] = ignore,
+        on_start: Callable[[ProcessRef], None] = ignore,
         on_prompt: Callable[[], None] = begun,
     ) -> Result:
         """Carry the job out and wait for its end. Never raises for what the program does.

@@ -11,11 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from interlock import commands
-from interlock.agent import Agent, Opening, Session, Turn, Update, allowing, ignore
+from interlock.agents.session import Agent, AgentSession, Opening, Turn, Update, allowing, ignore
 from interlock.errors import AgentError, CannotStart, InvalidRequest, NoCapacity, StorageError
-from interlock.processes import Identity
-from interlock.programs import Ending, Program
+from interlock.processes import commands
+from interlock.processes.program import Program, ProgramEnd
+from interlock.processes.ref import ProcessRef
 from interlock.runner.executor import Job, Result, begun
 
 
@@ -41,7 +41,7 @@ class AgentExecution:
     def __init__(self, agent: Agent, job: Job) -> None:
         self._agent = agent
         self._job = job
-        self._session: Session | None = None
+        self._session: AgentSession | None = None
         self._stopped = False
 
     @property
@@ -57,7 +57,7 @@ class AgentExecution:
     async def run(
         self,
         on_update: Callable[[Update], None],
-        on_start: Callable[[Identity], None] = ignore,
+        on_start: Callable[[ProcessRef], None] = ignore,
         on_prompt: Callable[[], None] = begun,
     ) -> Result:
         """Open the session and run the first turn."""
@@ -161,7 +161,7 @@ class ShellExecution:
     async def run(
         self,
         on_update: Callable[[Update], None],
-        on_start: Callable[[Identity], None] = ignore,
+        on_start: Callable[[ProcessRef], None] = ignore,
         on_prompt: Callable[[], None] = begun,
     ) -> Result:
         """Run the command to its end."""
@@ -218,6 +218,6 @@ class ShellExecution:
             await self._program.close()
 
 
-def _command_result(ending: Ending) -> Result:
+def _command_result(ending: ProgramEnd) -> Result:
     status = "ended" if ending.stop == "end" else ending.stop
     return Result(status, ending.output, ending.exit_code, ending.detail, ending.seconds)

@@ -6,14 +6,14 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from interlock.agent import McpServer, Permission, refuse
+from interlock.agents.session import McpServer, Permission, refuse
 from interlock.core import mailbox
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.model.message import Message
 from interlock.model.run import KEPT
 from interlock.model.task import Task
 from interlock.model.team import Member
-from interlock.processes import RUN_TOKEN
+from interlock.processes.groups import RUN_TOKEN
 from interlock.runner.environment import allowed_environment, for_supervisor
 from interlock.runner.executor import Job
 from interlock.runner.permissions import refuses, rules_of

@@ -22,14 +22,14 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from interlock.agent import Permission, Update
+from interlock.agents.session import Permission, Update
 from interlock.core import mailbox
 from interlock.core.tasks.claim import may_be_given_work
 from interlock.core.unit_of_work import Principal, Workspace, acknowledged
 from interlock.errors import InterlockError
 from interlock.model.message import Message
 from interlock.model.team import Member
-from interlock.processes import Identity
+from interlock.processes.ref import ProcessRef
 from interlock.runner import run_processes
 from interlock.runner.executor import Execution, Executor, Job, Result
 from interlock.runner.job import Permit, RunnerConfig, for_mail, same_surroundings
@@ -75,7 +75,7 @@ class MemberSession:
         mail: Sequence[int],
         group: TaskGroup,
         on_update: Callable[[Update], None],
-        on_start: Callable[[Identity], None],
+        on_start: Callable[[ProcessRef], None],
         begun: Callable[[], None] = lambda: None,
     ) -> Result:
         """Put `job.prompt` to the session, or to a new program where it takes no more or was started for other
@@ -94,7 +94,7 @@ class MemberSession:
             await execution.cancel()
         started = False
 
-        def starts(identity: Identity) -> None:
+        def starts(identity: ProcessRef) -> None:
             nonlocal started
             started = True
             on_start(identity)
@@ -237,7 +237,7 @@ class IdleMail:
             meter.hear(update)
             on_update(update)
 
-        def started(identity: Identity) -> None:
+        def started(identity: ProcessRef) -> None:
             """Its session is found by its token."""
 
         prompt = mail_prompt(mail, None)

@@ -21,7 +21,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from interlock.agent import Update
+from interlock.agents.session import Update
 from interlock.core.tasks import merge as ledger
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, Workspace
@@ -32,7 +32,7 @@ from interlock.model.evidence import NOT_STARTED, ended
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
 from interlock.model.text import named
-from interlock.output import plain
+from interlock.processes.output import plain
 from interlock.runner import artifacts, run_processes, verify, workspace_allocation
 from interlock.runner.run_processes import token_of, verifier
 

@@ -27,12 +27,12 @@ from typing import IO, Any
 from urllib.parse import quote, urlsplit
 
 from interlock.clock import iso
-from interlock.commands import words_of
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import InterlockError, InvalidRequest
 from interlock.model.event import Event
 from interlock.model.names import SYSTEM
 from interlock.model.question import Question
+from interlock.processes.commands import words_of
 from interlock.storage import files
 from interlock.storage.ledger import Rows
 

@@ -34,7 +34,7 @@ from typing import Any, Literal
 import anyio
 import anyio.to_thread
 
-from interlock.agent import Choice, Permission
+from interlock.agents.session import Permission, PermissionChoice
 from interlock.core.tasks import answer
 from interlock.core.tasks.find import find
 from interlock.core.tasks.transition import move
@@ -43,9 +43,9 @@ from interlock.errors import InterlockError
 from interlock.model.question import Question
 from interlock.model.task import WAITING, Task
 from interlock.model.team import Member
-from interlock.notifier import woken
 from interlock.runner.threads import in_thread
 from interlock.settings import PERMISSIONS, Settings
+from interlock.wakeup.notifier import woken
 
 ASK, WORKSPACE, READ_ONLY, UNATTENDED = POLICIES = PERMISSIONS
 READING = frozenset({"read", "search", "think"})
@@ -145,7 +145,7 @@ def is_allowed_command(command: str, allowed: Sequence[str]) -> bool:
     return False
 
 
-def pick(choices: Sequence[Choice], *, allow: bool) -> str | None:
+def pick(choices: Sequence[PermissionChoice], *, allow: bool) -> str | None:
     """The choice to answer with: always for this once, for agents keep what they are told for ever in files of theirs.
     Null, which ends the turn, where there is none of that kind."""
     kinds = ("allow_once", "allow_always") if allow else ("reject_once", "reject_always")
@@ -156,7 +156,7 @@ def pick(choices: Sequence[Choice], *, allow: bool) -> str | None:
     return None
 
 
-def options(choices: Sequence[Choice]) -> list[str]:
+def options(choices: Sequence[PermissionChoice]) -> list[str]:
     """What a person may answer."""
     kinds = {choice.kind for choice in choices}
     found = []

@@ -11,11 +11,11 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from interlock.agent import Update
+from interlock.agents.session import Update
 from interlock.errors import AgentError, PlanError
 from interlock.plan import proposal
 from interlock.plan.detecting import inspect
-from interlock.processes import RUN_TOKEN
+from interlock.processes.groups import RUN_TOKEN
 from interlock.runner.environment import allowed_environment
 from interlock.runner.executor import Execution, Executor, Job, Result
 

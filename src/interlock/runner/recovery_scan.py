@@ -27,12 +27,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from interlock import processes
 from interlock.clock import iso, seconds
 from interlock.core.tasks import merge
 from interlock.model.names import SYSTEM
 from interlock.model.run import Run
 from interlock.model.task import Task
+from interlock.processes import ref
 from interlock.protocol.dropped import unapplied
 from interlock.runner import merge_queue, run_processes
 from interlock.settings import Settings
@@ -66,7 +66,7 @@ class LivenessProbe:
 
     def merges(self, process: str) -> bool | None:
         """Whether the merge of that name is carried out still; null where nobody here can tell."""
-        if process.partition("#")[0] == processes.current().as_text():
+        if process.partition("#")[0] == ref.current().as_text():
             return process in merge_queue.here
         return self.alive(process)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 
-from interlock import processes
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import RunnerAlive
 from interlock.model.names import SYSTEM
+from interlock.processes import ref
 from interlock.runner.run_processes import lives
 from interlock.storage.ledger import Rows
 
@@ -28,7 +28,7 @@ def sign_on(workspace: Workspace, *, take_over: bool = False) -> str:
     Raises:
         RunnerAlive: another runner is it, and lives, or is on another machine, where nobody here can tell.
     """
-    own = processes.current().as_text()
+    own = ref.current().as_text()
     with _lock:
         if workspace.directory in _here:
             raise _alive(workspace, own)
@@ -55,7 +55,7 @@ def sign_off(workspace: Workspace, reason: str) -> None:
     try:
         with workspace.act(Principal(SYSTEM)) as act:
             team = act.rows.team.get()
-            if team.runner == processes.current().as_text():
+            if team.runner == ref.current().as_text():
                 act.rows.team.update(team, runner=None)
                 act.event("runner.stopped", reason=reason)
                 act.topics.add("members")
@@ -92,7 +92,7 @@ def join(workspace: Workspace, *, shared: bool = False) -> str:
     Raises:
         RunnerAlive: this very process drives the team already.
     """
-    own = processes.current().as_text()
+    own = ref.current().as_text()
     with _lock:
         if workspace.directory in _here:
             raise _alive(workspace, own)

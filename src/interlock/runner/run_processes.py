@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 
-from interlock import processes
 from interlock.core.unit_of_work import RUN_SESSION as SESSION
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import InvalidRequest
@@ -23,6 +22,7 @@ from interlock.model.names import SYSTEM
 from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.model.text import programs
+from interlock.processes import groups, ref
 
 
 def new_session() -> tuple[str, str]:
@@ -34,17 +34,17 @@ def new_session() -> tuple[str, str]:
 def session_token(session: str) -> str | None:
     """The run token of a session that a runner opened; null for one that only somebody else calls so."""
     token = session.removeprefix(SESSION)
-    return token if session.startswith(SESSION) and len(token) >= processes.TOKEN_CHARS else None
+    return token if session.startswith(SESSION) and len(token) >= groups.TOKEN_CHARS else None
 
 
-def written(identity: processes.Identity, token: str) -> str:
+def written(identity: ref.ProcessRef, token: str) -> str:
     """How a process is written down that carries `token`, or starts what does."""
     return f"{identity.as_text()}#{token}"
 
 
 def verifier() -> str:
     """This process as the one that is going to run a verify, with a token for the verify's program."""
-    return written(processes.current(), os.urandom(16).hex())
+    return written(ref.current(), os.urandom(16).hex())
 
 
 def token_of(text: str) -> str | None:
@@ -55,7 +55,7 @@ def token_of(text: str) -> str | None:
 def lives(text: str) -> bool | None:
     """Whether the process written down as `text` lives; null when it is another machine's."""
     try:
-        return processes.alive(processes.Identity.parse(text.partition("#")[0]))
+        return ref.alive(ref.ProcessRef.parse(text.partition("#")[0]))
     except InvalidRequest:
         return False
 
@@ -63,12 +63,12 @@ def lives(text: str) -> bool | None:
 def end_programs(text: str, grace: float) -> bool:
     """End the process group written down as `text`, and what carries its token; true when nothing of it is left."""
     try:
-        return processes.end_group(
-            processes.Identity.parse(text.partition("#")[0]), grace=grace, token=token_of(text), whole=True
+        return groups.end_group(
+            ref.ProcessRef.parse(text.partition("#")[0]), grace=grace, token=token_of(text), whole=True
         )
     except InvalidRequest:
         token = token_of(text)
-        return token is None or processes.end_marked(token, grace, whole=True)
+        return token is None or groups.end_marked(token, grace, whole=True)
 
 
 def note_left(
@@ -76,7 +76,7 @@ def note_left(
 ) -> str:
     """Write down which daemons the program written down as `process` has left behind that the user keeps, but for those
     `known`; them in words."""
-    found = processes.kept(processes.Identity.parse(process.partition("#")[0]))
+    found = groups.kept(ref.ProcessRef.parse(process.partition("#")[0]))
     new = {pid: name for pid, name in found.items() if pid not in known}
     known.update(new)
     left = [{"pid": pid, "name": name} for pid, name in new.items()]
@@ -96,4 +96,4 @@ def end_run_programs(run: Run, grace: float) -> bool:
 def end_verify_program(task: Task, grace: float) -> bool:
     """End the program of a verify whose verifier is gone; true when nothing of it is left."""
     token = token_of(str((task.verifying or {}).get("process") or ""))
-    return token is None or processes.end_marked(token, grace)
+    return token is None or groups.end_marked(token, grace)

@@ -23,7 +23,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from interlock.agent import Update
+from interlock.agents.session import Update
 from interlock.core import shutdown
 from interlock.core.mailbox import notify
 from interlock.core.tasks import answer, change, finish, review

@@ -16,7 +16,7 @@ import anyio
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import InterlockError
 from interlock.model.task import Task
-from interlock.output import plain
+from interlock.processes.output import plain
 from interlock.protocol.message import ParsedMessage, ProtocolAnswer, may_be_ours, parse
 from interlock.protocol.routing import route
 

@@ -26,8 +26,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
-from interlock import processes
-from interlock.agent import Update
+from interlock.agents.session import Update
 from interlock.clock import iso, seconds
 from interlock.core.reports.needs import may_take
 from interlock.core.tasks.review import reviewer_of
@@ -36,7 +35,7 @@ from interlock.errors import AgentError, InterlockError, LedgerBusy
 from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.model.team import Member
-from interlock.notifier import woken
+from interlock.processes import ref
 from interlock.runner import environment, registration, usage, workspace_allocation
 from interlock.runner.checkout_watch import CheckoutWatch
 from interlock.runner.executor import Executor
@@ -49,6 +48,7 @@ from interlock.runner.stop import Stop, heed
 from interlock.runner.verify import BaselineChecks
 from interlock.runner.worker import Worker, WorkerPool
 from interlock.storage.ledger import Rows
+from interlock.wakeup.notifier import woken
 
 LOOK_AGAIN = 5.0
 """Seconds between two looks at everything, however quiet it is: dead runners, stopped verifies."""
@@ -103,7 +103,7 @@ class TeamRunner:
         self._busy: dict[str, Task] = {}
         self._roster = WorkerPool(workspace, executor_for, self.stop, self._hear, self._roused, self._busy)
         self._workers = self._roster.workers
-        self._own = processes.current().as_text()
+        self._own = ref.current().as_text()
         self._eyes = TeamProbe(self._own, self.drives, self.at, take_over=take_over)
         self._scheduler = Scheduler(workspace, interval=LOOK_AGAIN, eyes=self._eyes)
         self._merges = MergeQueue(workspace, self._next_merge, self._eyes.merges, self._hear, self._roused)

@@ -28,7 +28,7 @@ from typing import Any, Literal
 
 import anyio
 
-from interlock.agent import Update
+from interlock.agents.session import Update
 from interlock.core import mailbox
 from interlock.core.tasks import answer, review
 from interlock.core.tasks.find import find
@@ -37,7 +37,7 @@ from interlock.model.message import Message
 from interlock.model.names import HUMAN
 from interlock.model.run import Run
 from interlock.model.task import WAITING, Task
-from interlock.output import plain
+from interlock.processes.output import plain
 from interlock.protocol.dropped import adopt
 from interlock.runner import completion, permissions, usage
 from interlock.runner.executor import HumanWait, Result

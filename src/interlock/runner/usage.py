@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.agent import Update
+from interlock.agents.session import Update
 from interlock.clock import iso
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.model.question import Question

@@ -31,8 +31,8 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from interlock import clock, commands
-from interlock.agent import Update, ignore
+from interlock import clock
+from interlock.agents.session import Update, ignore
 from interlock.core.tasks import finish
 from interlock.core.tasks import verify as verify_rows
 from interlock.core.tasks.find import find
@@ -45,10 +45,12 @@ from interlock.model import evidence
 from interlock.model.names import SYSTEM
 from interlock.model.run import Run
 from interlock.model.task import Task
-from interlock.output import plain
 from interlock.plan.surroundings import checkout_of, elsewhere
-from interlock.processes import RUN_TOKEN, Identity
-from interlock.programs import Program
+from interlock.processes import commands
+from interlock.processes.groups import RUN_TOKEN
+from interlock.processes.output import plain
+from interlock.processes.program import Program
+from interlock.processes.ref import ProcessRef
 from interlock.runner import run_processes
 from interlock.runner.environment import allowed_environment, for_supervisor
 from interlock.runner.run_processes import token_of, verifier
@@ -95,7 +97,7 @@ async def run_check(
     token: str | None = None,
     log: str | None = None,
     on_line: Callable[[str], None] = lambda line: None,
-    on_start: Callable[[Identity], None] = ignore,
+    on_start: Callable[[ProcessRef], None] = ignore,
     tree: str | None = None,
     top: str | None = None,
 ) -> Evidence:

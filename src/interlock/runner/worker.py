@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from interlock.agent import Permission, Update
+from interlock.agents.session import Permission, Update
 from interlock.clock import iso
 from interlock.core.tasks import claim, review
 from interlock.core.tasks import review as reviewers
@@ -27,7 +27,7 @@ from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import AgentError, InterlockError, RunLimit
 from interlock.model.task import Task
 from interlock.model.team import Member
-from interlock.output import plain
+from interlock.processes.output import plain
 from interlock.runner import completion
 from interlock.runner.attempt import TaskAttempt
 from interlock.runner.executor import Executor

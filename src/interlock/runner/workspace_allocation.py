@@ -14,7 +14,6 @@ from typing import Any
 
 import anyio.to_thread
 
-from interlock import processes
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import AgentError, CannotStart, GitFailed, StaleRun
@@ -23,6 +22,7 @@ from interlock.gitwork.trees import BEFORE, DELIVERING, DIRECTORY, MERGING, REVI
 from interlock.model.evidence import NOT_STARTED, ended
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
+from interlock.processes import ref
 from interlock.runner import artifacts
 from interlock.runner.permissions import ASK, READ_ONLY
 from interlock.runner.verify import run_in_checkout
@@ -252,4 +252,4 @@ def _is_over(task: Task) -> bool:
 
 
 def _runs(pid: str) -> bool:
-    return pid.isdecimal() and processes.identify(int(pid)) is not None
+    return pid.isdecimal() and ref.identify(int(pid)) is not None

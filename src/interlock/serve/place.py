@@ -13,10 +13,10 @@ import signal
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from interlock import processes
 from interlock.clock import SystemClock, iso
 from interlock.core.tokens import Tokens
 from interlock.errors import InvalidRequest, ServerAlive, ServerNotFound, StorageError
+from interlock.processes import ref
 from interlock.storage import files
 
 FILE = "server.json"
@@ -32,7 +32,7 @@ class Place:
     """Where a server listens, and which process it is."""
 
     url: str
-    process: processes.Identity
+    process: ref.ProcessRef
 
 
 class Claim:
@@ -68,7 +68,7 @@ class Claim:
         Raises:
             StorageError: the file cannot be written.
         """
-        found = {"process": processes.current().as_text(), "url": url, "started_at": iso(SystemClock().now())}
+        found = {"process": ref.current().as_text(), "url": url, "started_at": iso(SystemClock().now())}
         path = os.path.join(self._home, FILE)
         try:
             files.replace(path, (json.dumps(found) + "\n").encode())
@@ -112,10 +112,10 @@ def find(home: str) -> Place | None:
     try:
         with open(os.path.join(home, FILE), encoding="utf-8") as file:
             found = json.load(file)
-        place = Place(str(found["url"]), processes.Identity.parse(str(found["process"])))
+        place = Place(str(found["url"]), ref.ProcessRef.parse(str(found["process"])))
     except (OSError, ValueError, TypeError, KeyError, InvalidRequest):
         return None
-    return place if processes.alive(place.process) else None
+    return place if ref.alive(place.process) else None
 
 
 def need(home: str) -> Place:
@@ -138,7 +138,7 @@ def end(home: str) -> str | None:
     clock = SystemClock()
     _send(place.process, signal.SIGTERM)
     deadline = clock.monotonic() + PATIENCE
-    while processes.alive(place.process):
+    while ref.alive(place.process):
         if clock.monotonic() > deadline:
             _send(place.process, signal.SIGKILL)
             deadline = clock.monotonic() + PATIENCE
@@ -146,7 +146,7 @@ def end(home: str) -> str | None:
     return place.url
 
 
-def _send(process: processes.Identity, number: int) -> None:
+def _send(process: ref.ProcessRef, number: int) -> None:
     try:
         os.kill(process.pid, number)
     except ProcessLookupError:

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter
 
-from interlock import process_table, processes
 from interlock.client import Home
 from interlock.core.tokens import Tokens
+from interlock.processes import groups, ref, table
 from interlock.serve.crews import Crews
 from interlock.serve.listener import Listener, bind, is_loopback, url_of
 from interlock.serve.place import Claim, link_to, page_at
@@ -148,9 +148,9 @@ def _end_crews(crews: Crews, ending: _Ending) -> None:
     """Wait for crews, then kill what they could not end; they write down what became of it."""
     if not crews.join(ending.left(PATIENCE)):
         for child in _children():
-            identity = processes.identify(child)
+            identity = ref.identify(child)
             if identity is not None:
-                processes.end_group(identity, grace=0.0)
+                groups.end_group(identity, grace=0.0)
         crews.join(ending.left(PATIENCE + LAST_WORDS))
 
 
@@ -169,4 +169,4 @@ def _end_at_once() -> None:
 
 def _children() -> list[int]:
     own = os.getpid()
-    return [row.pid for row in process_table.rows() if row.parent == own and row.running]
+    return [row.pid for row in table.rows() if row.parent == own and row.running]

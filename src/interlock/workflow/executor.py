@@ -15,12 +15,12 @@ from typing import Literal
 import anyio
 import anyio.to_thread
 
-from interlock.agent import Agent, Opening, Update, ignore
+from interlock.agents.session import Agent, Opening, Update, ignore
 from interlock.core.tasks.transition import WORKFLOW
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import InterlockError
-from interlock.memory import OpenMemory
-from interlock.processes import Identity
+from interlock.memory.store import OpenMemory
+from interlock.processes.ref import ProcessRef
 from interlock.runner.executor import Execution, Job, Result, begun
 from interlock.runner.executors import AgentExecutor
 from interlock.runner.threads import in_thread
@@ -107,7 +107,7 @@ class WorkflowExecution:
     async def run(
         self,
         on_update: Callable[[Update], None],
-        on_start: Callable[[Identity], None] = ignore,
+        on_start: Callable[[ProcessRef], None] = ignore,
         on_prompt: Callable[[], None] = begun,
     ) -> Result:
         """Take the workflow as far as it goes."""

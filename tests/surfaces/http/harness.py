@@ -203,9 +203,9 @@ class Server:
 
 def children(pid: int) -> list[int]:
     """The processes that a process has started, and those they started."""
-    from interlock import process_table
+    from interlock.processes import table
 
-    rows = process_table.rows()
+    rows = table.rows()
     found: list[int] = []
     parents = {pid}
     while parents:

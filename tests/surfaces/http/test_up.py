@@ -177,9 +177,9 @@ def test_a_task_that_has_failed_for_good_asks_whether_to_try_again(start: Callab
 
 
 def gone(pids: list[int]) -> bool:
-    from interlock import process_table
+    from interlock.processes import table
 
-    return not any((row := process_table.row(pid)) is not None and row.running for pid in pids)
+    return not any((row := table.row(pid)) is not None and row.running for pid in pids)
 
 
 def test_a_second_server_on_the_same_home_is_refused_with_the_address_of_the_first(

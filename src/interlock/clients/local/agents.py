@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from interlock.agents.registry import AgentInfo, AgentRegistry, Roll, WhyIdle
     from interlock.client import Home
     from interlock.clients.local.home import LocalHome
-    from interlock.roster import Offer, Roll, Roster, WhyIdle
 
 CHECKED = "agents-checked.json"
 NEEDED = ("session", "prompt", "mcp")
@@ -74,7 +74,7 @@ class LocalAgents:
             self._keep(name, result)
         return {**_shown(hire.offer, result), "works": all(found.abilities.get(one) for one in NEEDED)}
 
-    def _roster(self) -> Roster:
+    def _roster(self) -> AgentRegistry:
         if self.roster is None:
             raise NotAvailable("This home was opened without agent programs. Open it with `interlock.connect`.")
         return self.roster()
@@ -105,7 +105,7 @@ class LocalAgents:
         def need_person(self, what: str) -> None: ...
 
 
-def _shown(offer: Offer, checked: dict[str, Any] | None) -> dict[str, Any]:
+def _shown(offer: AgentInfo, checked: dict[str, Any] | None) -> dict[str, Any]:
     """An agent as `agents list` has it. A check of another version, or of another way of starting it, is of no use."""
     from dataclasses import asdict
 

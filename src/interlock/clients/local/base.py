@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from interlock.ancestry import Origin
+    from interlock.agents.registry import WhyIdle
     from interlock.core.unit_of_work import UnitOfWork
-    from interlock.memory import OpenMemory
+    from interlock.memory.store import OpenMemory
     from interlock.model.task import Task
-    from interlock.roster import WhyIdle
+    from interlock.processes.ancestry import RunOrigin
 
 
 PROCESSLESS = ("cli", "http", "mcp-http", "page")
@@ -83,7 +83,7 @@ class LocalBase:
 
 
 def calling(
-    name: str, session: str | None, run: int | None, face: str, person: bool = False, origin: Origin | None = None
+    name: str, session: str | None, run: int | None, face: str, person: bool = False, origin: RunOrigin | None = None
 ) -> Principal:
     """The caller that a face names; a session with an id is noted with the process it lives in.
 
@@ -96,9 +96,9 @@ def calling(
     # A command ends at once, while the agent program that calls it lives on; a server lives on when the program on the
     # other side of the wire is gone. Their processes say nothing.
     if session is not None and face not in PROCESSLESS:
-        from interlock import processes
+        from interlock.processes import ref
 
-        process = processes.current().as_text()
+        process = ref.current().as_text()
     return Principal(name, session, run, face, process, person=person, origin=origin)
 
 

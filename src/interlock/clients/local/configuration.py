@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from interlock import settings as settings_module
-from interlock.commands import words_of
 from interlock.errors import StorageError
+from interlock.processes.commands import words_of
 from interlock.runner.notifications import targets
 from interlock.settings import Settings
 from interlock.storage import files

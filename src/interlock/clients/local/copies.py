@@ -10,7 +10,6 @@ from typing import Any
 
 import anyio
 
-from interlock import ancestry
 from interlock.core.tasks.claim import must_hold
 from interlock.core.tasks.find import find
 from interlock.core.tasks.transition import illegal
@@ -21,6 +20,7 @@ from interlock.gitwork.isolation import look, trees
 from interlock.gitwork.trees import DIRECTORY
 from interlock.model.task import Task
 from interlock.model.text import named
+from interlock.processes import ancestry
 from interlock.runner import merge_queue, registration, workspace_allocation
 from interlock.runner.recovery_scan import LivenessProbe
 from interlock.runner.scheduler import Scheduler

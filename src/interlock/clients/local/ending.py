@@ -6,7 +6,6 @@ import os
 import signal
 from typing import Any
 
-from interlock import processes
 from interlock.core import shutdown
 from interlock.core.tasks import finish, review
 from interlock.core.tasks import review as reviewers
@@ -14,6 +13,7 @@ from interlock.core.teams import pause, set_aside
 from interlock.core.unit_of_work import Principal, Workspace, unknown_member
 from interlock.errors import Conflict
 from interlock.model.names import SYSTEM
+from interlock.processes import ref
 from interlock.runner import registration, run_processes, scheduler
 from interlock.runner.run_processes import lives
 
@@ -23,7 +23,7 @@ PATIENCE = 10.0
 
 def running_members(workspace: Workspace) -> list[str]:
     """The members with a living process: of an open run, or of a session of another process than this one."""
-    own = processes.current().as_text()
+    own = ref.current().as_text()
     found = set()
     with workspace.look() as rows:
         for run in rows.runs.open():
@@ -137,7 +137,7 @@ def _let_go(workspace: Workspace, member: str) -> None:
 
 def _signal(runner: str, number: signal.Signals) -> None:
     if lives(runner):
-        os.kill(processes.Identity.parse(runner).pid, number)
+        os.kill(ref.ProcessRef.parse(runner).pid, number)
 
 
 def _gone(workspace: Workspace, runner: str) -> bool:

@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any, Self
 
-    from interlock.agent import Update
+    from interlock.agents.session import Update
     from interlock.clients.local.mail import LocalMailing
     from interlock.clients.local.team import LocalTeam
     from interlock.clock import Clock
     from interlock.model.team import Member
-    from interlock.notifier import Notifier
     from interlock.plan.document import Plan
     from interlock.runner.executor import Executor
     from interlock.runner.notifications import Notifications
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from interlock.runner.stop import Stop
     from interlock.settings import Settings
     from interlock.storage.catalog import Catalog
+    from interlock.wakeup.notifier import Notifier
 
 SETTINGS_FILE = "settings.json"
 PATH_LIMIT = 4096
@@ -240,12 +240,12 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         return anyio.run(crew.work)
 
     def scheduler(self, team: str, *, interval: float) -> Scheduler:
-        from interlock import processes
+        from interlock.processes import ref
         from interlock.runner.recovery_scan import LivenessProbe
         from interlock.runner.scheduler import Scheduler
 
         eyes = LivenessProbe()
-        eyes.own = processes.current().as_text()
+        eyes.own = ref.current().as_text()
         return Scheduler(self.workspace(team), interval=interval, eyes=eyes)
 
     def notices(self, team: str | None = None, *, link: Callable[[], str | None] = lambda: None) -> Notifications:

@@ -6,7 +6,6 @@ import time
 from contextlib import contextmanager
 from functools import partial
 
-from interlock import processes
 from interlock.clients.local.base import LocalBase, plain, whole_number
 from interlock.clock import iso
 from interlock.core import mailbox
@@ -15,6 +14,7 @@ from interlock.core.unit_of_work import unknown_member
 from interlock.errors import InterlockError, InvalidRequest
 from interlock.model.message import as_xml
 from interlock.model.names import HUMAN
+from interlock.processes import ref
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class LocalMailing(LocalBase):
                 # Who asked for a shutdown reads here that nobody answered.
                 shutdown_expiry.expire(act)
             messages = mailbox.offer(
-                act, processes.current().as_text(), _lives, urgent_only=urgent_only, earlier=earlier,
+                act, ref.current().as_text(), _lives, urgent_only=urgent_only, earlier=earlier,
                 count=mailbox.INJECT_COUNT if inject else mailbox.READ_COUNT,
                 size=mailbox.INJECT_BYTES if inject else mailbox.READ_BYTES,
             )  # fmt: skip
@@ -264,6 +264,6 @@ def _silence(rows: Rows, name: str, now: str) -> bool:
 
 def _lives(text: str) -> bool | None:
     try:
-        return processes.alive(processes.Identity.parse(text))
+        return ref.alive(ref.ProcessRef.parse(text))
     except InvalidRequest:
         return False

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from interlock.memory import MemoryStore, OpenMemory
+    from interlock.memory.store import MemoryStore, OpenMemory
     from interlock.settings import Settings
 
 SECONDS = 10.0
@@ -48,7 +48,7 @@ class LocalMemories:
     def flush_memory(self, directory: str | None = None) -> dict[str, Any]:
         from contextlib import closing
 
-        from interlock.memory import MemoryUnavailable
+        from interlock.memory.store import MemoryUnavailable
 
         place = _Place(directory)
         done = 0

@@ -8,7 +8,7 @@ from functools import partial
 
 import anyio
 
-from interlock.agent import Update
+from interlock.agents.session import Update
 from interlock.errors import InvalidRequest
 from interlock.model.team import Member
 from interlock.plan.document import PlanMember

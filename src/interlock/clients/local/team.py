@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any
 
-    from interlock.ancestry import Origin
     from interlock.core.unit_of_work import UnitOfWork
     from interlock.model.event import Event
     from interlock.model.question import Question
     from interlock.model.task import Task
     from interlock.model.team import Member
-    from interlock.notifier import Waiter
+    from interlock.processes.ancestry import RunOrigin
     from interlock.storage.ledger import Rows
+    from interlock.wakeup.notifier import Waiter
 
 FOLLOW_AT_ONCE = 1000
 
@@ -40,7 +40,7 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
 
     def acting(
         self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python",
-        person: bool = False, origin: Origin | None = None,
+        person: bool = False, origin: RunOrigin | None = None,
     ) -> LocalTeam:  # fmt: skip
         caller = calling(name, session, run, face, person, origin)
         return LocalTeam(self._workspace, caller, self._open_memory, self._why_idle)

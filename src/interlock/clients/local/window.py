@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from interlock import ancestry, processes
 from interlock.clients.local.mail import LocalMailing, _lives
 from interlock.core import mailbox, sessions
 from interlock.core.unit_of_work import Principal, acknowledged
 from interlock.model.message import as_xml
 from interlock.model.names import SYSTEM
+from interlock.processes import ancestry, ref
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class LocalWindow(LocalMailing):
 
     def _offered(self, act: UnitOfWork, *, urgent_only: bool, earlier: str) -> list[Message]:
         return mailbox.offer(
-            act, processes.current().as_text(), _lives, count=HOOK_COUNT, size=HOOK_BYTES, urgent_only=urgent_only,
+            act, ref.current().as_text(), _lives, count=HOOK_COUNT, size=HOOK_BYTES, urgent_only=urgent_only,
             earlier=earlier,
         )  # fmt: skip
 
@@ -136,10 +136,10 @@ class LocalWindow(LocalMailing):
     def _lives_in(self) -> str:
         if self._process is not None:
             return self._process
-        starter = processes.starter()
-        return (starter or processes.current()).as_text()
+        starter = ref.starter()
+        return (starter or ref.current()).as_text()
 
 
 def lineage() -> list[str]:
     """The processes that this one descends from, the nearest first."""
-    return [identity.as_text() for identity in processes.ancestors()]
+    return [identity.as_text() for identity in ref.ancestors()]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from interlock import ancestry
+from interlock.processes import ancestry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from interlock.ancestry import Origin
     from interlock.clients.local.window import LocalWindow
     from interlock.core.unit_of_work import Workspace
     from interlock.errors import Forbidden
+    from interlock.processes.ancestry import RunOrigin
 
 
 class LocalWindows:
@@ -56,7 +56,7 @@ class LocalWindows:
             self.note_refusal(found, error)
             raise error
 
-    def note_refusal(self, origin: Origin, error: Forbidden, face: str = "python") -> None:
+    def note_refusal(self, origin: RunOrigin, error: Forbidden, face: str = "python") -> None:
         from interlock.core.unit_of_work import Principal
         from interlock.errors import InterlockError
 

@@ -15,7 +15,7 @@ from interlock.mirror.task_view import complete, show
 from interlock.model.names import HUMAN, LEAD
 from interlock.model.task import FINAL, HELD, STATES, Task
 from interlock.model.team import Member
-from interlock.output import plain
+from interlock.processes.output import plain
 from interlock.storage.ledger import Rows
 
 NEXT_SHOWN = 10

@@ -6,13 +6,13 @@ to one session; whatever another session, or an older run, then says about the t
 
 from __future__ import annotations
 
-from interlock import processes
 from interlock.core.tasks.transition import end_run, illegal, lease, move, waiting_state
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import Forbidden, InvalidRequest, RunLimit, StaleRun, TaskAlreadyClaimed, UnmetDependencies
 from interlock.model.names import SYSTEM
 from interlock.model.run import Run
 from interlock.model.task import HELD, Task
+from interlock.processes import ref
 from interlock.settings import Settings
 
 TYPE_CHECKING = False
@@ -230,7 +230,7 @@ def refuse_stale(act: UnitOfWork, task: Task) -> None:
 
 def _lives(process: str) -> bool:
     try:
-        return processes.alive(processes.Identity.parse(process)) is True
+        return ref.alive(ref.ProcessRef.parse(process)) is True
     except InvalidRequest:
         return False
 

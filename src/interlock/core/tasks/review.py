@@ -10,7 +10,6 @@ is stale. The author keeps the task, and never reviews it.
 
 from __future__ import annotations
 
-from interlock import processes
 from interlock.core.tasks.claim import may_be_given_work
 from interlock.core.tasks.finish import LONGEST_DELAY, ask_human, retries_of
 from interlock.core.tasks.transition import end_run, lease
@@ -20,6 +19,7 @@ from interlock.model.names import HUMAN
 from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.model.team import Member
+from interlock.processes import ref
 from interlock.storage.ledger import Rows
 
 
@@ -100,7 +100,7 @@ def author_lives(act: UnitOfWork, task: Task) -> bool:
 
 def _lives(process: str) -> bool:
     try:
-        return processes.alive(processes.Identity.parse(process.partition("#")[0])) is True
+        return ref.alive(ref.ProcessRef.parse(process.partition("#")[0])) is True
     except InvalidRequest:
         return False
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from interlock.agent import Update
+from interlock.agents.session import Update
 from interlock.client import Team
 from interlock.clock import seconds
 from interlock.errors import InterlockError

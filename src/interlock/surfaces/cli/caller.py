@@ -14,7 +14,7 @@ import os
 
 from interlock.errors import ConfigParseError, Forbidden, InterlockError, InvalidRequest, TeamNotFound
 from interlock.model.names import HUMAN
-from interlock.processes import RUN_TOKEN
+from interlock.processes.groups import RUN_TOKEN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from interlock.output import plain
+from interlock.processes.output import plain
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb

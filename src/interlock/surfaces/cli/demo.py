@@ -11,10 +11,10 @@ import time
 import click
 
 from interlock import demo as bundled
-from interlock.agent import Update
+from interlock.agents.session import Update
 from interlock.client import Team
 from interlock.errors import InterlockError
-from interlock.processes import Identity
+from interlock.processes.ref import ProcessRef
 from interlock.surfaces.cli.call import Call
 from interlock.surfaces.cli.command import verb
 from interlock.surfaces.cli.run import drive, finish
@@ -68,7 +68,7 @@ class Killer:
         if self.killed is None and update.text.strip() == bundled.HALFWAY:
             run = self._team.runs(task_id)[-1]
             if run.process is not None:
-                os.killpg(Identity.parse(run.process.partition("#")[0]).pid, signal.SIGKILL)
+                os.killpg(ProcessRef.parse(run.process.partition("#")[0]).pid, signal.SIGKILL)
                 self.killed = task_id
 
 

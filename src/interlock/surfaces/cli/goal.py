@@ -7,7 +7,7 @@ import os
 
 import click
 
-from interlock.agent import Update
+from interlock.agents.session import Update
 from interlock.errors import Conflict, InvalidRequest, StorageError
 from interlock.plan.detecting import AGENTS, inspect
 from interlock.plan.document import PlanTask

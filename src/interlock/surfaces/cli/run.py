@@ -23,7 +23,7 @@ from interlock.surfaces.cli.plan import AGENT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from interlock.agent import Update
+    from interlock.agents.session import Update
     from interlock.plan.comparing import Changes
     from interlock.runner.plan_apply import StagedPlan
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from interlock.agent import Update
+from interlock.agents.session import Update
 from interlock.client import Team
 from interlock.errors import InterlockError
 from interlock.model import text as words

@@ -25,11 +25,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from interlock import peers
-from interlock.ancestry import Origin
 from interlock.core.tokens import COOKIE_SECONDS, Tokens
 from interlock.errors import Forbidden, InterlockError, Unauthorized
 from interlock.model.names import HUMAN
+from interlock.processes import peers
+from interlock.processes.ancestry import RunOrigin
 from interlock.surfaces.http.failures import CONNECTION, note, refusal
 from interlock.surfaces.http.guard import HARMLESS, without_port
 
@@ -59,7 +59,7 @@ class Principal:
     key: str = ""
     where: str = ""
     """For a browser without script: where its forms count."""
-    origin: Origin | None = None
+    origin: RunOrigin | None = None
     """The run that the caller's process belongs to."""
 
     def must(self, *roles: str) -> None:
@@ -103,12 +103,12 @@ class Access:
         key = f"{origin.team}/{origin.member}/{origin.pid}"
         return Principal(origin.member, "worker", HTTP, origin.team, key, origin=origin)
 
-    def origin(self, scope: Scope) -> Origin | None:
+    def origin(self, scope: Scope) -> RunOrigin | None:
         """The run that the process at the other end of the connection belongs to; looked up once for a connection."""
         client, server = scope.get("client"), scope.get("server")
         if client is None or server is None or server[1] is None:
             return None  # Not by a connection of the network.
-        known: dict[str, Origin | None] = scope.get("state", {}).get(CONNECTION, {})
+        known: dict[str, RunOrigin | None] = scope.get("state", {}).get(CONNECTION, {})
         if "origin" not in known:
             known["origin"] = peers.origin(self._home, (client[0], client[1]), server[1])
         return known["origin"]

@@ -18,8 +18,8 @@ from anyio.abc import TaskGroup
 from interlock.client import Home
 from interlock.errors import InterlockError
 from interlock.model.event import Event
-from interlock.notifier import woken
 from interlock.surfaces.http import cursor
+from interlock.wakeup.notifier import woken
 
 LOOK_FOR_TEAMS = 1.0
 """Seconds between two looks for teams that were made or deleted."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from uuid import uuid4
 
-from interlock.ancestry import Origin
 from interlock.client import Home, Team
 from interlock.errors import TeamNotFound
 from interlock.model.names import HUMAN, LEAD
+from interlock.processes.ancestry import RunOrigin
 
 FACE = "mcp"
 
@@ -21,7 +21,7 @@ class Connection:
 
     def __init__(
         self, home: Home, team: str, member: str, session: str | None, *, face: str = FACE, person: bool = False,
-        origin: Origin | None = None,
+        origin: RunOrigin | None = None,
     ) -> None:  # fmt: skip
         self.home = home
         self._origin = origin
@@ -58,7 +58,7 @@ class Connection:
     @classmethod
     def share(
         cls, home: Home, team: str, member: str, session: str, *, given: bool, face: str, person: bool,
-        origin: Origin | None = None,
+        origin: RunOrigin | None = None,
     ) -> Connection:  # fmt: skip
         """A connection to a home that others use, too. `given`: the session is not the connection's own.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import anyio
 
-from interlock.agent import Agent, Opening, Permission, Session, Update
+from interlock.agents.session import Agent, AgentSession, Opening, Permission, Update
 from interlock.errors import AgentError
 from interlock.workflow.agents.watch import PARTY_TIMEOUT, TIME_LIMIT, Limits, Watch, prompted
 from interlock.workflow.control.reading import SILENT, Heard
@@ -46,7 +46,7 @@ class AgentPool:
         self._opening = replace(opening, permit=self._permit)
         self._asked = opening.permit
         self._on_update = on_update
-        self._session: Session | None = None
+        self._session: AgentSession | None = None
         self._resume = resume
         self._watch: Watch | None = None
         self._quiet = 0.0

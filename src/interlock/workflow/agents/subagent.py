@@ -13,9 +13,9 @@ from typing import Any
 
 import anyio
 
-from interlock.agent import Permission, Session, Turn, ignore, refuse
+from interlock.agents.session import AgentSession, Permission, Turn, ignore, refuse
 from interlock.errors import AgentError, NoCapacity
-from interlock.processes import within
+from interlock.processes.groups import within
 from interlock.workflow.agents.assignment import Assignment, Report
 from interlock.workflow.agents.subagent_context import SubagentContext
 from interlock.workflow.agents.subagent_pool import PREEMPTED, Seat, Stopped, Ticket
@@ -235,7 +235,7 @@ class Subagent:
         self.resumed = resume is not None and seat.session.agent_session == resume
         return self.resumed
 
-    async def _opened(self, seat: Seat, model: str | None, resume: str | None) -> Session | None:
+    async def _opened(self, seat: Seat, model: str | None, resume: str | None) -> AgentSession | None:
         """A session of the program; null where it had to stop meanwhile."""
 
         async def permit(permission: Permission) -> str | None:
@@ -247,7 +247,7 @@ class Subagent:
             self._context.opening, environment=within(self._context.opening.environment), model=model, resume=resume,
             permit=permit, on_start=ignore, mcp=(),
         )  # fmt: skip
-        found: list[Session] = []
+        found: list[AgentSession] = []
         failed: list[AgentError] = []
 
         async def halt() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from interlock.agent import Agent, Opening, Update
+from interlock.agents.session import Agent, Opening, Update
 from interlock.workflow.agents.subagent_pool import SubagentPool
 from interlock.workflow.agents.subagent_registry import SubagentRegistry
 from interlock.workflow.agents.watch import Limits

@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import anyio
 
-from interlock.agent import Agent, Opening, Update
+from interlock.agents.session import Agent, Opening, Update
 from interlock.errors import InterlockError
 from interlock.workflow.agents import model_selection
 from interlock.workflow.agents.assignment import Assignment, Report

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from interlock.agent import Session
+from interlock.agents.session import AgentSession
 from interlock.workflow.agents.assignment import HIGH, PRIORITIES
 
 PREEMPTED, CANCELLED = "preempted", "cancelled"
@@ -40,8 +40,8 @@ class Seat:
 
     fits: Hashable = None
     keeper: object = None
-    session: Session | None = None
-    retiring: Session | None = None
+    session: AgentSession | None = None
+    retiring: AgentSession | None = None
     strange: bool = False
     ticket: Ticket | None = None
     idle_since: int = 0

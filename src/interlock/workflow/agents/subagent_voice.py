@@ -7,9 +7,9 @@ from types import TracebackType
 
 import anyio
 
-from interlock.agent import Opening, Update
+from interlock.agents.session import Opening, Update
 from interlock.errors import StorageError
-from interlock.output import Output
+from interlock.processes.output import Output
 from interlock.workflow.agents.watch import Watch
 
 

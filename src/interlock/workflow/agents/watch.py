@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from interlock.agent import Session, Turn, Update
+from interlock.agents.session import AgentSession, Turn, Update
 
 AUDIBLE = frozenset({"text", "thought", "tool"})
 RUNNING = frozenset({"pending", "in_progress"})
@@ -122,7 +122,7 @@ class Watch:
 
 
 async def prompted(
-    session: Session,
+    session: AgentSession,
     text: str,
     watch: Watch,
     on_update: Callable[[Update], None],

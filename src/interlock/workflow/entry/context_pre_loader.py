@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from interlock.memory import HIGH, RECALL_SECONDS, Memory, MemoryReader, MemoryUnavailable, same, shortened
-from interlock.memory import words as words_of
+from interlock.memory.store import HIGH, RECALL_SECONDS, Memory, MemoryReader, MemoryUnavailable, same, shortened
+from interlock.memory.store import words as words_of
 
 CONTEXT_CHARS = 4000
 EACH_CHARS = 500

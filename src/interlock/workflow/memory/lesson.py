@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from interlock.memory import CONTENT_CHARS, shortened
+from interlock.memory.store import CONTENT_CHARS, shortened
 
 ARCHITECTURE, DECISION, PATTERN = "architecture", "decision", "implementation_pattern"
 MILESTONE, FIX, PROBLEM, SELECTION = "milestone", "fix_pattern", "problem_solution", "selection_pattern"

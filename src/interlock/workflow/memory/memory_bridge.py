@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from interlock.memory import Log, Memory, MemoryStore, MemoryUnavailable, same, words
+from interlock.memory.store import Log, Memory, MemoryStore, MemoryUnavailable, same, words
 from interlock.workflow.memory.lesson import FIX, Lesson, problem_solution
 
 RELEVANT = 50.0  # of 100: what fits a failure less is no fix for it

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from interlock.memory import same as alike
-from interlock.memory import shortened, words
+from interlock.memory.store import same as alike
+from interlock.memory.store import shortened, words
 from interlock.workflow.memory.lesson import (
     DECISION,
     IMPORTANCE,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from interlock.memory import Memory, MemoryStore, MemoryUnavailable
+from interlock.memory.store import Memory, MemoryStore, MemoryUnavailable
 from interlock.workflow.memory.lesson import keywords
 from interlock.workflow.personal.patterns import KINDS, Choice, Feedback, Forgotten, Learned, Pattern
 

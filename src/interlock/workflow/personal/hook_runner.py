@@ -25,13 +25,12 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from interlock import processes
-from interlock.child import Child
-from interlock.commands import SHELL
 from interlock.errors import AgentError
-from interlock.output import blanked, plain
-from interlock.processes import RUN_TOKEN
-from interlock.programs import LINGER, standard_input
+from interlock.processes import groups
+from interlock.processes.commands import SHELL
+from interlock.processes.groups import RUN_TOKEN
+from interlock.processes.output import blanked, plain
+from interlock.processes.program import LINGER, Child, standard_input
 from interlock.runner.environment import allowed_environment
 from interlock.workflow.personal.hook_output import STDERR, STDOUT, Cut, HookResult, Status, Stream
 from interlock.workflow.personal.hook_programs import PROJECT, NoHook, program_of
@@ -72,7 +71,7 @@ class HookRunner:
 
     async def clear(self) -> None:
         """End what an engine that was killed has left of this run's hooks."""
-        await anyio.to_thread.run_sync(partial(processes.end_marked, self._token, self._grace))
+        await anyio.to_thread.run_sync(partial(groups.end_marked, self._token, self._grace))
 
     def cancel(self) -> None:
         """End the hook that runs now, and let no further one begin."""

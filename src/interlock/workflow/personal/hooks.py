@@ -22,8 +22,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from interlock import commands
 from interlock.errors import InvalidRequest
+from interlock.processes import commands
 from interlock.workflow.definition import frontmatter, overlay
 from interlock.workflow.definition.files import Files
 from interlock.workflow.definition.step import Step

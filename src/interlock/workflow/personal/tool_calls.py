@@ -16,8 +16,8 @@ import anyio
 from anyio.abc import TaskStatus
 from anyio.streams.memory import MemoryObjectSendStream
 
-from interlock.agent import Agent, Opening, Permission, Session, Turn, Update, refuse
-from interlock.processes import Identity
+from interlock.agents.session import Agent, AgentSession, Opening, Permission, Turn, Update, refuse
+from interlock.processes.ref import ProcessRef
 from interlock.workflow.personal.hooks import POST_TOOL, PRE_TOOL, Hook
 
 QUEUE = 100
@@ -201,7 +201,7 @@ class _Watched:
         self._agent = agent
         self._calls = calls
 
-    async def open(self, opening: Opening) -> Session:
+    async def open(self, opening: Opening) -> AgentSession:
         """See the port."""
         name, asked = self._calls.opened(), opening.permit
 
@@ -214,13 +214,13 @@ class _Watched:
 class _WatchedSession:
     """A session that is heard."""
 
-    def __init__(self, session: Session, name: str, calls: ToolCalls) -> None:
+    def __init__(self, session: AgentSession, name: str, calls: ToolCalls) -> None:
         self._session = session
         self._name = name
         self._calls = calls
 
     @property
-    def identity(self) -> Identity | None:
+    def identity(self) -> ProcessRef | None:
         """See the port."""
         return self._session.identity
 

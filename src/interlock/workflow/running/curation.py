@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from interlock.clock import iso
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import InterlockError
-from interlock.memory import Log, MemoryStore, MemoryUnavailable
+from interlock.memory.store import Log, MemoryStore, MemoryUnavailable
 from interlock.model.names import SYSTEM
 from interlock.workflow.memory.memory_bridge import MemoryBridge
 from interlock.workflow.memory.post_workflow_curator import Curated, PostWorkflowCurator, Session

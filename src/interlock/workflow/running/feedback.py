@@ -9,7 +9,7 @@ from typing import Any
 from interlock.clock import iso
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.errors import InvalidRequest
-from interlock.memory import MemoryStore, OpenMemory
+from interlock.memory.store import MemoryStore, OpenMemory
 from interlock.storage.ledger import Rows
 from interlock.workflow.menu.decision_memory import DecisionMemory
 from interlock.workflow.personal import explicit_feedback

@@ -13,7 +13,7 @@ import anyio.to_thread
 
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import InterlockError, InvalidRequest
-from interlock.memory import Log, MemoryStore, OpenMemory
+from interlock.memory.store import Log, MemoryStore, OpenMemory
 from interlock.model.names import SYSTEM
 from interlock.workflow.control.ports import Choices, Knowledge
 from interlock.workflow.definition.variables import is_set

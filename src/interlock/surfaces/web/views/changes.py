@@ -8,7 +8,7 @@ from typing import Any
 
 from interlock.errors import InterlockError
 from interlock.model.task import Task
-from interlock.output import plain
+from interlock.processes.output import plain
 from interlock.surfaces.web.views.task import story, waits_to_be_merged
 from interlock.surfaces.web.visit import Visit
 

@@ -1,0 +1,1 @@
+"""Agent programs that speak the Agent Client Protocol."""

@@ -1,1 +1,0 @@
-"""Memories, each an implementation of `interlock.memory`."""

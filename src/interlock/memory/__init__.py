@@ -1,0 +1,1 @@
+"""What earlier work has learned: the `MemoryStore` port and its implementations."""

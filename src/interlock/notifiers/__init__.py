@@ -1,1 +1,0 @@
-"""Implementations of the notifier port; only `interlock.app` names them."""

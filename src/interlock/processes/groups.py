@@ -1,0 +1,227 @@
+"""Which process is which, whether it still lives, and how to end everything that one of ours has started.
+
+A process id alone names nothing for long: the system hands it out again. An `ProcessRef` adds the start time, the boot
+and the host, so that a record made before a crash can be judged afterwards.
+
+What belongs to a program that we started, and how we know:
+
+* **Its process group and session**, whose ids are the leader's pid, because each program is started in a session of
+  its own. The system never hands out a pid that still names a group or a session. So while the leader is there
+  (running, or ended and not yet waited for) with the start time we know, every member is ours; and once another
+  program has that pid (its start time differs), our group is gone and what bears its number is not ours.
+* **A group whose leader is gone** is nearly always ours, but could belong to a later leader of the same number that
+  is gone, too. Members older than our leader are not ours. Where a token is known, one member has to carry it.
+* **What escaped** by starting a session of its own: every program of ours carries `INTERLOCK_RUN_TOKEN=<random>` in
+  its environment, and so does what it starts, unless that wipes its environment.
+* **What descends from the leader**, whatever it has done to its environment: the leader of a program of ours is its
+  supervisor, to which the system gives what has lost its parent. It is ended last, when nothing is left below it. A
+  token names supervisors, too, since they carry it.
+* **A daemon that the user keeps** (`keep_processes`) is left alone, with what it has started and its supervisor: one of
+  that name in a session of its own. The names are in the supervisor's environment, where no program can change them.
+* **What belongs to a run and may end before it** (a subagent) has a token of its own, and the run's as
+  `INTERLOCK_RUN_WITHIN`: it is ended by itself, or with the run as a *whole*.
+
+Nothing is ever touched on another host, in another boot, or in this very process. Signals go to single processes that
+were checked right before (through a pidfd where there is one), never to a group by number.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+
+from interlock.errors import InvalidRequest
+from interlock.processes import table
+from interlock.processes.ref import ProcessRef, alive, this_boot, this_host
+from interlock.processes.table import Row
+
+RUN_TOKEN = "INTERLOCK_RUN_TOKEN"
+RUN_WITHIN = "INTERLOCK_RUN_WITHIN"
+RUN_HOME = "INTERLOCK_RUN_HOME"
+RUN_TEAM = "INTERLOCK_RUN_TEAM"
+"""The home and the team that a run is of, for its supervisor; the program does not see them."""
+
+RUN_KEEP = "INTERLOCK_RUN_KEEP"
+"""For its supervisor only, too: the names of the daemons that a run may leave behind, with commas between."""
+SUPERVISOR = os.path.join("processes", "supervisor.py")
+
+TOKEN_CHARS = 16
+_KILL_WAIT = 5.0  # seconds the system gets to remove what was killed; more only for a process stuck in the kernel
+
+
+def within(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a program for what is started within its run and may end before it."""
+    own = dict(environment)
+    token = own.get(RUN_TOKEN)
+    return {**own, RUN_WITHIN: token, RUN_TOKEN: os.urandom(16).hex()} if token else own
+
+
+def group_members(identity: ProcessRef, *, token: str | None = None) -> list[int]:
+    """The pids of what still runs of the group led by `identity` and, with `token`, of what carries it.
+
+    Empty on another host or after a reboot. This process is never among them.
+    """
+    return sorted(_members(identity, token)[0])
+
+
+def kept(identity: ProcessRef) -> dict[int, str]:
+    """The daemons that a program of ours has left behind and that the user keeps: their pids, and what they are called.
+
+    Only those whose parents have ended, and not what they have started in turn.
+    """
+    if not alive(identity):
+        return {}  # Its supervisor stays as long as they do.
+    _, _, stay = _members(identity, None)
+    known = {row.pid for row in stay}
+    return {row.pid: max(table.names(row.pid), default="", key=len) for row in stay if row.parent not in known}
+
+
+def supervises(pid: int) -> bool:
+    """Whether that process calls itself the supervisor of a run."""
+    return any(word.endswith(SUPERVISOR) for word in table.words(pid)[1:6])
+
+
+def end_group(identity: ProcessRef, *, grace: float, token: str | None = None, whole: bool = False) -> bool:
+    """End the process group and session led by `identity`, and what carries `token`: TERM, `grace` seconds, KILL.
+
+    With `whole`, also what was started within that run with a token of its own.
+    Returns true when nothing of it is left (also: nothing was, or this machine was restarted since), false when
+    something withstood (another user's, stuck in the kernel) or when it lives on another host. A process that leads
+    no group of its own is left alone. Blocks for up to `grace` + 5 seconds.
+    """
+    if identity.host != this_host():
+        return False
+    return _end(identity, token, grace, whole)
+
+
+def end_marked(token: str, grace: float, *, whole: bool = False) -> bool:
+    """As `end_group`, for everything on this machine that was started with that run token."""
+    return _end(None, token, grace, whole)
+
+
+def _end(identity: ProcessRef | None, token: str | None, grace: float, whole: bool) -> bool:
+    import signal  # with its enums it costs the hook command, which ends nobody, 3 ms at each start
+
+    asked: set[tuple[int, int]] = set()
+    patience = time.monotonic() + max(grace, 0.0)
+    number = signal.SIGTERM
+    pause = 0.005
+    empty = 0
+    while True:
+        members, tops, _ = _members(identity, token, whole)
+        # The table is not read in one instant: a child forked meanwhile can be missed once, not twice.
+        empty = 0 if members else empty + 1
+        if empty == 2 or (empty and not asked):
+            return True
+        now = time.monotonic()
+        if now >= patience:
+            if number == signal.SIGKILL:
+                return False
+            number, patience, pause = signal.SIGKILL, now + _KILL_WAIT, 0.005
+        for row in members.values():
+            if number == signal.SIGKILL:
+                if row.pid not in tops or tops.issuperset(members):
+                    _send(row, signal.SIGKILL)
+            elif (row.pid, row.started) not in asked:
+                _send(row, signal.SIGTERM)
+                _send(row, signal.SIGCONT)  # a stopped process hears TERM only when it goes on
+            asked.add((row.pid, row.started))
+        time.sleep(min(pause, max(patience - now, 0.001)))
+        pause = min(pause * 1.5, 0.1)
+
+
+def _members(
+    identity: ProcessRef | None, token: str | None, whole: bool = False
+) -> tuple[dict[int, Row], set[int], list[Row]]:
+    """(what is to be ended, the supervisors among it, the daemons that the user keeps)."""
+    if token is not None and len(token) < TOKEN_CHARS:
+        raise InvalidRequest(f"A run token has at least {TOKEN_CHARS} characters; {token!r} could name a stranger.")
+    if identity is not None and (identity.host != this_host() or identity.boot != this_boot()):
+        return {}, set(), []
+    since = int(identity.started) if identity else 0
+    rows = [row for row in table.rows() if row.started >= since]
+    running = [row.pid for row in rows if row.running]
+    names = (RUN_TOKEN, RUN_WITHIN) if whole else (RUN_TOKEN,)
+    marked = {pid for name in names for pid in table.marked(running, f"{name}={token}")} if token else set()
+    tops = {pid for pid in marked if supervises(pid)}
+    group: list[Row] = []
+    if identity is not None:
+        group = [row for row in rows if identity.pid in (row.group, row.session)]
+        leader = table.row(identity.pid)
+        if leader is None:
+            ours = not token or any(row.pid in marked for row in group)
+        else:
+            ours = leader.started == since
+        group = group if ours else []
+        if leader is not None and ours:
+            tops.add(identity.pid)
+    group += [row for top in tops for row in below(rows, top)]
+    found = {row.pid: row for row in [*group, *(row for row in rows if row.pid in marked)] if row.running}
+    stay = _kept(found, tops)
+    for row in stay:
+        for one in (row, *below(rows, row.pid)):
+            found.pop(one.pid, None)
+    for top in [top for top in tops if any(row in below(rows, top) for row in stay)]:
+        found.pop(top, None)
+    found.pop(os.getpid(), None)
+    return found, tops, stay
+
+
+def _kept(found: Mapping[int, Row], tops: set[int]) -> list[Row]:
+    """Those of `found` that the user keeps, as the supervisors say that are below no other one."""
+    lines = [
+        environment[RUN_KEEP]
+        for top in tops
+        if top not in found or found[top].parent not in found
+        if (environment := table.environment(top, RUN_KEEP)) is not None
+    ]
+    names = {name for line in lines for name in line.split(",")}
+    if not names:
+        return []
+    names |= {name[:15] for name in names}
+    return [
+        row
+        for row in found.values()
+        # Where there are no sessions, what has lost its parent.
+        if (row.session not in tops if table.PROC else row.parent == 1)
+        and row.pid not in tops
+        and names & table.names(row.pid)
+    ]
+
+
+def below(rows: list[Row], pid: int) -> list[Row]:
+    """What descends from that process, by the parents that its descendants have now."""
+    children: dict[int, list[Row]] = {}
+    for row in rows:
+        children.setdefault(row.parent, []).append(row)
+    found: list[Row] = []
+    parents = [pid]
+    while parents:
+        below = children.get(parents.pop(), [])
+        found += below
+        parents += [row.pid for row in below]
+    return found
+
+
+def _send(row: Row, number: int) -> None:
+    """Signal that very process; one that is gone, or another user's, is left to the next look."""
+    import signal
+
+    try:
+        handle = os.pidfd_open(row.pid)
+    except (AttributeError, OSError):
+        handle = -1  # not Linux, forbidden in this container, or gone
+    try:
+        now = table.row(row.pid)
+        if now is None or now.started != row.started:
+            return
+        if handle >= 0:
+            signal.pidfd_send_signal(handle, number)
+        else:
+            os.kill(row.pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+    finally:
+        if handle >= 0:
+            os.close(handle)
