@@ -58,9 +58,9 @@ def connect(
         from interlock.wakeup.socket import SocketNotifier
 
         notifier = SocketNotifier(home)
-    ledgers = SqliteCatalog(settings, clock)
+    catalog = SqliteCatalog(os.path.join(home, "teams"), settings, clock)
     opened = LocalHome(
-        home, settings, clock, ledgers, notifier, lambda member: executor_for(member, home, opened.workspace)
+        home, settings, clock, catalog, notifier, lambda member: executor_for(member, home, opened.workspace)
     )
     opened.roster = lambda: _roster(home)
     opened.open_home = connect

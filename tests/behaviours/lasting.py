@@ -33,9 +33,9 @@ def play(place: Place, plays: Plays, *, resumable: bool = False) -> dict[str, An
         return AgentExecutor(agents[member.name])
 
     settings = Settings({})
-    ledgers = SqliteCatalog(settings, SystemClock())
+    catalog = SqliteCatalog(str(place.path / "home" / "teams"), settings, SystemClock())
     place.home = LocalHome(  # type: ignore[assignment]
-        str(place.path / "home"), settings, SystemClock(), ledgers, InProcessNotifier(), executor_for
+        str(place.path / "home"), settings, SystemClock(), catalog, InProcessNotifier(), executor_for
     )
     return {name: {"agent": {"acp": ["true"]}} for name in plays}
 

@@ -230,14 +230,13 @@ def test_a_team_that_is_being_made_right_now_is_left_alone(home: Home, team: Tea
     slow = python(
         home.path,
         """
-class Slow:
-    def __getattr__(self, name):
-        return getattr(ledgers, name)
-    def create(self, *args):
-        print("making", flush=True)
-        sys.stdin.readline()
-        ledgers.create(*args)
-ledgers, home._ledgers = home._ledgers, Slow()
+from interlock.storage.sqlite import catalog
+create_schema = catalog.create_schema
+def slow(*args):
+    print("making", flush=True)
+    sys.stdin.readline()
+    create_schema(*args)
+catalog.create_schema = slow
 home.create_team("beta")
 """,
     )
@@ -283,7 +282,7 @@ def test_a_damaged_ledger_is_a_finding_that_names_the_sound_backup(home: Home, t
     ledger = Path(team.directory, "ledger.db")
     directory = Path(team.directory, "backups")
     directory.mkdir(mode=0o700)
-    team._workspace.ledger.backup(str(directory / "sound.db"))  # type: ignore[attr-defined]
+    team._workspace.ledger.copy_to(str(directory / "sound.db"))  # type: ignore[attr-defined]
     (directory / "torn.db").write_bytes((directory / "sound.db").read_bytes()[:20_000])
     os.utime(directory / "sound.db", (1, 1))
     home.close()
@@ -319,7 +318,7 @@ def test_a_damaged_ledger_is_a_finding_that_names_the_sound_backup(home: Home, t
 def test_a_ledger_of_a_newer_version_is_sound_and_no_backup_is_advised(home: Home, team: Team) -> None:
     directory = Path(team.directory, "backups")
     directory.mkdir(mode=0o700)
-    team._workspace.ledger.backup(str(directory / "ledger-before-077.db"))  # type: ignore[attr-defined]
+    team._workspace.ledger.copy_to(str(directory / "ledger-before-077.db"))  # type: ignore[attr-defined]
     home.close()
     meddle(team, "PRAGMA user_version=77")
     for found in (home.doctor(), home.doctor("alpha", repair=True, adopt=True)):
@@ -332,7 +331,7 @@ def test_a_ledger_of_a_newer_version_is_sound_and_no_backup_is_advised(home: Hom
 
 
 def test_a_ledger_put_back_from_a_backup_has_its_files_written_again(home: Home, team: Team) -> None:
-    team._workspace.ledger.backup(team.directory + "/older.db")  # type: ignore[attr-defined]
+    team._workspace.ledger.copy_to(team.directory + "/older.db")  # type: ignore[attr-defined]
     lost = team.create_task("After the backup")
     home.close()
     meddle(team, "PRAGMA wal_checkpoint(TRUNCATE)")
@@ -348,7 +347,7 @@ def test_a_ledger_put_back_from_a_backup_has_its_files_written_again(home: Home,
 
 @pytest.mark.parametrize("more", [0, 1, 5])
 def test_a_ledger_put_back_from_a_backup_is_noticed_by_the_next_verb(home: Home, team: Team, more: int) -> None:
-    team._workspace.ledger.backup(team.directory + "/older.db")  # type: ignore[attr-defined]
+    team._workspace.ledger.copy_to(team.directory + "/older.db")  # type: ignore[attr-defined]
     lost = [team.create_task("After the backup"), team.create_task("And after that")]
     home.close()
     meddle(team, "PRAGMA wal_checkpoint(TRUNCATE)")
@@ -371,7 +370,7 @@ def test_a_ledger_put_back_from_a_backup_is_noticed_by_the_next_verb(home: Home,
 
 
 def test_the_verb_that_notices_an_older_ledger_says_so(home: Home, team: Team) -> None:
-    team._workspace.ledger.backup(team.directory + "/older.db")  # type: ignore[attr-defined]
+    team._workspace.ledger.copy_to(team.directory + "/older.db")  # type: ignore[attr-defined]
     for number in range(9):
         team.create_task(f"Number {number}")
     home.close()

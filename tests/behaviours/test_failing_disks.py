@@ -144,7 +144,7 @@ def keep_a_backup(team: Team) -> None:
     """Something that could be put back, so that nobody advises it only for want of one."""
     directory = Path(team.directory, "backups")
     directory.mkdir(mode=0o700)
-    team._workspace.ledger.backup(str(directory / "sound.db"))  # type: ignore[attr-defined]
+    team._workspace.ledger.copy_to(str(directory / "sound.db"))  # type: ignore[attr-defined]
 
 
 def fill(disk: Path) -> Path:

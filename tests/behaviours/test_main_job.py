@@ -201,8 +201,8 @@ def home_with(path: Path, executor_for: object) -> interlock.client.Home:
     from interlock.wakeup.inprocess import InProcessNotifier
 
     settings = Settings({})
-    ledgers = SqliteCatalog(settings, SystemClock())
-    return LocalHome(str(path), settings, SystemClock(), ledgers, InProcessNotifier(), executor_for)  # type: ignore[arg-type, return-value]
+    catalog = SqliteCatalog(str(path / "teams"), settings, SystemClock())
+    return LocalHome(str(path), settings, SystemClock(), catalog, InProcessNotifier(), executor_for)  # type: ignore[arg-type, return-value]
 
 
 def test_a_bug_in_one_worker_fails_its_run_and_touches_nobody_else(place: Place) -> None:

@@ -34,13 +34,14 @@ CREATE TABLE many (n INTEGER);
 WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 50000000) INSERT INTO many SELECT n FROM c;
 """
 OPEN = """
-import sys
+import os, sys
 from interlock.clock import SystemClock
 from interlock.storage.sqlite.catalog import SqliteCatalog
 from interlock.settings import Settings
 print("ready", flush=True)
 sys.stdin.readline()
-ledger = SqliteCatalog(Settings(), SystemClock(), sys.argv[1]).open(sys.argv[2])
+root, team = os.path.split(sys.argv[2])
+ledger = SqliteCatalog(root, Settings(), SystemClock(), sys.argv[1]).open(team)
 with ledger.snapshot() as rows:
     print(sorted(task.subject for task in rows.tasks.select()))
 """
@@ -65,9 +66,9 @@ def migrations(tmp_path: Path) -> Path:
 
 
 def open_with(migrations: Path, directory: Path) -> SqliteCatalog:
-    ledgers = SqliteCatalog(Settings(), SystemClock(), str(migrations))
-    ledgers.open(str(directory))
-    return ledgers
+    catalog = SqliteCatalog(str(directory.parent), Settings(), SystemClock(), str(migrations))
+    catalog.open(directory.name)
+    return catalog
 
 
 def query(path: Path, sql: str) -> list[tuple[object, ...]]:
@@ -127,11 +128,11 @@ def test_a_backup_put_back_is_a_ledger_again(directory: Path, migrations: Path) 
     open_with(migrations, directory).close()
     (kept,) = backups(directory)
     shutil.copy(kept, directory / "ledger.db")
-    ledgers = SqliteCatalog(Settings(), SystemClock())
-    with ledgers.open(str(directory)).transaction() as rows:
+    catalog = SqliteCatalog(str(directory.parent), Settings(), SystemClock())
+    with catalog.open(directory.name).transaction() as rows:
         assert [task.subject for task in rows.tasks.select()] == ["Write it"]
     assert query(directory / "ledger.db", "PRAGMA journal_mode") == [("wal",)]
-    ledgers.close()
+    catalog.close()
 
 
 @pytest.mark.req("CORE-FR-002", "CORE-EC.1")
@@ -270,7 +271,7 @@ def test_a_newer_ledger_is_refused_and_not_touched(directory: Path) -> None:
     connection.close()
     before = (directory / "ledger.db").read_bytes()
     with pytest.raises(LedgerUnusable, match=r"newer version of Interlock \(schema 99"):
-        SqliteCatalog(Settings(), SystemClock()).open(str(directory))
+        SqliteCatalog(str(directory.parent), Settings(), SystemClock()).open(directory.name)
     assert (directory / "ledger.db").read_bytes() == before
     assert backups(directory) == []
 
@@ -282,5 +283,5 @@ def test_what_is_no_ledger_is_refused_and_not_touched(directory: Path, content: 
         path.unlink()
     (directory / "ledger.db").write_bytes(content)
     with pytest.raises(LedgerUnusable, match="interlock doctor"):
-        SqliteCatalog(Settings(), SystemClock()).open(str(directory))
+        SqliteCatalog(str(directory.parent), Settings(), SystemClock()).open(directory.name)
     assert (directory / "ledger.db").read_bytes() == content

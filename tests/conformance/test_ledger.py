@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from interlock.clock import SystemClock
-from interlock.errors import InvalidRequest, LedgerBusy, TeamNotFound
+from interlock.errors import InvalidRequest, LedgerBusy, TeamExists, TeamNotFound
 from interlock.model.message import Message
 from interlock.model.question import Question
 from interlock.model.run import Run
@@ -26,37 +27,42 @@ from interlock.storage.ledger import Ledger
 AT = "2026-11-21T03:35:13.123Z"
 
 
-def sqlite_ledgers(patience: float) -> Catalog:
-    from interlock.storage.sqlite.catalog import SqliteCatalog
+def sqlite_catalog(root: str) -> Callable[[Path, float], Catalog]:
+    def connect(path: Path, patience: float) -> Catalog:
+        from interlock.storage.sqlite.catalog import SqliteCatalog
 
-    return SqliteCatalog(Settings(environment={"INTERLOCK_BUSY_TIMEOUT": str(patience)}), SystemClock())
+        settings = Settings(environment={"INTERLOCK_BUSY_TIMEOUT": str(patience)})
+        return SqliteCatalog(str(path / root), settings, SystemClock())
+
+    return connect
 
 
 BACKENDS = [
-    pytest.param(sqlite_ledgers, id="sqlite"),
+    pytest.param(sqlite_catalog("teams"), id="sqlite"),
+    pytest.param(sqlite_catalog("var/ledgers of this machine"), id="sqlite-elsewhere"),
     pytest.param(None, id="postgres", marks=pytest.mark.skip(reason="no PostgreSQL ledger yet")),
 ]
 
 
 @pytest.fixture(params=BACKENDS)
-def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Catalog]]:
+def connect(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Catalog]]:
     """Connects to the same place once more, as another process would; waits for a lock so many seconds."""
     opened: list[Catalog] = []
 
     def connect(patience: float = 60) -> Catalog:
-        opened.append(request.param(patience))
+        opened.append(request.param(tmp_path, patience))
         return opened[-1]
 
     yield connect
-    for ledgers in opened:
-        ledgers.close()
+    for catalog in opened:
+        catalog.close()
 
 
 @pytest.fixture
-def place(connect: Callable[..., Catalog], tmp_path: Path) -> str:
-    """Where a new team with its lead has its ledger."""
-    connect().create(str(tmp_path), TEAM, LEAD, AT)
-    return str(tmp_path)
+def place(connect: Callable[..., Catalog]) -> str:
+    """The name of a new team with its lead."""
+    connect().create(TEAM, LEAD, AT)
+    return TEAM.name
 
 
 @pytest.fixture
@@ -182,6 +188,10 @@ class TestTransactions:
     def test_an_error_of_the_rules_is_not_blamed_on_the_caller(self, ledger: Ledger) -> None:
         with pytest.raises(OverflowError, match="a rule"), ledger.transaction():
             raise OverflowError("a rule is wrong")
+        with pytest.raises(UnicodeEncodeError), ledger.transaction():
+            "\ud800".encode()
+        with pytest.raises(InvalidRequest, match="not valid Unicode"), ledger.transaction() as rows:
+            rows.tasks.insert(task("\ud800"))
         with pytest.raises(InvalidRequest, match="too large"), ledger.transaction() as rows:
             rows.tasks.insert(task("001", failures=2**70))
 
@@ -219,21 +229,15 @@ class TestTransactions:
             rows.tasks.insert(task("001"))
         assert changed() and not changed()
 
-    def test_a_sound_ledger_has_no_faults_and_a_backup_is_a_ledger(
-        self, ledger: Ledger, connect: Callable[..., Catalog], tmp_path: Path
+    def test_a_sound_ledger_has_no_faults_nor_has_its_backup(
+        self, ledger: Ledger, connect: Callable[..., Catalog], place: str
     ) -> None:
         with ledger.transaction() as rows:
             rows.tasks.insert(task("001"))
         assert ledger.check() == []
-        copy = tmp_path / "copy"
-        copy.mkdir()
-        ledger.backup(str(copy / Path(ledger.path).name))
-        with connect().open(str(copy)).snapshot() as rows:
-            assert [one.subject for one in rows.tasks.select()] == ["001"]
-
-    def test_a_team_that_is_not_there_is_not_found(self, connect: Callable[..., Catalog], tmp_path: Path) -> None:
-        with pytest.raises(TeamNotFound):
-            connect().open(str(tmp_path / "nowhere"))
+        kept = ledger.back_up("before-something")
+        assert "before-something" in kept and connect().inspect(kept) == []
+        assert connect().names() == [place], "a backup is no team"
 
     def test_a_team_that_was_deleted_takes_no_more_transactions(self, ledger: Ledger, other: Ledger) -> None:
         with ledger.transaction() as rows:
@@ -242,14 +246,6 @@ class TestTransactions:
             with pytest.raises(TeamNotFound), one.transaction():
                 raise AssertionError("it was deleted")
 
-    def test_ledgers_are_cached_until_they_are_forgotten(self, connect: Callable[..., Catalog], place: str) -> None:
-        ledgers = connect()
-        first = ledgers.open(place)
-        assert ledgers.open(place) is first
-        ledgers.forget(place)
-        ledgers.forget(place)
-        assert ledgers.open(place) is not first
-
     def test_a_closed_ledger_opens_itself_again(self, ledger: Ledger) -> None:
         ledger.close()
         with ledger.transaction() as rows:
@@ -257,6 +253,46 @@ class TestTransactions:
         ledger.close()
         with ledger.snapshot() as rows:
             assert len(rows.tasks.select()) == 1
+
+
+class TestCatalog:
+    def test_a_team_is_listed_while_it_exists(self, connect: Callable[..., Catalog], place: str) -> None:
+        catalog = connect()
+        catalog.create(replace(TEAM, name="beta", id="t2"), LEAD, AT)
+        assert catalog.names() == ["alpha", "beta"] and catalog.exists("beta") and not catalog.exists("gamma")
+        connect().delete("beta", AT)
+        assert catalog.names() == ["alpha"] and not catalog.exists("beta")
+
+    def test_a_name_is_given_once(self, connect: Callable[..., Catalog], place: str) -> None:
+        with pytest.raises(TeamExists):
+            connect().create(TEAM, LEAD, AT)
+        with connect().open(place).snapshot() as rows:
+            assert [event.type for event in rows.events.since(0)] == ["team.created", "member.spawned"]
+
+    def test_a_team_that_is_not_there_is_not_found(self, connect: Callable[..., Catalog]) -> None:
+        with pytest.raises(TeamNotFound):
+            connect().open("nowhere")
+        with pytest.raises(TeamNotFound):
+            connect().delete("nowhere", AT)
+
+    def test_a_ledger_is_opened_once(self, connect: Callable[..., Catalog], place: str) -> None:
+        catalog = connect()
+        assert catalog.open(place) is catalog.open(place)
+
+    def test_a_deleted_team_can_be_created_again(
+        self, connect: Callable[..., Catalog], ledger: Ledger, place: str
+    ) -> None:
+        catalog = connect()
+        before = catalog.open(place)
+        connect().delete(place, AT)
+        for one in (ledger, before):
+            with pytest.raises(TeamNotFound), one.transaction():
+                raise AssertionError("it was deleted")
+        with pytest.raises(TeamNotFound):
+            catalog.open(place)
+        connect().create(replace(TEAM, id="t3"), LEAD, AT)
+        with catalog.open(place).snapshot() as rows:
+            assert rows.team.get().id == "t3"
 
 
 class TestTeam:

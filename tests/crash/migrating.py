@@ -16,7 +16,7 @@ from interlock.storage.sqlite import schema
 from tests.crash.harness import ROOT, let_live
 
 OPEN = """
-import sys
+import os, sys
 sys.path.insert(0, sys.argv[4])
 from interlock.clock import SystemClock
 from interlock.storage.sqlite.catalog import SqliteCatalog
@@ -25,7 +25,8 @@ from tests.crash.worker import kill_myself_at
 point = int(sys.argv[3])
 if point:
     kill_myself_at(point, after=point % 2 == 0)
-ledger = SqliteCatalog(Settings(), SystemClock(), sys.argv[1]).open(sys.argv[2])
+root, team = os.path.split(sys.argv[2])
+ledger = SqliteCatalog(root, Settings(), SystemClock(), sys.argv[1]).open(team)
 """
 STEP = """
 CREATE TABLE step_{0} (n INTEGER);

@@ -39,8 +39,9 @@ class Company:
         self.agents = agents
         self.memory = self._open if memory is True else memory or None
         self.home = LocalHome(
-            str(directory / "home"), settings, SystemClock(), SqliteCatalog(settings, SystemClock()),
-            InProcessNotifier(), self._executor,
+            str(directory / "home"), settings, SystemClock(),
+            SqliteCatalog(str(directory / "home" / "teams"), settings, SystemClock()), InProcessNotifier(),
+            self._executor,
         )  # fmt: skip
         self.home.open_memory = self.memory
         self.team: LocalTeam = self.home.create_team(TEAM, workdir=str(root))

@@ -15,10 +15,6 @@ from itertools import count
 from shlex import quote
 from typing import Any
 
-from interlock.agents.registry import WhyIdle
-from interlock.clock import iso
-from interlock.core.reports.now import in_words, unable
-from interlock.core.unit_of_work import Principal, Workspace
 from interlock.doctor import home as home_level
 from interlock.doctor.adopt import adopt as adopt_edits
 from interlock.doctor.files import (
@@ -156,9 +152,9 @@ def _written(workspace: Workspace) -> list[Finding]:
     except _Undone:
         return []
     except StorageError as error:
-        return [Finding("error", error.message, workspace.ledger.path)]
+        return [Finding("error", error.message, workspace.ledger.location)]
     except LedgerBusy as error:
-        return [Finding("warning", error.message, workspace.ledger.path)]
+        return [Finding("warning", error.message, workspace.ledger.location)]
 
 
 def _agents(workspace: Workspace, why_idle: WhyIdle | None) -> list[Finding]:
@@ -175,11 +171,8 @@ def _ledger(workspace: Workspace, repair: bool) -> list[Finding]:
         found = faults(rows)
     repaired: set[str] = set()
     if repair and any(fault.repair for fault in found):
-        stamp = iso(workspace.clock.now()).replace(":", "").replace(".", "")
-        place = os.path.join(workspace.directory, BACKUPS)
-        os.makedirs(place, mode=0o700, exist_ok=True)
-        workspace.ledger.backup(os.path.join(place, f"ledger-before-repair-{stamp}-{os.getpid()}.db"))
-        with workspace.act(Principal(SYSTEM, face="doctor")) as act:
+        workspace.ledger.back_up("before-repair")
+        with workspace.act(Caller(SYSTEM, face="doctor")) as act:
             # Found again inside the transaction: what is repaired is what is wrong now.
             for fault in faults(act.rows):
                 if fault.repair is not None:
@@ -189,7 +182,7 @@ def _ledger(workspace: Workspace, repair: bool) -> list[Finding]:
                 act.event("ledger.repaired", what=sorted(repaired))
         with workspace.ledger.snapshot() as rows:
             repaired -= {fault.what for fault in faults(rows)}
-    path = workspace.ledger.path
+    path = workspace.ledger.location
     return [Finding(fault.level, fault.what, path, fault.what in repaired) for fault in found]
 
 

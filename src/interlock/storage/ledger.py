@@ -558,8 +558,8 @@ class Ledger(Protocol):
     """One team's store."""
 
     @property
-    def path(self) -> str:
-        """Where the store lies, for messages and for looking at it by hand."""
+    def location(self) -> str:
+        """Where the store is, for messages: a path, or the address of a server."""
 
     def transaction(self) -> AbstractContextManager[Rows]:
         """The one write transaction of the team.
@@ -578,8 +578,12 @@ class Ledger(Protocol):
     def check(self) -> list[str]:
         """Faults the store itself finds; empty when sound."""
 
-    def backup(self, path: str) -> None:
-        """Copy the ledger, consistent, to a new file."""
+    def back_up(self, label: str) -> str:
+        """Copy the ledger, consistent, under a name with that label and the time; where the copy is.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
 
     def close(self) -> None:
         """Give the connections back."""

@@ -13,7 +13,8 @@ from interlock.clients.local.windows import LocalWindows
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import LedgerUnusable, MembersRunning, StorageError, TeamExists, TeamLimit, TeamNotFound
 from interlock.model.names import HUMAN, check_session_key, check_team_name, check_text
-from interlock.storage.files import locked_directory
+from interlock.sessions import Caller
+from interlock.workspace import Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
 SETTINGS_FILE = "settings.json"
 PATH_LIMIT = 4096
-CREATING = ".creating-"
-DELETING = ".deleting-"
 
 
 class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
@@ -49,14 +48,14 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         path: str,
         settings: Settings,
         clock: Clock,
-        ledgers: Catalog,
+        catalog: Catalog,
         notifier: Notifier,
         executor_for: Callable[[Member], Executor],
     ) -> None:
         self.path = path
         self._settings = settings
         self._clock = clock
-        self._ledgers = ledgers
+        self._catalog = catalog
         self._notifier = notifier
         self._executor_for = executor_for
         self._workspaces: dict[str, Workspace] = {}
@@ -93,31 +92,18 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
                 limit=limit,
                 setting="team_limit",
             )
-        directory = os.path.join(self._teams, name)
-        unfinished = os.path.join(self._teams, f"{CREATING}{name}-{self._clock.new_id()}")
+        at = iso(self._clock.now())
+        workdir = os.path.abspath(workdir) if workdir is not None else None
+        team, first = founded(self._clock.new_id(), name, lead, workdir, values, at)
         try:
             os.makedirs(self.path, mode=0o700, exist_ok=True)
-            os.makedirs(self._teams, mode=0o700, exist_ok=True)
-            os.mkdir(unfinished, 0o700)
-            # A doctor that looks for leftovers sees by the lock that a living process is at it.
-            with locked_directory(unfinished):
-                at = iso(self._clock.now())
-                workdir = os.path.abspath(workdir) if workdir is not None else None
-                made = founded(self._clock.new_id(), name, lead, workdir, values, at)
-                self._ledgers.create(unfinished, *made, at)
-                # A team appears whole or not at all: a rename onto another's directory is refused by the system.
-                os.rename(unfinished, directory)
+            self._catalog.create(team, first, at)
+            os.makedirs(os.path.join(self._teams, name), mode=0o700, exist_ok=True)
         except OSError as error:
-            _remove_tree(unfinished)
-            if os.path.isdir(directory):
-                raise TeamExists(f"Team {name!r} exists already. Choose another name.", team=name) from None
-            raise StorageError(f"No team could be made in {self._teams}: {error}.", path=self._teams) from error
-        except BaseException:
-            _remove_tree(unfinished)
-            raise
-        team = self.team(name)
-        team._workspace.settle()
-        return team
+            raise StorageError(f"Cannot create a team in {self._teams}: {error}.", path=self._teams) from error
+        made = self.team(name)
+        made._workspace.settle()
+        return made
 
     def team(self, name: str) -> LocalTeam:
         from interlock.clients.local.team import LocalTeam
@@ -135,13 +121,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         return LocalMailing(self.workspace(name), calling(member, session, run, face))
 
     def teams(self) -> list[str]:
-        try:
-            names = os.listdir(self._teams)
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise StorageError(f"{self._teams} cannot be read: {error}.", path=self._teams) from error
-        return sorted(name for name in names if not name.startswith(".") and self._is_team(name))
+        return self._catalog.names()
 
     def places(self, team: str) -> list[str]:
         workspace = self.workspace(team)
@@ -152,7 +132,8 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
     def delete_team(self, name: str, *, force: bool = False) -> None:
         from interlock.clients.local.copies import forgetting
         from interlock.clients.local.ending import ask_running, stop_runner
-        from interlock.core.tokens import Tokens
+        from interlock.clock import iso
+        from interlock.tokens import Tokens
 
         self.need_person("delete a team")
         workspace = self.workspace(name)
@@ -167,18 +148,18 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
                     "delete the team. --force does both.",
                     members=running,
                 )
-        doomed = os.path.join(self._teams, f"{DELETING}{name}-{self._clock.new_id()}")
         forget = forgetting(workspace)
+        files = _inode(workspace.directory)
         try:
-            with locked_directory(workspace.directory):
-                self._move_away(workspace, doomed)
-                self._workspaces.pop(name, None)
-                self._ledgers.forget(workspace.directory)
-                _remove_tree(doomed)
-                Tokens(self.path).forget_team(name)
-                forget()
-        except FileNotFoundError:
+            self._catalog.delete(name, iso(self._clock.now()))
+        except TeamNotFound:
             raise self._not_found(name) from None  # Somebody else deleted it at the same time.
+        self._workspaces.pop(name, None)
+        self._notifier.notify(name, {"events"})
+        if _inode(workspace.directory) == files:  # Still the deleted team's, where its ledger is kept elsewhere.
+            _remove_tree(workspace.directory)
+        Tokens(self.path).forget_team(name)
+        forget()
 
     def stage(self, plan: str, *, redo: Collection[str] = (), new: bool = False, dry_run: bool = False) -> StagedPlan:
         from interlock.plan.comparing import compare
@@ -295,7 +276,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         if repair or adopt:
             self.need_person("repair anything")
         return examine_all(
-            self.path, self.teams() if team is None else [team], self._in_directory, self._ledgers.inspect,
+            self.path, self.teams() if team is None else [team], self._in_directory, self._catalog.inspect,
             lambda name, remove: self._notifier.leftovers(name, remove=remove),
             whole_home=team is None, repair=repair, adopt=adopt, why_idle=self.why_idle,
         )  # fmt: skip
@@ -316,26 +297,12 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
     def close(self) -> None:
         for workspace in list(self._workspaces.values()):
             workspace.closes += 1
-        self._ledgers.close()
+        self._catalog.close()
         self._workspaces.clear()
-
-    def _move_away(self, workspace: Workspace, doomed: str) -> None:
-        try:
-            with workspace.act(Principal(HUMAN)) as act:
-                act.rows.team.update(act.rows.team.get(), status="deleted", updated_at=act.at)
-                act.event("team.updated", status="deleted")
-                # Inside the transaction: nobody commits meanwhile, and a crash leaves the whole team or none.
-                os.rename(workspace.directory, doomed)
-        except (OSError, StorageError) as error:
-            if not os.path.isdir(doomed):
-                raise StorageError(f"Team {workspace.name!r} could not be deleted: {error}.") from error
 
     @property
     def _teams(self) -> str:
         return os.path.join(self.path, "teams")
-
-    def _is_team(self, name: str) -> bool:
-        return self._ledgers.has(os.path.join(self._teams, name))
 
     def workspace(self, name: str) -> Workspace:
         """The team of that name, open for work.
@@ -363,11 +330,11 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         check_team_name(name)
         directory = os.path.join(self._teams, name)
         known = self._workspaces.get(name)
-        if not self._is_team(name):
+        try:
+            ledger = self._catalog.open(name)
+        except TeamNotFound:
             self._workspaces.pop(name, None)
-            self._ledgers.forget(directory)
-            raise self._not_found(name)
-        ledger = self._ledgers.open(directory)
+            raise self._not_found(name) from None
         if known is None or known.ledger is not ledger:
             known = Workspace(name, directory, ledger, self._notifier, self._settings, self._clock)
             self._workspaces[name] = known
@@ -385,6 +352,13 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         else:
             hint = f"`interlock run PLAN` makes the team of a plan, `interlock team create {name}` an empty one."
         return TeamNotFound(f"Team {name!r} not found. {hint}", team=name)
+
+
+def _inode(path: str) -> int | None:
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return None
 
 
 def _remove_tree(path: str) -> None:

@@ -118,6 +118,16 @@ def next_pause(pause: float, waited: float) -> float:
 
 
 TRANSLATED = (sqlite3.Error, UnicodeEncodeError, OverflowError)
+_HERE = os.path.dirname(__file__)
+
+
+def raised_by_sql(error: BaseException) -> bool:
+    """Whether a statement of this package raised it. What a rule raises in a transaction is a defect of the rule, and
+    neither the machine nor the caller's values are to blame."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and os.path.dirname(trace.tb_frame.f_code.co_filename) == _HERE
 
 
 def translated(error: Exception, path: str | None = None) -> Exception:
@@ -127,9 +137,6 @@ def translated(error: Exception, path: str | None = None) -> Exception:
     if isinstance(error, UnicodeEncodeError):
         return InvalidRequest(f"A name, id or text is not valid Unicode: {error.reason}. Nothing was changed.")
     if isinstance(error, OverflowError):
-        # Only SQLite's own: one that a rule raises is a defect, and the caller's numbers are not to blame.
-        if "SQLite" not in str(error):
-            return error
         return InvalidRequest("A number is too large to be one of the ledger's. Nothing was changed.")
     code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
     ledger = f"The ledger {path}" if path else "The ledger"

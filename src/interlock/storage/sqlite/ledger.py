@@ -1,8 +1,8 @@
-"""Opening, creating and caching ledgers; transactions and snapshots.
+"""One team's ledger file: transactions and snapshots.
 
-One write connection per process and team behind a mutex, and a handful of read connections that are used again
+One write connection per process and team behind a mutex, and a handful of read connections that are reused
 (TEAM-pool). A transaction checks that the file it is about to change is still the team's: a team that was deleted
-meanwhile, or made anew under the same name, is another file.
+meanwhile, or created again under the same name, is another file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from interlock.clock import Clock
+from interlock.clock import Clock, iso
 from interlock.errors import InterlockError, LedgerUnusable, StorageError, TeamNotFound
 from interlock.settings import Settings
 from interlock.storage.ledger import Rows
@@ -22,24 +22,26 @@ from interlock.storage.sqlite.connection import (
     busy,
     connect,
     execute_patiently,
+    raised_by_sql,
     translated,
 )
 from interlock.storage.sqlite.events import Stamp
 from interlock.storage.sqlite.recovery import is_undone, reading, recover, unknown
 from interlock.storage.sqlite.rows import SqliteRows
-from interlock.storage.sqlite.schema import backup
+from interlock.storage.sqlite.schema import backup, backup_path
 
 IDLE_READERS = 4
 COMMITS_PER_LOOK = 16
-"""How often a process looks at the size of the log: at its first commit, which may be its only one, and from then on
-at each of so many."""
+"""How often a process checks the size of the log: at its first commit, which may be its only one, then at every
+sixteenth."""
 
 
 class SqliteLedger:
-    """One team's ledger file. Safe to share among threads."""
+    """One team's ledger file (see `ledger.Ledger`). Safe to share among threads."""
 
-    def __init__(self, path: str, schema: int, settings: Settings, clock: Clock) -> None:
-        self.path = path
+    def __init__(self, path: str, team: str, schema: int, settings: Settings, clock: Clock) -> None:
+        self.location = path
+        self._team = team
         self._schema = schema
         self._clock = clock
         self._patience = float(settings.get("busy_timeout"))
@@ -50,89 +52,89 @@ class SqliteLedger:
         self._readers: list[SqliteRows] = []
         self._watch: sqlite3.Connection | None = None
         self._commits = 0
-        self._unknown = False  # Whether a commit failed and recovery has not shown yet what became of it.
-        self._inode = self._file_id()
+        self._unknown = False  # Whether a commit failed and recovery has not yet shown what became of it.
+        self._file = self._file_id()
 
     def use(self, connection: sqlite3.Connection | None) -> None:
-        """Take over a connection that is open already, as the one that writes."""
+        """Write through a connection that is already open."""
         self._writer = None if connection is None else SqliteRows(connection)
 
     @contextmanager
     def transaction(self) -> Iterator[Rows]:
-        """See `ledger.Ledger.transaction`."""
-        with self._alone():
-            self._check_still_there()
-            if self._unknown:
-                self._recover()
-            rows = self._writer or self._open_writer()
-            try:
-                execute_patiently(rows.connection, "BEGIN IMMEDIATE", self._clock, self._patience, path=self.path)
-            except StorageError:
-                # A connection that was opened while nothing could be written stays read-only.
-                self._writer = None
-                rows.connection.close()
-                raise
-            rows.begin()
-            try:
-                self._check_schema(rows.connection)
-                if rows.team_is_deleted():
-                    raise self._gone()
-                yield rows
-            except BaseException as error:
-                self._roll_back(rows.connection)
-                if isinstance(error, TRANSLATED):
-                    raise translated(error, self.path) from error
-                raise
-            try:
-                rows.connection.execute("COMMIT")
-            except sqlite3.Error as error:
-                self._roll_back(rows.connection)
-                self._settle(rows.last_event, error)
-            else:
-                self._bound_wal(rows.connection)
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """The turn of one thread of this process, waited for as long as for another process."""
+        started = self._clock.monotonic()
+        # A thread of this process is waited for as long as another process, and both together no longer.
         if not self._mutex.acquire(timeout=self._patience):
             raise busy(self._patience)
         try:
-            yield
+            yield from self._transaction(max(0.0, started + self._patience - self._clock.monotonic()))
         finally:
             self._mutex.release()
+
+    def _transaction(self, patience: float) -> Iterator[Rows]:
+        self._check_still_there()
+        if self._unknown:
+            self._recover()
+        rows = self._writer or self._open_writer()
+        try:
+            execute_patiently(rows.connection, "BEGIN IMMEDIATE", self._clock, patience, path=self.location)
+        except StorageError:
+            # A connection that was opened while nothing could be written stays read-only.
+            self._writer = None
+            rows.connection.close()
+            raise
+        rows.events.last = None
+        try:
+            self._check_schema(rows.connection)
+            if rows.team.is_deleted():
+                raise self._gone()
+            yield rows
+        except BaseException as error:
+            self._roll_back(rows.connection)
+            if isinstance(error, TRANSLATED) and raised_by_sql(error):
+                raise translated(error, self.location) from error
+            raise
+        try:
+            rows.connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._roll_back(rows.connection)
+            self._settle(rows.events.last, error)
+        else:
+            self._bound_log(rows.connection)
 
     def _settle(self, event: Stamp | None, error: sqlite3.Error) -> None:
         """Find out what became of a commit that failed; return only if it stands."""
         if is_undone(error):
-            raise translated(error, self.path) from error
+            raise translated(error, self.location) from error
         self._unknown = True
         try:
             recovered = self._recover(event)
         except (InterlockError, sqlite3.Error):
             recovered = None
         if recovered is None:
-            raise unknown(self.path, error) from error
+            raise unknown(self.location, error) from error
         if not recovered:
-            raise translated(error, self.path) from error
+            raise translated(error, self.location) from error
 
     def _recover(self, event: Stamp | None = None) -> bool | None:
         """Close the ledger and open it again, which recovers it. See `recovery.recover`."""
         self._close()
-        self._writer = SqliteRows(connect(self.path, self._clock, self._patience))
-        found = recover(self._writer.connection, event, self.path, self._clock, self._patience)
+        self._writer = SqliteRows(connect(self.location, self._clock, self._patience))
+        found = recover(self._writer.connection, event, self.location, self._clock, self._patience)
         self._unknown = False
         return found
 
     @contextmanager
     def snapshot(self) -> Iterator[Rows]:
-        """See `ledger.Ledger.snapshot`."""
         self._check_still_there()
         try:
-            rows = self._take_reader()
-        except StorageError as error:
-            with reading(self.path, error) as connection:
-                yield SqliteRows(connection)
-            return
+            rows = self._readers.pop()
+        except IndexError:
+            try:
+                rows = SqliteRows(self._connect())
+            except StorageError as error:
+                with reading(self.location, error) as connection:
+                    yield SqliteRows(connection)
+                return
         try:
             rows.connection.execute("BEGIN")
             # BEGIN alone takes no lock: this read fixes the moment, and waits where the log is being recovered.
@@ -141,8 +143,8 @@ class SqliteLedger:
             rows.connection.execute("ROLLBACK")
         except BaseException as error:
             rows.connection.close()
-            if isinstance(error, TRANSLATED):
-                raise translated(error, self.path) from error
+            if isinstance(error, TRANSLATED) and raised_by_sql(error):
+                raise translated(error, self.location) from error
             raise
         if len(self._readers) < IDLE_READERS:
             self._readers.append(rows)
@@ -150,7 +152,6 @@ class SqliteLedger:
             rows.connection.close()
 
     def watch(self) -> Callable[[], bool]:
-        """See `ledger.Ledger.watch`."""
         seen = self._version()
 
         def changed() -> bool:
@@ -161,7 +162,7 @@ class SqliteLedger:
         return changed
 
     def _version(self) -> int:
-        # A mutex of its own: a waiter does not stand behind a writer.
+        # A mutex of its own: a waiter does not wait behind a writer.
         with self._watching:
             if self._watch is None:
                 self._watch = self._connect()
@@ -169,17 +170,24 @@ class SqliteLedger:
             return int(cursor.fetchone()[0])
 
     def check(self) -> list[str]:
-        """See `ledger.Ledger.check`."""
         with self.snapshot() as rows:
             found = rows.connection.execute("PRAGMA integrity_check").fetchall()  # type: ignore[attr-defined]
         return [line for (line,) in found if line != "ok"]
 
-    def backup(self, path: str) -> None:
-        """See `ledger.Ledger.backup`."""
-        backup(self.path, path, self._clock, self._patience)
+    def back_up(self, label: str) -> str:
+        path = backup_path(self.location, label, iso(self._clock.now()))
+        self.copy_to(path)
+        return path
+
+    def copy_to(self, path: str) -> None:
+        """Copy the ledger, consistent, to a new file.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+        backup(self.location, path, self._clock, self._patience)
 
     def close(self) -> None:
-        """See `ledger.Ledger.close`."""
         with self._mutex:
             self._close()
 
@@ -197,7 +205,7 @@ class SqliteLedger:
     def is_current(self) -> bool:
         """Whether the file at its path is still the one that was opened."""
         try:
-            return self._file_id() == self._inode
+            return self._file_id() == self._file
         except TeamNotFound:
             return False
 
@@ -205,15 +213,9 @@ class SqliteLedger:
         self._writer = SqliteRows(self._connect())
         return self._writer
 
-    def _take_reader(self) -> SqliteRows:
-        try:
-            return self._readers.pop()
-        except IndexError:
-            return SqliteRows(self._connect())
-
     def _connect(self) -> sqlite3.Connection:
         try:
-            return connect(self.path, self._clock, self._patience)
+            return connect(self.location, self._clock, self._patience)
         except LedgerUnusable:
             self._check_still_there()  # Deleted at this very moment?
             raise
@@ -223,32 +225,32 @@ class SqliteLedger:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
         except sqlite3.Error:
-            # Closing undoes the transaction as well; the next one opens anew.
+            # Closing undoes the transaction as well; the next one opens a new connection.
             self._writer = None
             connection.close()
 
-    def _bound_wal(self, connection: sqlite3.Connection) -> None:
+    def _bound_log(self, connection: sqlite3.Connection) -> None:
         # SQLite's own checkpoints reuse the log but never shrink it, and a long reader keeps it growing.
         self._commits += 1
         if self._commits % COMMITS_PER_LOOK != 1:
             return
         try:
-            if os.stat(self.path + "-wal").st_size > self._wal_bytes:
+            if os.stat(self.location + "-wal").st_size > self._wal_bytes:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except (OSError, sqlite3.Error):
             return  # The commit stands; a reader is in the way, and a later commit will try again.
 
     def _file_id(self) -> tuple[int, int]:
         try:
-            found = os.stat(self.path)
+            found = os.stat(self.location)
         except FileNotFoundError:
             raise self._gone() from None
         except OSError as error:
-            raise translated(error, self.path) from error
+            raise translated(error, self.location) from error
         return found.st_dev, found.st_ino
 
     def _check_still_there(self) -> None:
-        if self._file_id() != self._inode:
+        if self._file_id() != self._file:
             raise self._gone()
 
     def _check_schema(self, connection: sqlite3.Connection) -> None:
@@ -256,14 +258,13 @@ class SqliteLedger:
         found = connection.execute("PRAGMA user_version").fetchone()[0]
         if found != self._schema:
             raise LedgerUnusable(
-                f"Another version of Interlock has changed {self.path} to schema {found}; this process knows "
+                f"Another version of Interlock has changed {self.location} to schema {found}; this process knows "
                 f"{self._schema}. Nothing was changed. End this process, and start it again with that version.",
-                path=self.path,
+                path=self.location,
                 schema=found,
             )
 
     def _gone(self) -> TeamNotFound:
-        name = os.path.basename(os.path.dirname(self.path))
         return TeamNotFound(
-            f"Team {name!r} not found: it was deleted. `interlock team list` shows the others.", team=name
+            f"Team {self._team!r} not found: it was deleted. `interlock team list` shows the others.", team=self._team
         )

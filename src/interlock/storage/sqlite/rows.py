@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from interlock.model.team import Team
-from interlock.storage.sqlite.events import SqliteEvents, Stamp
+from interlock.storage.sqlite.events import SqliteEvents
 from interlock.storage.sqlite.messages import SqliteMessages
 from interlock.storage.sqlite.questions import SqliteQuestions, SqliteRequests
 from interlock.storage.sqlite.runs import SqliteHandoffs, SqliteRuns
@@ -45,15 +44,6 @@ class SqliteRows:
         self.workflows = SqliteWorkflows(connection)
         self.queue = SqliteQueue(connection)
 
-    def begin(self) -> None:
-        """Note that a transaction begins, which has written no event yet."""
-        self.events.last = None
-
-    @property
-    def last_event(self) -> Stamp | None:
-        """The last event of this transaction, by which it is known again; None where it wrote none."""
-        return self.events.last
-
     def set_back(self, seconds: float) -> list[str]:
         """See `ledger.Rows.set_back`."""
         concerned: set[str | None] = set()
@@ -61,16 +51,3 @@ class SqliteRows:
             sql = statement.replace("[", "strftime('%Y-%m-%dT%H:%M:%fZ', ").replace("]", ", :by)")
             concerned.update(id for (id,) in self.connection.execute(sql, {"by": f"-{seconds:.3f} seconds"}))
         return sorted(id for id in concerned if id is not None)
-
-    def team_is_deleted(self) -> bool:
-        """Whether the team's last act was its own deletion."""
-        return bool(self.connection.execute("SELECT status = 'deleted' FROM team").fetchone()[0])
-
-    def insert_team(self, team: Team) -> None:
-        """Store the one row of a new team."""
-        self.connection.execute(
-            "INSERT INTO team (id, name, lead_session_key, status, workdir, created_at, updated_at) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (team.id, team.name, team.lead_session_key, team.status, team.workdir, team.created_at, team.updated_at),
-        )
-        self.team.update(team, settings=team.settings)

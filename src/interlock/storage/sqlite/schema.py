@@ -63,7 +63,7 @@ def migrate(
             # Another process may have been first while we waited for the lock. With the lock held the backup is what
             # this migration is about to change.
             if connection.execute("PRAGMA user_version").fetchone()[0] < number:
-                _back_up(path, number, clock, patience)
+                backup(path, backup_path(path, f"before-{number:03d}", iso(clock.now())), clock, patience)
                 _complete(connection)
                 _apply(connection, number, file)
                 connection.execute(
@@ -104,14 +104,19 @@ def _complete(connection: sqlite3.Connection) -> None:
         connection.execute("ALTER TABLE members ADD COLUMN env TEXT CHECK (env IS NULL OR json_valid(env))")
 
 
-def _back_up(path: str, number: int, clock: Clock, patience: float) -> None:
-    directory = os.path.join(os.path.dirname(path), "backups")
-    stamp = iso(clock.now()).replace(":", "").replace(".", "")
+def backup_path(ledger: str, label: str, at: str) -> str:
+    """Where the backup with that label is kept, beside the ledger; its directory is made.
+
+    Raises:
+        StorageError: it cannot be made.
+    """
+    directory = os.path.join(os.path.dirname(ledger), "backups")
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
     except OSError as error:
         raise StorageError(f"No backup could be made in {directory}: {error}.", path=directory) from error
-    backup(path, os.path.join(directory, f"ledger-before-{number:03d}-{stamp}-{os.getpid()}.db"), clock, patience)
+    stamp = at.replace(":", "").replace(".", "")
+    return os.path.join(directory, f"ledger-{label}-{stamp}-{os.getpid()}.db")
 
 
 def _apply(connection: sqlite3.Connection, number: int, path: str) -> None:

@@ -25,11 +25,22 @@ class SqliteTeam(Table):
     json_columns = frozenset({"command", "env", "limits"})
 
     def get(self) -> Team:
-        from interlock.model.team import Team
-
         row = list(self.connection.execute(f"SELECT {_TEAM} FROM team").fetchone())
         row[5] = from_json(row[5])
         return Team(*row)
+
+    def insert(self, team: Team) -> None:
+        """Store the one row of a new team."""
+        self.connection.execute(
+            "INSERT INTO team (id, name, lead_session_key, status, workdir, created_at, updated_at) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (team.id, team.name, team.lead_session_key, team.status, team.workdir, team.created_at, team.updated_at),
+        )
+        self.update(team, settings=team.settings)
+
+    def is_deleted(self) -> bool:
+        """Whether the team's last act was its own deletion."""
+        return bool(self.connection.execute("SELECT status = 'deleted' FROM team").fetchone()[0])
 
     def settings(self) -> dict[str, Any]:
         text = self.connection.execute("SELECT settings FROM team").fetchone()[0]
@@ -188,8 +199,6 @@ class SqliteTeam(Table):
 
 
 def _member(row: tuple[Any, ...]) -> Member:
-    from interlock.model.team import Member
-
     named = dict(zip(SqliteTeam.columns, row, strict=True))
     for column in SqliteTeam.json_columns:
         if named[column] is not None:
