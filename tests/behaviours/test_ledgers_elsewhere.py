@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from interlock.notifiers.inprocess import InProcessNotifier
 
 from interlock.clients.local.home import LocalHome
 from interlock.clock import SystemClock
 from interlock.errors import TeamNotFound
-from interlock.notifiers.inprocess import InProcessNotifier
 from interlock.settings import Settings
 from interlock.storage.sqlite.catalog import SqliteCatalog
 

@@ -15,6 +15,9 @@ from itertools import count
 from shlex import quote
 from typing import Any
 
+from interlock.agents.registry import WhyIdle
+from interlock.core.reports.now import in_words, unable
+from interlock.core.unit_of_work import Principal, Workspace
 from interlock.doctor import home as home_level
 from interlock.doctor.adopt import adopt as adopt_edits
 from interlock.doctor.files import (
@@ -172,7 +175,7 @@ def _ledger(workspace: Workspace, repair: bool) -> list[Finding]:
     repaired: set[str] = set()
     if repair and any(fault.repair for fault in found):
         workspace.ledger.back_up("before-repair")
-        with workspace.act(Caller(SYSTEM, face="doctor")) as act:
+        with workspace.act(Principal(SYSTEM, face="doctor")) as act:
             # Found again inside the transaction: what is repaired is what is wrong now.
             for fault in faults(act.rows):
                 if fault.repair is not None:

@@ -13,7 +13,6 @@ from interlock.clients.local.windows import LocalWindows
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import LedgerUnusable, MembersRunning, StorageError, TeamExists, TeamLimit, TeamNotFound
 from interlock.model.names import HUMAN, check_session_key, check_team_name, check_text
-from interlock.sessions import Caller
 from interlock.workspace import Workspace
 
 TYPE_CHECKING = False
