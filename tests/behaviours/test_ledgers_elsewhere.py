@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from interlock.notifiers.inprocess import InProcessNotifier
 
 from interlock.clients.local.home import LocalHome
 from interlock.clock import SystemClock
 from interlock.errors import TeamNotFound
 from interlock.settings import Settings
 from interlock.storage.sqlite.catalog import SqliteCatalog
+from interlock.wakeup.inprocess import InProcessNotifier
 
 
 def test_nothing_but_the_catalog_knows_where_ledgers_are(tmp_path: Path) -> None:

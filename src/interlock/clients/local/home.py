@@ -13,7 +13,6 @@ from interlock.clients.local.windows import LocalWindows
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import LedgerUnusable, MembersRunning, StorageError, TeamExists, TeamLimit, TeamNotFound
 from interlock.model.names import HUMAN, check_session_key, check_team_name, check_text
-from interlock.workspace import Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         from interlock.clients.local.copies import forgetting
         from interlock.clients.local.ending import ask_running, stop_runner
         from interlock.clock import iso
-        from interlock.tokens import Tokens
+        from interlock.core.tokens import Tokens
 
         self.need_person("delete a team")
         workspace = self.workspace(name)
