@@ -17,7 +17,7 @@ from interlock.agents.profiles import load
 from interlock.agents.registry import agent_of
 from interlock.agents.session import Opening, Permission, Turn, Update
 from interlock.client import Team
-from interlock.processes import table
+from interlock.processes import ref, table
 from interlock.processes.groups import RUN_TOKEN
 from interlock.runner import environment
 from interlock.runner.environment import allowed_environment
@@ -289,7 +289,7 @@ def test_nothing_is_left_when_its_runner_is_killed(
         with place.runner() as runner:
             until(lambda: bool(endpoint.seen))
             run = place.team.runs("one")[0]
-            token = str(run.process).partition("#")[2]
+            token = ref.token_of(str(run.process))
             assert len(marked(token)) >= 2  # the agent, and our MCP server that it has started
             runner.send(signal.SIGKILL)
             runner.kill()

@@ -585,7 +585,7 @@ def test_the_demo_is_done_with_a_kill_and_a_lie_on_the_way(tmp_path: Path) -> No
         process = team.runs(task)[-1].process if update.text == demo.HALFWAY else None
         if process is not None and not killed:
             killed.append(member)
-            os.killpg(ref.ProcessRef.parse(process.partition("#")[0]).pid, 9)
+            os.killpg(ref.ProcessRef.parse(process).pid, 9)
 
     assert home.drive(staged.team, parallel=staged.parallel, on_update=hear) == "finished"
     report = team.report()

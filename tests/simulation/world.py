@@ -19,6 +19,7 @@ from interlock.clock import ManualClock, iso
 from interlock.errors import InterlockError
 from interlock.model.run import Run
 from interlock.model.task import Task
+from interlock.processes import ref
 from interlock.runner.recovery_scan import LivenessProbe
 from interlock.wakeup.inprocess import InProcessNotifier
 
@@ -139,7 +140,7 @@ class SimulatedEyes(LivenessProbe):
         self._world = world
 
     def alive(self, process: str) -> bool | None:
-        text = process.partition("#")[0]
+        text = ref.without_token(process)
         return None if text.startswith("far|") else self._world.alive.get(text, False)
 
     def end(self, run: Run, grace: float) -> bool:

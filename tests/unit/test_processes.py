@@ -16,7 +16,7 @@ import interlock
 from interlock.errors import InvalidRequest
 from interlock.processes import table
 from interlock.processes.groups import RUN_TOKEN, end_group, end_marked, group_members
-from interlock.processes.ref import ProcessRef, alive, current, identify
+from interlock.processes.ref import ProcessRef, alive, current, identify, token_of, without_token
 
 # A process that lasts until it is ended, but never longer than this suite.
 LAST = "import time; time.sleep(60)"
@@ -96,6 +96,18 @@ def test_an_identity_reads_back_what_it_wrote() -> None:
     assert hash(ProcessRef.parse(identity.as_text())) == hash(identity)
     assert identity.pid == os.getpid()
     assert "\n" not in identity.as_text()
+
+
+def test_a_run_token_is_stored_with_its_process_and_is_no_part_of_its_identity() -> None:
+    marked = current().with_token("1" * 32)
+    assert marked.as_text() == f"{current().as_text()}#{'1' * 32}"
+    assert ProcessRef.parse(marked.as_text()).token == token_of(marked.as_text()) == "1" * 32
+    assert marked == current() and without_token(marked.as_text()) == current().as_text()
+    assert alive(marked.as_text()) is True
+
+
+def test_text_that_names_no_process_names_none_that_lives() -> None:
+    assert alive("") is False and alive(f"#{'1' * 32}") is False and alive("far|boot|1|1") is None
 
 
 @pytest.mark.parametrize("text", ["", "host|boot|12", "host|boot|x|5", "host|boot|0|5", "host|boot|-1|5", "a|b|1|2|3"])

@@ -14,6 +14,7 @@ from interlock.doctor.invariants import every_task
 from interlock.mirror.projector import PENDING
 from interlock.mirror.rebuild import compare
 from interlock.model.task import STATES
+from interlock.processes import ref
 from interlock.storage.files import EDITED, FILE_MODE
 
 SHOWN = 50
@@ -94,7 +95,7 @@ def examine_leftovers(directory: str, *, repair: bool) -> list[Finding]:
     for path in _walk(directory):
         name = os.path.basename(path)
         temporary = _TEMPORARY.fullmatch(os.path.relpath(path, directory))
-        if temporary and not _lives(int(temporary[1])):
+        if temporary and ref.identify(int(temporary[1])) is None:
             findings.append(Finding("warning", f"{name} was left behind by a process that is gone.", path))
             if repair:
                 findings[-1].repaired = _removed(path)
@@ -223,16 +224,6 @@ def _names(directory: str) -> list[str]:
         return sorted(os.listdir(directory))
     except OSError:
         return []
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _removed(path: str) -> bool:

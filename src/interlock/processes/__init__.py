@@ -14,9 +14,7 @@ from interlock.processes.groups import supervises as supervises
 from interlock.processes.groups import within as within
 from interlock.processes.ref import ProcessRef as ProcessRef
 from interlock.processes.ref import alive as alive
-from interlock.processes.ref import ancestors as ancestors
 from interlock.processes.ref import current as current
 from interlock.processes.ref import identify as identify
-from interlock.processes.ref import starter as starter
 
 Identity = ProcessRef

@@ -15,10 +15,12 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 
-from interlock.errors import Forbidden
+from interlock.errors import Forbidden, InvalidRequest
 from interlock.processes import table
 from interlock.processes.groups import RUN_HOME, RUN_TEAM, RUN_TOKEN, supervises
+from interlock.processes.ref import ProcessRef, identify
 
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "busybox"})
 GENERATIONS = 64
 SUBREAPED = sys.platform == "linux"
 """Whether what loses its parent stays below its run's supervisor. Elsewhere it goes to the system's first process."""
@@ -83,7 +85,12 @@ class PossibleRun(RunOrigin):
 def adrift(runs: Iterable[str | None]) -> RunOrigin | None:
     """What this process counts as where lost ones do not stay below their run, and it may be one of the open `runs`
     (their processes as text): it has no terminal, and not even the topmost process above it is older than the run."""
-    began = [int(started) for one in runs if one and (started := one.partition("#")[0].rpartition("|")[2]).isdecimal()]
+    began = []
+    for one in runs:
+        try:
+            began.append(ProcessRef.parse(one or "").started)
+        except InvalidRequest:
+            continue
     if SUBREAPED or not began:
         return None
     try:
@@ -139,3 +146,26 @@ def _around(pid: int) -> list[RunOrigin]:
     # What a program below has changed its variables to says nothing; without a supervisor (it was killed) it is all
     # there is.
     return [one for one in found if supervises(one.pid)] or found
+
+
+def ancestors() -> list[ProcessRef]:
+    """The processes that this one descends from, its parent first."""
+    found: list[ProcessRef] = []
+    row = table.row(os.getpid())
+    while row is not None and row.parent > 1 and len(found) < GENERATIONS:
+        above = identify(row.parent)
+        row = table.row(row.parent)
+        if above is not None:
+            found.append(above)
+    return found
+
+
+def starter() -> ProcessRef | None:
+    """The program that had this one started: the nearest ancestor that is no shell which only carries out a command."""
+    found = ancestors()
+    for process in found:
+        words = table.words(process.pid)
+        shell = bool(words) and os.path.basename(words[0]).lstrip("-") in _SHELLS
+        if not (shell and any(word.startswith("-") and word.endswith("c") for word in words[1:4])):
+            return process
+    return found[0] if found else None

@@ -139,7 +139,7 @@ def _members(
         raise InvalidRequest(f"A run token has at least {TOKEN_CHARS} characters; {token!r} could name a stranger.")
     if identity is not None and (identity.host != this_host() or identity.boot != this_boot()):
         return {}, set(), []
-    since = int(identity.started) if identity else 0
+    since = identity.started if identity else 0
     rows = [row for row in table.rows() if row.started >= since]
     running = [row.pid for row in rows if row.running]
     names = (RUN_TOKEN, RUN_WITHIN) if whole else (RUN_TOKEN,)

@@ -32,8 +32,9 @@ from interlock.gitwork.staging import tree_of
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
 from interlock.model.team import Member
+from interlock.processes import ref
 from interlock.processes.output import plain
-from interlock.processes.ref import ProcessRef
+from interlock.processes.ref import ProcessRef, alive
 from interlock.runner import completion, run_processes, workspace_allocation
 from interlock.runner import verify as checking
 from interlock.runner.executor import HumanWait, Job, Result
@@ -41,7 +42,7 @@ from interlock.runner.job import Permit, PreparedRun, RunnerConfig, prepare, wit
 from interlock.runner.member_session import MemberSession
 from interlock.runner.permissions import PermissionRequests
 from interlock.runner.prompt import prompt_for
-from interlock.runner.run_processes import lives, session_token, verifier, written
+from interlock.runner.run_processes import session_token, verifier
 from interlock.runner.stdout_messages import StdoutMessages
 from interlock.runner.stop import Stop
 from interlock.runner.threads import in_thread
@@ -217,7 +218,7 @@ class TaskAttempt:
 
     async def _prompt(self, assignment: PreparedRun, job: Job, mail: list[int], group: TaskGroup) -> Result:
         def started(identity: ProcessRef) -> None:
-            self._life.process = written(identity, assignment.token)
+            self._life.process = identity.with_token(assignment.token).as_text()
             group.start_soon(self._note_process)
 
         self._in_turn = True
@@ -356,7 +357,7 @@ class TaskAttempt:
                 return
             if process is not None and run.process != process:
                 act.rows.runs.update(run, process=process)
-                act.event("run.started", self._task.id, run=run.id, process=process.partition("#")[0])
+                act.event("run.started", self._task.id, run=run.id, process=ref.without_token(process))
             if session is not None:
                 act.rows.runs.update(run, agent_session=session)
             if self._member.agent != "shell" and not run.unmetered:
@@ -369,7 +370,7 @@ class TaskAttempt:
             grace = float(self._workspace.settings(rows).get("stop_grace"))
         if current is not None and current.run == self._task.run and current.verifying is not None:
             process = str(current.verifying.get("process") or "")
-            if lives(process) is False:
+            if alive(process) is False:
                 run_processes.end_verify_program(current, grace)
 
     def _updated(self, update: Update) -> None:

@@ -43,11 +43,12 @@ from interlock.errors import InvalidRequest
 from interlock.model.evidence import row
 from interlock.model.guard import CAUSES
 from interlock.model.task import WAITING, Task
+from interlock.processes import ref
 from interlock.processes.output import plain
+from interlock.processes.ref import alive
 from interlock.protocol.dropped import adopt, apply_recorded
 from interlock.protocol.handlers import REASON_CHARS, digest, record, stop
 from interlock.runner.executor import Result
-from interlock.runner.run_processes import lives
 from interlock.runner.stdout_messages import without_messages
 
 OUTPUT_TAIL = 4000
@@ -189,7 +190,7 @@ def give_up(
         if current.run != task.run or current.owner != caller.name:
             return
         if current.state == "review" and current.verifying is not None and counts:
-            if lives(str(current.verifying.get("process") or "")) and caller.process != _verifier_of(current):
+            if alive(str(current.verifying.get("process") or "")) and caller.process != _verifier_of(current):
                 return  # The agent's own process is about to decide.
             evidence = {"command": current.verify, "exit_code": None, "passed": False, "tail": why}
             current = verify.verified(act, current, evidence, run=task.run)
@@ -237,7 +238,7 @@ def _last_lines(text: str) -> str:
 
 
 def _verifier_of(task: Task) -> str:
-    return str((task.verifying or {}).get("process") or "").partition("#")[0]
+    return ref.without_token(str((task.verifying or {}).get("process") or ""))
 
 
 LINES = 40

@@ -14,11 +14,12 @@ from interlock.model.run import KEPT
 from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.processes.groups import RUN_TOKEN
+from interlock.processes.ref import alive
 from interlock.runner.environment import allowed_environment, for_supervisor
 from interlock.runner.executor import Job
 from interlock.runner.permissions import refuses, rules_of
 from interlock.runner.prompt import NOT_PROMPTED, RESUMED, prompt_for, review_prompt
-from interlock.runner.run_processes import lives, session_token
+from interlock.runner.run_processes import session_token
 from interlock.runner.verify import variables
 from interlock.storage.ledger import Rows
 
@@ -254,4 +255,4 @@ def _mail(workspace: Workspace, caller: Principal, terms: RunnerConfig) -> list[
     and an agent that reads of three begins three.
     """
     with workspace.act(caller, acknowledge=False) as act:
-        return mailbox.offer(act, terms.runner, lives, count=mailbox.INJECT_COUNT, size=mailbox.INJECT_BYTES)
+        return mailbox.offer(act, terms.runner, alive, count=mailbox.INJECT_COUNT, size=mailbox.INJECT_BYTES)

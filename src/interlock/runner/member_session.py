@@ -29,13 +29,12 @@ from interlock.core.unit_of_work import Principal, Workspace, acknowledged
 from interlock.errors import InterlockError
 from interlock.model.message import Message
 from interlock.model.team import Member
-from interlock.processes.ref import ProcessRef
+from interlock.processes.ref import ProcessRef, alive
 from interlock.runner import run_processes
 from interlock.runner.executor import Execution, Executor, Job, Result
 from interlock.runner.job import Permit, RunnerConfig, for_mail, same_surroundings
 from interlock.runner.permissions import judge, pick
 from interlock.runner.prompt import mail_prompt
-from interlock.runner.run_processes import lives
 from interlock.runner.turns import is_person, worth_a_prompt
 from interlock.runner.usage import UsageMeter
 from interlock.storage.ledger import Rows
@@ -266,7 +265,7 @@ class IdleMail:
 
     def _offered(self, caller: Principal) -> list[Message]:
         with self._workspace.act(caller, acknowledge=False) as act:
-            mail = mailbox.offer(act, self._terms.runner, lives, count=mailbox.INJECT_COUNT, size=mailbox.INJECT_BYTES)
+            mail = mailbox.offer(act, self._terms.runner, alive, count=mailbox.INJECT_COUNT, size=mailbox.INJECT_BYTES)
             people = any(is_person(act.rows, message.sender) for message in mail)
         self._in_a_row = 0 if people else self._in_a_row + 1
         return mail

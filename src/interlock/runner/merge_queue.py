@@ -33,8 +33,9 @@ from interlock.model.names import SYSTEM
 from interlock.model.task import Task
 from interlock.model.text import named
 from interlock.processes.output import plain
+from interlock.processes.ref import token_of
 from interlock.runner import artifacts, run_processes, verify, workspace_allocation
-from interlock.runner.run_processes import token_of, verifier
+from interlock.runner.run_processes import verifier
 
 TRIES = 5
 """How often a merge is begun again because somebody else moved the integration branch meanwhile."""

@@ -50,7 +50,7 @@ class LivenessProbe:
 
     def alive(self, process: str) -> bool | None:
         """Whether the process written down as `process` lives; null where nobody here can tell."""
-        return run_processes.lives(process)
+        return ref.alive(process)
 
     def gone(self, run: Run) -> bool:
         """Whether a runner drove that run, and is known to do so no more."""
@@ -66,7 +66,7 @@ class LivenessProbe:
 
     def merges(self, process: str) -> bool | None:
         """Whether the merge of that name is carried out still; null where nobody here can tell."""
-        if process.partition("#")[0] == ref.current().as_text():
+        if ref.without_token(process) == ref.current().as_text():
             return process in merge_queue.here
         return self.alive(process)
 
@@ -75,7 +75,7 @@ class LivenessProbe:
         if run.runner not in (None, self.own) and not self.gone(run):
             return False  # Its own runner does.
         process = str((task.verifying or {}).get("process") or "")
-        if self.own is not None and process.partition("#")[0] == self.own:
+        if self.own is not None and ref.without_token(process) == self.own:
             return self.gone(run)
         return self.alive(process) is False
 
@@ -313,7 +313,7 @@ class RecoveryScan:
             # Stuck: the process lives, and says nothing.
             "judged": "dead" if type in ("requeue", "close_run") else "stuck" if runner == "alive" else "silent",
             "runner": runner,
-            "process": run.process and run.process.partition("#")[0],
+            "process": run.process and ref.without_token(run.process),
             "started_at": run.started_at,
             "heartbeat_at": run.heartbeat_at,
             "expires_at": run.expires_at,

@@ -8,7 +8,7 @@ from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import RunnerAlive
 from interlock.model.names import SYSTEM
 from interlock.processes import ref
-from interlock.runner.run_processes import lives
+from interlock.processes.ref import alive
 from interlock.storage.ledger import Rows
 
 WORKERS = "work:"
@@ -37,8 +37,8 @@ def sign_on(workspace: Workspace, *, take_over: bool = False) -> str:
         with workspace.act(Principal(SYSTEM)) as act:
             team = act.rows.team.get()
             if team.runner not in (None, own):
-                alive = lives(str(team.runner))
-                if alive or (alive is None and not take_over):
+                known = alive(str(team.runner))
+                if known or (known is None and not take_over):
                     raise _alive(workspace, str(team.runner))
             act.rows.team.update(team, runner=own)
             act.event("runner.started", process=own)
@@ -70,7 +70,7 @@ def _leave(workspace: Workspace) -> None:
 
 def _alive(workspace: Workspace, runner: str) -> RunnerAlive:
     host, _, pid, _ = runner.split("|")
-    elsewhere = lives(runner) is None
+    elsewhere = alive(runner) is None
     if elsewhere:
         message = (
             f"{workspace.name} is driven from another machine, {host} (process {pid}), and nobody here can tell "
@@ -123,10 +123,10 @@ def leave(workspace: Workspace, session: str, reason: str) -> None:
 def at_work(rows: Rows) -> list[str]:
     """The processes that drive the team here and live: its runner first, then workers."""
     found = [rows.team.get().runner, *(process for _, process in rows.team.living_sessions(SYSTEM))]
-    return [process for process in dict.fromkeys(found) if process is not None and lives(process)]
+    return [process for process in dict.fromkeys(found) if process is not None and alive(process)]
 
 
 def servers(rows: Rows) -> list[str]:
     """Those of them that do more than work for this team."""
     found = [(session, process) for session, process in rows.team.living_sessions(SYSTEM) if process is not None]
-    return [process for session, process in found if session.startswith(SERVER) and lives(process)]
+    return [process for session, process in found if session.startswith(SERVER) and alive(process)]

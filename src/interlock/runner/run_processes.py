@@ -37,37 +37,17 @@ def session_token(session: str) -> str | None:
     return token if session.startswith(SESSION) and len(token) >= groups.TOKEN_CHARS else None
 
 
-def written(identity: ref.ProcessRef, token: str) -> str:
-    """How a process is written down that carries `token`, or starts what does."""
-    return f"{identity.as_text()}#{token}"
-
-
 def verifier() -> str:
     """This process as the one that is going to run a verify, with a token for the verify's program."""
-    return written(ref.current(), os.urandom(16).hex())
-
-
-def token_of(text: str) -> str | None:
-    """The run token in what `written` wrote."""
-    return text.partition("#")[2] or None
-
-
-def lives(text: str) -> bool | None:
-    """Whether the process written down as `text` lives; null when it is another machine's."""
-    try:
-        return ref.alive(ref.ProcessRef.parse(text.partition("#")[0]))
-    except InvalidRequest:
-        return False
+    return ref.current().with_token(os.urandom(16).hex()).as_text()
 
 
 def end_programs(text: str, grace: float) -> bool:
     """End the process group written down as `text`, and what carries its token; true when nothing of it is left."""
     try:
-        return groups.end_group(
-            ref.ProcessRef.parse(text.partition("#")[0]), grace=grace, token=token_of(text), whole=True
-        )
+        return groups.end_group(ref.ProcessRef.parse(text), grace=grace, token=ref.token_of(text), whole=True)
     except InvalidRequest:
-        token = token_of(text)
+        token = ref.token_of(text)
         return token is None or groups.end_marked(token, grace, whole=True)
 
 
@@ -76,7 +56,7 @@ def note_left(
 ) -> str:
     """Write down which daemons the program written down as `process` has left behind that the user keeps, but for those
     `known`; them in words."""
-    found = groups.kept(ref.ProcessRef.parse(process.partition("#")[0]))
+    found = groups.kept(ref.ProcessRef.parse(process))
     new = {pid: name for pid, name in found.items() if pid not in known}
     known.update(new)
     left = [{"pid": pid, "name": name} for pid, name in new.items()]
@@ -88,12 +68,12 @@ def note_left(
 
 def end_run_programs(run: Run, grace: float) -> bool:
     """End everything that run started here; true when nothing of it is left."""
-    if run.runner is not None and lives(run.runner) is None:
+    if run.runner is not None and ref.alive(run.runner) is None:
         return True  # On another machine; whoever takes its runs over has said that it is gone.
     return end_programs(run.process or f"#{session_token(run.session) or ''}", grace)
 
 
 def end_verify_program(task: Task, grace: float) -> bool:
     """End the program of a verify whose verifier is gone; true when nothing of it is left."""
-    token = token_of(str((task.verifying or {}).get("process") or ""))
+    token = ref.token_of(str((task.verifying or {}).get("process") or ""))
     return token is None or groups.end_marked(token, grace)

@@ -36,13 +36,13 @@ from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.processes import ref
+from interlock.processes.ref import alive
 from interlock.runner import environment, registration, usage, workspace_allocation
 from interlock.runner.checkout_watch import CheckoutWatch
 from interlock.runner.executor import Executor
 from interlock.runner.job import RunnerConfig
 from interlock.runner.merge_queue import MergeQueue
 from interlock.runner.recovery_scan import LivenessProbe
-from interlock.runner.run_processes import lives
 from interlock.runner.scheduler import RecoveryWorker, Scheduler
 from interlock.runner.stop import Stop, heed
 from interlock.runner.verify import BaselineChecks
@@ -424,7 +424,7 @@ class TeamProbe(LivenessProbe):
         self._take_over = take_over
 
     def alive(self, process: str) -> bool | None:
-        found = lives(process)
+        found = alive(process)
         return False if found is None and self._take_over else found
 
     def at(self, task: Task) -> bool:
@@ -454,7 +454,7 @@ def nothing_left(rows: Rows, crew: Sequence[Member], *, unattended: bool = False
         return False
     for task in rows.tasks.merging():
         state = task.merging or {}
-        if any(lives(str(state[who])) for who in ("process", "held") if state.get(who)):
+        if any(alive(str(state[who])) for who in ("process", "held") if state.get(who)):
             return False
     if any(one.reversible and one.default is not None for one in rows.questions.open()) and unattended:
         return False  # Its default will be taken.
@@ -471,19 +471,19 @@ def _at_work(rows: Rows, run: Run) -> bool:
         return False
     if task.state == "review" and not task.under_way:
         # A review, unless it waits for a permission.
-        return run.runner is not None and bool(lives(run.runner)) and not rows.questions.open(task.id)
+        return run.runner is not None and bool(alive(run.runner)) and not rows.questions.open(task.id)
     if task.state == "review":
-        return task.verifying is not None and bool(lives(str(task.verifying.get("process") or "")))
+        return task.verifying is not None and bool(alive(str(task.verifying.get("process") or "")))
     if task.state != "in-progress":
         return False
     if run.runner is not None:
-        return bool(lives(run.runner))
+        return bool(alive(run.runner))
     member = rows.team.member(run.member)
     return (
         member is not None
         and member.role == "member"
         and any(
-            session == run.session and process is not None and lives(process)
+            session == run.session and process is not None and alive(process)
             for session, process in rows.team.living_sessions(run.member)
         )
     )

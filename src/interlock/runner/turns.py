@@ -38,6 +38,7 @@ from interlock.model.names import HUMAN
 from interlock.model.run import Run
 from interlock.model.task import WAITING, Task
 from interlock.processes.output import plain
+from interlock.processes.ref import alive
 from interlock.protocol.dropped import adopt
 from interlock.runner import completion, permissions, usage
 from interlock.runner.executor import HumanWait, Result
@@ -51,7 +52,6 @@ from interlock.runner.prompt import (
     refused_prompt,
     reminder,
 )
-from interlock.runner.run_processes import lives
 from interlock.runner.stdout_messages import without_messages
 from interlock.runner.threads import in_thread
 from interlock.runner.usage import UsageMeter
@@ -242,7 +242,7 @@ class TurnLoop:
         if not worth_a_prompt(act.rows, act.name, self._mails < int(act.settings.get("mail_turns"))):
             return []
         self._mails += 1
-        mail = mailbox.offer(act, self._terms.runner, lives, count=mailbox.INJECT_COUNT, size=mailbox.INJECT_BYTES)
+        mail = mailbox.offer(act, self._terms.runner, alive, count=mailbox.INJECT_COUNT, size=mailbox.INJECT_BYTES)
         if any(is_person(act.rows, message.sender) for message in mail):
             self._mails = 0
         return mail

@@ -50,10 +50,10 @@ from interlock.processes import commands
 from interlock.processes.groups import RUN_TOKEN
 from interlock.processes.output import plain
 from interlock.processes.program import Program
-from interlock.processes.ref import ProcessRef
+from interlock.processes.ref import ProcessRef, token_of
 from interlock.runner import run_processes
 from interlock.runner.environment import allowed_environment, for_supervisor
-from interlock.runner.run_processes import token_of, verifier
+from interlock.runner.run_processes import verifier
 from interlock.storage.ledger import Rows
 
 TAIL_CHARS = 4000

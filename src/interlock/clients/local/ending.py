@@ -14,8 +14,8 @@ from interlock.core.unit_of_work import Principal, Workspace, unknown_member
 from interlock.errors import Conflict
 from interlock.model.names import SYSTEM
 from interlock.processes import ref
+from interlock.processes.ref import alive
 from interlock.runner import registration, run_processes, scheduler
-from interlock.runner.run_processes import lives
 
 PATIENCE = 10.0
 """Seconds a runner gets to end everything after it was told to, beyond `stop_grace`."""
@@ -27,11 +27,11 @@ def running_members(workspace: Workspace) -> list[str]:
     found = set()
     with workspace.look() as rows:
         for run in rows.runs.open():
-            if any(text is not None and lives(text) for text in (run.process, run.runner)):
+            if any(text is not None and alive(text) for text in (run.process, run.runner)):
                 found.add(run.member)
         for member in rows.team.members():
             for _, process in rows.team.living_sessions(member.name):
-                if process not in (None, own) and lives(str(process)):
+                if process not in (None, own) and alive(str(process)):
                     found.add(member.name)
     return sorted(found)
 
@@ -79,8 +79,8 @@ def stop_runner(workspace: Workspace, *, now: bool) -> dict[str, Any]:
 def _left_behind(workspace: Workspace) -> list[str]:
     """The members whose programs still run, though the runner that started them is dead."""
     with workspace.look() as rows:
-        runs = [run for run in rows.runs.open() if run.process and run.runner and lives(run.runner) is False]
-    return sorted({run.member for run in runs if lives(str(run.process))})
+        runs = [run for run in rows.runs.open() if run.process and run.runner and alive(run.runner) is False]
+    return sorted({run.member for run in runs if alive(str(run.process))})
 
 
 def stop_member(workspace: Workspace, member: str, *, now: bool) -> dict[str, Any]:
@@ -130,13 +130,13 @@ def _let_go(workspace: Workspace, member: str) -> None:
     while workspace.clock.monotonic() < deadline:
         with workspace.ledger.snapshot() as rows:
             kept = [rows.team.session(name, id) for name, id in rows.team.kept_sessions() if name == member]
-        if not any(one is not None and one[0] is not None and lives(one[0]) for one in kept):
+        if not any(one is not None and one[0] is not None and alive(one[0]) for one in kept):
             return
         workspace.clock.sleep(0.02)
 
 
 def _signal(runner: str, number: signal.Signals) -> None:
-    if lives(runner):
+    if alive(runner):
         os.kill(ref.ProcessRef.parse(runner).pid, number)
 
 
@@ -144,7 +144,7 @@ def _gone(workspace: Workspace, runner: str) -> bool:
     with workspace.look() as rows:
         patience = PATIENCE + float(workspace.settings(rows).get("stop_grace"))
     deadline = workspace.clock.monotonic() + patience
-    while lives(runner):
+    while alive(runner):
         if workspace.clock.monotonic() > deadline:
             return False
         workspace.clock.sleep(0.02)

@@ -242,11 +242,11 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         return propose(self._executor_for, self._settings, goal, agent, tuple(command), directory, path, on_update)
 
     def driven(self, team: str) -> bool:
-        from interlock.runner.run_processes import lives
+        from interlock.processes.ref import alive
 
         with self.workspace(team).look() as rows:
             runner = rows.team.get().runner
-        return runner is not None and lives(runner) is not False
+        return runner is not None and alive(runner) is not False
 
     def stop(self, team: str, *, member: str | None = None, now: bool = False) -> dict[str, Any]:
         from interlock.clients.local import ending

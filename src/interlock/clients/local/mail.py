@@ -206,7 +206,7 @@ class LocalMailing(LocalBase):
                 # Who asked for a shutdown reads here that nobody answered.
                 shutdown_expiry.expire(act)
             messages = mailbox.offer(
-                act, ref.current().as_text(), _lives, urgent_only=urgent_only, earlier=earlier,
+                act, ref.current().as_text(), ref.alive, urgent_only=urgent_only, earlier=earlier,
                 count=mailbox.INJECT_COUNT if inject else mailbox.READ_COUNT,
                 size=mailbox.INJECT_BYTES if inject else mailbox.READ_BYTES,
             )  # fmt: skip
@@ -246,7 +246,7 @@ class LocalMailing(LocalBase):
             while workspace.closes == closes:
                 with workspace.ledger.snapshot() as rows:
                     now = workspace.clock.now()
-                    if mailbox.waits(rows, name, now, _lives, urgent_only) or _silence(rows, name, iso(now)):
+                    if mailbox.waits(rows, name, now, ref.alive, urgent_only) or _silence(rows, name, iso(now)):
                         return True
                 if left <= 0:
                     return False
@@ -260,10 +260,3 @@ class LocalMailing(LocalBase):
 def _silence(rows: Rows, name: str, now: str) -> bool:
     """Whether a shutdown request of that member ran out, which it is told by mail."""
     return any(found["asked_by"] == name and found["expires_at"] <= now for found in rows.requests.open())
-
-
-def _lives(text: str) -> bool | None:
-    try:
-        return ref.alive(ref.ProcessRef.parse(text))
-    except InvalidRequest:
-        return False

@@ -10,7 +10,8 @@ from interlock.errors import RunNotFound
 from interlock.mirror.task_view import complete as completed
 from interlock.mirror.task_view import show
 from interlock.model.names import HUMAN
-from interlock.runner.run_processes import lives, verifier
+from interlock.processes.ref import alive
+from interlock.runner.run_processes import verifier
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -246,4 +247,4 @@ class LocalTasks(LocalBase):
 
 def verifier_is_gone(task: Task) -> bool:
     """Whether a verify is under way whose process has died."""
-    return task.verifying is not None and lives(str(task.verifying.get("process") or "")) is False
+    return task.verifying is not None and alive(str(task.verifying.get("process") or "")) is False

@@ -111,11 +111,11 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
 
     def remove(self, name: str, *, by: str | None = None) -> list[str]:
         from interlock.core import teams
-        from interlock.runner.run_processes import lives
+        from interlock.processes.ref import alive
 
         with self._act(by) as act:
             running = any(
-                run.member == name and run.runner is not None and lives(run.runner) for run in act.rows.runs.open()
+                run.member == name and run.runner is not None and alive(run.runner) for run in act.rows.runs.open()
             )
             return teams.remove(act, name, running=running)
 
@@ -223,14 +223,14 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
 
     def status(self) -> dict[str, Any]:
         from interlock.core.reports.now import status, unable
+        from interlock.processes.ref import alive
         from interlock.runner import registration
-        from interlock.runner.run_processes import lives
 
         with self._workspace.look() as rows:
             found = status(rows, self.name, self._workspace.log_path, self._now())
             found["unable"] = unable(rows, self._why_idle)
             workers = [process for process in registration.at_work(rows) if process != found["runner"]]
-        driven = found["runner"] is not None and lives(found["runner"]) is not False
+        driven = found["runner"] is not None and alive(found["runner"]) is not False
         return {**found, "driven": driven, "workers": workers}
 
     def report(self, since: str | None = None) -> dict[str, Any]:

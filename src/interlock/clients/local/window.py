@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from interlock.clients.local.mail import LocalMailing, _lives
+from interlock.clients.local.mail import LocalMailing
 from interlock.core import mailbox, sessions
 from interlock.core.unit_of_work import Principal, acknowledged
 from interlock.model.message import as_xml
@@ -64,7 +64,7 @@ class LocalWindow(LocalMailing):
         with self._act() as act:
             return sessions.take(
                 act, program=self._program, session=self._session, process=self._lives_in(), name=self._called,
-                alive=_lives,
+                alive=ref.alive,
             ).name  # fmt: skip
 
     @contextmanager
@@ -116,7 +116,7 @@ class LocalWindow(LocalMailing):
 
     def _offered(self, act: UnitOfWork, *, urgent_only: bool, earlier: str) -> list[Message]:
         return mailbox.offer(
-            act, ref.current().as_text(), _lives, count=HOOK_COUNT, size=HOOK_BYTES, urgent_only=urgent_only,
+            act, ref.current().as_text(), ref.alive, count=HOOK_COUNT, size=HOOK_BYTES, urgent_only=urgent_only,
             earlier=earlier,
         )  # fmt: skip
 
@@ -124,7 +124,7 @@ class LocalWindow(LocalMailing):
         """Whether there is urgent mail: a look, no transaction, since this is asked at every tool call."""
         with self._workspace.ledger.snapshot() as rows:
             member = sessions.of_window(rows, self._session, ())
-            return member is not None and mailbox.waits(rows, member, self._workspace.clock.now(), _lives, True)
+            return member is not None and mailbox.waits(rows, member, self._workspace.clock.now(), ref.alive, True)
 
     def _member(self) -> str | None:
         with self._workspace.ledger.snapshot() as rows:
@@ -136,10 +136,10 @@ class LocalWindow(LocalMailing):
     def _lives_in(self) -> str:
         if self._process is not None:
             return self._process
-        starter = ref.starter()
+        starter = ancestry.starter()
         return (starter or ref.current()).as_text()
 
 
 def lineage() -> list[str]:
     """The processes that this one descends from, the nearest first."""
-    return [identity.as_text() for identity in ref.ancestors()]
+    return [identity.as_text() for identity in ancestry.ancestors()]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from interlock.core.tasks.transition import end_run, illegal, lease, move, waiting_state
 from interlock.core.unit_of_work import UnitOfWork
-from interlock.errors import Forbidden, InvalidRequest, RunLimit, StaleRun, TaskAlreadyClaimed, UnmetDependencies
+from interlock.errors import Forbidden, RunLimit, StaleRun, TaskAlreadyClaimed, UnmetDependencies
 from interlock.model.names import SYSTEM
 from interlock.model.run import Run
 from interlock.model.task import HELD, Task
@@ -105,7 +105,7 @@ def may_be_given_work(rows: Rows, member: str, settings: Settings) -> bool:
     found = rows.team.member(member)
     if found is None or found.status != "active" or settings.get("paused"):
         return False
-    return not any(run.member == member and run.runner and _lives(run.runner) for run in rows.runs.open())
+    return not any(run.member == member and run.runner and ref.alive(run.runner) for run in rows.runs.open())
 
 
 def claim_next(
@@ -226,13 +226,6 @@ def refuse_stale(act: UnitOfWork, task: Task) -> None:
     older = act.rows.runs.of_session(task.id, act.session) if task.run and act.role != SYSTEM else None
     if older is not None and older.number < task.run and older.outcome in LOST:
         raise _stale(task, older.number)
-
-
-def _lives(process: str) -> bool:
-    try:
-        return ref.alive(ref.ProcessRef.parse(process)) is True
-    except InvalidRequest:
-        return False
 
 
 def _begin(act: UnitOfWork, task: Task, runner: str | None, *, reason: str, soft: bool) -> None:

@@ -27,6 +27,7 @@ from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import InvalidRequest
 from interlock.model.evidence import check, row
 from interlock.model.task import Task
+from interlock.processes import ref
 
 RETRY, DROP = "retry", "drop"
 OPTIONS = [RETRY, "changes: …", DROP]
@@ -63,7 +64,7 @@ def begin(act: UnitOfWork, task: Task, process: str, *, alive: Alive) -> bool:
         return False
     state = {**task.merging, "stage": "merging", "process": process, "at": act.at}
     act.rows.tasks.update(task, merging=state, updated_at=act.at)
-    act.event("merge.started", task.id, branch=(task.worktree or {}).get("branch"), process=process.partition("#")[0])
+    act.event("merge.started", task.id, branch=(task.worktree or {}).get("branch"), process=ref.without_token(process))
     act.topics.add("tasks")
     return True
 

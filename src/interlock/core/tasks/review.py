@@ -14,7 +14,7 @@ from interlock.core.tasks.claim import may_be_given_work
 from interlock.core.tasks.finish import LONGEST_DELAY, ask_human, retries_of
 from interlock.core.tasks.transition import end_run, lease
 from interlock.core.unit_of_work import RUN_SESSION, UnitOfWork
-from interlock.errors import InvalidRequest, RunLimit
+from interlock.errors import RunLimit
 from interlock.model.names import HUMAN
 from interlock.model.run import Run
 from interlock.model.task import Task
@@ -93,16 +93,9 @@ def author_lives(act: UnitOfWork, task: Task) -> bool:
     if task.session is None or task.session.startswith(RUN_SESSION):
         return False
     return any(
-        session == task.session and process is not None and _lives(process)
+        session == task.session and process is not None and ref.alive(process)
         for session, process in act.rows.team.living_sessions(str(task.owner))
     )
-
-
-def _lives(process: str) -> bool:
-    try:
-        return ref.alive(ref.ProcessRef.parse(process.partition("#")[0])) is True
-    except InvalidRequest:
-        return False
 
 
 def _failures(act: UnitOfWork, task: Task) -> int:

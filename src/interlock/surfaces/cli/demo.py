@@ -68,7 +68,7 @@ class Killer:
         if self.killed is None and update.text.strip() == bundled.HALFWAY:
             run = self._team.runs(task_id)[-1]
             if run.process is not None:
-                os.killpg(ProcessRef.parse(run.process.partition("#")[0]).pid, signal.SIGKILL)
+                os.killpg(ProcessRef.parse(run.process).pid, signal.SIGKILL)
                 self.killed = task_id
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from interlock.client import Home, Team
 from interlock.errors import InterlockError
 from interlock.model.names import LEAD
-from interlock.processes import ref
+from interlock.processes import ancestry, ref
 from interlock.surfaces.mcp.connection import Connection
 
 
@@ -25,7 +25,7 @@ class JoinedConnection(Connection):
         self._program = program
         self._window = self.session
         self._own = False
-        starter = ref.starter() or ref.current()
+        starter = ancestry.starter() or ref.current()
         self._process = starter.as_text()
 
     @classmethod
