@@ -7,34 +7,27 @@ the default. Values are int, float, bool or text, told by the default. Team-scop
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from interlock.errors import ConfigParseError, InvalidRequest
 
 
+@dataclass(slots=True, frozen=True)
 class Setting:
     """One row of the table."""
 
-    __slots__ = ("choices", "default", "help", "minimum", "name", "team")
-
-    def __init__(
-        self,
-        name: str,
-        default: int | float | bool | str,
-        help: str,
-        *,
-        team: bool = True,
-        minimum: float | None = None,
-        choices: tuple[str, ...] = (),
-    ) -> None:
-        self.name = name
-        self.default = default
-        self.help = help
-        self.team = team
-        self.minimum = minimum
-        self.choices = choices
+    name: str
+    default: int | float | bool | str
+    help: str
+    _: KW_ONLY
+    team: bool = True
+    minimum: float | None = None
+    choices: tuple[str, ...] = ()
 
     @property
     def variable(self) -> str:
@@ -88,8 +81,9 @@ class Setting:
 
 
 PERMISSIONS = ("ask", "workspace", "read-only", "unattended")
-MODEL_CLASSES = ("haiku", "sonnet", "opus")  # from the smallest
-"""What a member's agent may do without asking (see `runner.permits`)."""
+"""What a member's agent may do without asking (see `runner.permissions`)."""
+MODEL_CLASSES = ("haiku", "sonnet", "opus")
+"""From the smallest to the largest."""
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("team_limit", 100, "Active teams per home.", team=False, minimum=1),
@@ -370,8 +364,6 @@ class SettingsFile:
                 self._read = stamp, read_file(self._path)
             except ConfigParseError as error:
                 if self._faulty != stamp:
-                    import logging
-
                     logging.getLogger("interlock.settings").warning("%s What it said before holds.", error.message)
                 self._faulty = stamp
         return self._read[1]
@@ -393,8 +385,6 @@ def known(name: str) -> Setting:
     """
     setting = BY_NAME.get(name)
     if setting is None:
-        from difflib import get_close_matches
-
         near = get_close_matches(name, BY_NAME, n=1)
         hint = f" Did you mean {near[0]}?" if near else " `interlock config list` shows all."
         raise InvalidRequest(f"There is no setting {name!r}.{hint}", field=name)
@@ -409,15 +399,11 @@ def read_file(path: str) -> dict[str, Any]:
     """
     try:
         with open(path, encoding="utf-8") as file:
-            text = file.read()
+            values = json.load(file)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise ConfigParseError(f"{path} cannot be read: {error}. Mend or remove it.", path=path) from error
-    try:
-        values = json.loads(text)
-    except ValueError as error:
-        raise ConfigParseError(f"{path} cannot be read as JSON: {error}. Mend or remove it.", path=path) from error
+        raise ConfigParseError(f"{path} cannot be read: {error}. Fix or remove it.", path=path) from error
     if not isinstance(values, dict):
         raise ConfigParseError(f"{path} must hold one JSON object of settings.", path=path)
     return values

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+
+from interlock.model.json import Json, fields_of
 
 EVENT_TYPES: dict[str, str] = {
     "team.created": "A team came into being; payload: name, lead.",
@@ -194,15 +195,8 @@ class Event:
     at: str
     actor: str
     task_id: str | None
-    payload: dict[str, Any]
+    payload: Json
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """The contract's shape."""
-        return {
-            "seq": self.seq,
-            "type": self.type,
-            "at": self.at,
-            "actor": self.actor,
-            "task_id": self.task_id,
-            "payload": self.payload,
-        }
+        return fields_of(self, ("seq", "type", "at", "actor", "task_id", "payload"))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
 
 from interlock.errors import InvalidRequest
+from interlock.model.json import Json
 from interlock.model.task import FRONT_DOOR
 
 SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}")
@@ -25,7 +25,7 @@ class Group:
     task_count: int = 0
     state_counts: dict[str, int] = field(default_factory=dict)
 
-    def as_dict(self, project: str) -> dict[str, Any]:
+    def as_dict(self, project: str) -> Json:
         """The contract's shape."""
         counts: dict[str, int] = {}
         for state, count in self.state_counts.items():

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 Json = dict[str, Any]
+
+
+def fields_of(value: object, names: Iterable[str]) -> Json:
+    """Those fields of `value`, in that order."""
+    return {name: getattr(value, name) for name in names}

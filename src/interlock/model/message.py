@@ -1,90 +1,51 @@
 """A message, its types and the stages of its delivery (decisions 5 and 6).
 
-    stored ──> offered ──> delivered ──> acknowledged
-       ^          │            │
-       └──────────┴────────────┘   the process died, or a new session of the recipient began: offered again, marked
-
-Written without dataclasses: the hook command loads this module at each start.
+stored ──> offered ──> delivered ──> acknowledged
+   ^          │            │
+   └──────────┴────────────┘   the process died, or a new session of the recipient began: offered again, marked
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+
+from interlock.model.json import Json
 
 TYPES = (
-    "message",
-    "plain",
-    "broadcast",
-    "task_assignment",
-    "shutdown_request",
-    "shutdown_response",
-    "shutdown_approved",
-    "shutdown_rejected",
-    "idle",
-)
-UNLIMITED = frozenset({"shutdown_request", "shutdown_response", "shutdown_approved", "shutdown_rejected"})
+    "message", "plain", "broadcast", "task_assignment", "shutdown_request", "shutdown_response", "shutdown_approved",
+    "shutdown_rejected", "idle",
+)  # fmt: skip
+UNLIMITED = frozenset(type for type in TYPES if type.startswith("shutdown_"))
 """Types that reach an inbox however full it is."""
 
 STAGES = ("stored", "offered", "delivered", "acknowledged")
 
 
+_SHOWN = (
+    "id sender to type content summary timestamp read stage request_id approve reason metadata redelivered"
+).split()
+
+
+@dataclass(slots=True)
 class Message:
     """One message to one recipient. `n` is its place in the team's mail; times are ISO 8601 UTC."""
 
-    __slots__ = (
-        "approve",
-        "attempt",
-        "content",
-        "id",
-        "metadata",
-        "n",
-        "reason",
-        "recipient",
-        "request_id",
-        "sender",
-        "session",
-        "stage",
-        "summary",
-        "timestamp",
-        "type",
-        "urgent",
-    )
-
-    def __init__(
-        self,
-        n: int,
-        id: str,
-        sender: str,
-        recipient: str,
-        type: str,
-        content: str,
-        summary: str | None,
-        timestamp: str,
-        stage: str,
-        attempt: int,
-        session: str | None,
-        request_id: str | None,
-        approve: bool | None,
-        reason: str | None,
-        metadata: dict[str, Any] | None,
-        urgent: bool,
-    ) -> None:
-        self.n = n
-        self.id = id
-        self.sender = sender
-        self.recipient = recipient
-        self.type = type
-        self.content = content
-        self.summary = summary
-        self.timestamp = timestamp
-        self.stage = stage
-        self.attempt = attempt
-        self.session = session
-        self.request_id = request_id
-        self.approve = approve
-        self.reason = reason
-        self.metadata = metadata
-        self.urgent = urgent
+    n: int
+    id: str
+    sender: str
+    recipient: str
+    type: str
+    content: str
+    summary: str | None
+    timestamp: str
+    stage: str
+    attempt: int
+    session: str | None
+    request_id: str | None
+    approve: bool | None
+    reason: str | None
+    metadata: Json | None
+    urgent: bool
 
     @property
     def read(self) -> bool:
@@ -96,29 +57,15 @@ class Message:
         """Whether it may have been seen before."""
         return self.attempt > 1
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """The contract's shape, the same in `messages.jsonl`."""
-        return {
-            "id": self.id,
-            "sender": self.sender,
-            "to": self.recipient,
-            "type": self.type,
-            "content": self.content,
-            "summary": self.summary,
-            "timestamp": self.timestamp,
-            "read": self.read,
-            "stage": self.stage,
-            "request_id": self.request_id,
-            "approve": self.approve,
-            "reason": self.reason,
-            "metadata": self.metadata or {},
-            "redelivered": self.redelivered,
-        }
+        shown = {name: self.recipient if name == "to" else getattr(self, name) for name in _SHOWN}
+        return {**shown, "metadata": self.metadata or {}}
 
 
 def as_xml(message: Message) -> str:
     """The block a hook puts before an agent's prompt (TEAM-3.xml). Everything from the message is escaped, so it can
-    neither close its own tag nor forge another's (decision 9)."""
+    neither close its own tag nor forge another (decision 9)."""
     attributes = [("teammate_id", message.sender), ("type", message.type)]
     if message.summary is not None:
         attributes.append(("summary", message.summary))

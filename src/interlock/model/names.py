@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import re
 
 from interlock.errors import InvalidMemberName, InvalidRequest, InvalidTeamName
+from interlock.model.json import Json
 
 LEAD = "lead"
 HUMAN = "human"
@@ -12,27 +14,20 @@ SYSTEM = "interlock"
 """The actor of what Interlock does by itself (runner, scheduler, notices)."""
 
 RESERVED = (LEAD, HUMAN, SYSTEM)
-"""Names no member may have: each already stands for somebody."""
+"""Names no member may have."""
 
 NAME_LIMIT = 50
 SESSION_KEY_LIMIT = 200
 METADATA_LIMIT = 65_536
 PERSON_KEY = "person:"
-"""How the session keys of people begin; no program's key does."""
+"""The prefix of people's session keys; no program may use it."""
 
-_FIRST = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
-_REST = _FIRST | {"-", "_"}
-_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-")
+_NAME = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,{NAME_LIMIT - 1}}}")
 
 
 def fits_name_rule(name: object) -> bool:
     """Whether `name` is 1 to 50 of `a-z 0-9 - _`, starting with a letter or digit (contract, Names)."""
-    return (
-        isinstance(name, str)
-        and 0 < len(name) <= NAME_LIMIT
-        and name[0] in _FIRST
-        and all(character in _REST for character in name)
-    )
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
 def check_team_name(name: object) -> str:
@@ -41,13 +36,7 @@ def check_team_name(name: object) -> str:
     Raises:
         InvalidTeamName: it may not; nothing was created.
     """
-    if not fits_name_rule(name):
-        raise InvalidTeamName(
-            f"{_shown(name)} cannot name a team: use 1 to {NAME_LIMIT} lower-case alphanumeric characters, "
-            "hyphens or underscores, starting with a letter or digit.",
-            name=_shown(name),
-        )
-    return str(name)
+    return _check_name(name, "team", InvalidTeamName)
 
 
 def check_member_name(name: object) -> str:
@@ -56,14 +45,18 @@ def check_member_name(name: object) -> str:
     Raises:
         InvalidMemberName: it breaks the rule or is reserved.
     """
+    if name in RESERVED:
+        raise InvalidMemberName(f"{name!r} is reserved; choose another alphanumeric name.", name=name)
+    return _check_name(name, "member", InvalidMemberName)
+
+
+def _check_name(name: object, what: str, error: type[InvalidRequest]) -> str:
     if not fits_name_rule(name):
-        raise InvalidMemberName(
-            f"{_shown(name)} cannot name a member: use 1 to {NAME_LIMIT} lower-case alphanumeric characters, "
+        raise error(
+            f"{_shown(name)} cannot name a {what}: use 1 to {NAME_LIMIT} lower-case alphanumeric characters, "
             "hyphens or underscores, starting with a letter or digit.",
             name=_shown(name),
         )
-    if name in RESERVED:
-        raise InvalidMemberName(f"{name!r} is reserved; choose another alphanumeric name.", name=name)
     return str(name)
 
 
@@ -95,7 +88,7 @@ def check_session_key(key: object) -> str:
 
 def sanitized(session_key: str) -> str:
     """The directory name of a session key: every character outside `A-Za-z0-9-` becomes `_` (TEAM-5.2)."""
-    return "".join(character if character in _PLAIN else "_" for character in session_key)
+    return re.sub(r"[^A-Za-z0-9-]", "_", session_key)
 
 
 def check_text(value: object, field: str, *, limit: int, required: bool = False, setting: str | None = None) -> str:
@@ -134,19 +127,17 @@ def check_storable(value: str, field: str) -> str:
     return value
 
 
-def check_metadata(value: object) -> dict[str, Any]:
+def check_metadata(value: object) -> Json:
     """`value` as a JSON object of at most 65,536 characters, exactly as it will be read back.
 
     Raises:
         InvalidRequest: it is not one.
     """
-    import json
-
     try:
         text = json.dumps(value, allow_nan=False, ensure_ascii=False)
         text.encode("utf-8")
         if isinstance(value, dict) and len(text) <= METADATA_LIMIT:
-            found: dict[str, Any] = json.loads(text)
+            found: Json = json.loads(text)
             return found
     except (TypeError, ValueError, RecursionError):
         pass

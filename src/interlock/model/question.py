@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+
+from interlock.model.json import Json, fields_of
 
 KINDS = ("clarification", "review", "menu", "checkpoint", "permission", "limit", "merge", "escalation")
 GUARDED = frozenset({"permission", "checkpoint", "limit", "merge"})
 """Kinds that only a person may answer, on the page or at a terminal, and never from inside a run."""
+
+
+_SHOWN = "id task_id kind text options default context asked_at held".split()
 
 
 def reply_command(question_id: str, task_id: str, team: str | None = None) -> str:
@@ -42,32 +46,15 @@ class Question:
     reversible: bool = False
     session: str | None = None
     run: int | None = None
-    data: dict[str, Any] = field(default_factory=dict)
+    data: Json = field(default_factory=dict)
     answered_face: str | None = None
     answered_session: str | None = None
     reminded_at: str | None = None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """The contract's shape."""
-        return {
-            "id": self.id,
-            "task_id": self.task_id,
-            "kind": self.kind,
-            "text": self.text,
-            "options": list(self.options),
-            "default": self.default,
-            "context": self.context,
-            "asked_at": self.asked_at,
-            "held": self.held,
-        }
+        return fields_of(self, _SHOWN)
 
-    def exchange(self) -> dict[str, Any]:
-        """The question with what came of it, for the conversation of its task."""
-        return {
-            **self.as_dict(),
-            "asked_by": self.asked_by,
-            "state": self.state,
-            "answer": self.answer,
-            "answered_by": self.answered_by,
-            "answered_at": self.answered_at,
-        }
+    def exchange(self) -> Json:
+        """The question and its answer, for the conversation of its task."""
+        return fields_of(self, (*_SHOWN, "asked_by", "state", "answer", "answered_by", "answered_at"))

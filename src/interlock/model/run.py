@@ -1,21 +1,24 @@
-"""What a run made that is in no commit, and where it is kept."""
+"""An attempt at a task, what it made outside git, and the handing over of a task."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from interlock.model.names import SYSTEM
+from interlock.model.json import Json, fields_of
 
+_SHOWN = (
+    "task_id number member session started_at ended_at outcome reason heartbeat_at expires_at result agent_session "
+    "spent"
+).split()
 KEPT = frozenset({"file", "link", "patch"})
 """The kinds that are kept with the run; a `cache` or a `special` file (a socket, a pipe) is only listed."""
 
 
 @dataclass(slots=True, frozen=True)
 class Artifact:
-    """One of the files of a run outside git. `path` is where it lay below the top of the worktree, with bytes that are
-    no UTF-8 written out; `size` in bytes and `sha256` are null where nothing is kept."""
+    """A file of a run that is in no commit. `path` is relative to the top of the worktree, with bytes that are
+    not UTF-8 escaped; `size` in bytes and `sha256` are None where nothing is kept."""
 
     task_id: str
     run: int
@@ -24,62 +27,10 @@ class Artifact:
     size: int | None = None
     sha256: str | None = None
 
-    def as_dict(self, where: str) -> dict[str, Any]:
-        """All of it; `file` is where it is kept, null where it is not."""
-        file = where if self.kind in KEPT else None
-        return {
-            "run": self.run, "path": self.path, "kind": self.kind, "size": self.size, "sha256": self.sha256,
-            "file": file,
-        }  # fmt: skip
-
-
-UNVERIFIED = "unverified"
-NOT_STARTED = "could not start"
-GREEN_BEFORE = "verified (green before the work, too)"
-
-
-def row(kind: str, at: str, by: str | None, **known: Any) -> dict[str, Any]:
-    """A row of that kind, with null for what is not known."""
-    head: dict[str, Any] = {"kind": kind, "command": None, "exit_code": None, "tree": None, "at": at, "by": by}
-    return {**head, "red_before": None, **known}
-
-
-def check(found: Mapping[str, Any], at: str) -> dict[str, Any]:
-    """The row of a check that Interlock ran, which ended as `found` says."""
-    return {**row("verify", at, SYSTEM), **found}
-
-
-def ended(found: Mapping[str, Any]) -> str:
-    """How a check ended, in words."""
-    if found.get("ended"):
-        return str(found["ended"])
-    if found.get("timed_out"):
-        return "took too long"
-    if "exit_code" in found and found["exit_code"] is None:
-        return NOT_STARTED
-    return f"ended with exit code {found.get('exit_code')}"
-
-
-def latest_check(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The newest check; it is the one that counts."""
-    return next((one for one in reversed(rows) if one["kind"] == "verify"), None)
-
-
-def is_verified(rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a check passed, and none has failed since."""
-    found = latest_check(rows)
-    return bool(found and found.get("passed"))
-
-
-def in_words(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What these rows show of finished work, neither more nor less."""
-    told = []
-    if is_verified(rows):
-        told.append(GREEN_BEFORE if (latest_check(rows) or {}).get("red_before") is False else "verified")
-    elif any(one["kind"] == "exit_code" and one["exit_code"] == 0 for one in rows):
-        told.append("exit code 0")
-    told += [f"approved by {one['by']}" for one in rows if one["kind"] == "approval"]
-    return ", ".join(dict.fromkeys(told)) or UNVERIFIED
+    def as_dict(self, where: str) -> Json:
+        """All of it; `file` is where it is kept, None where it is not."""
+        shown = fields_of(self, ("run", "path", "kind", "size", "sha256"))
+        return {**shown, "file": where if self.kind in KEPT else None}
 
 
 @dataclass(slots=True)
@@ -93,7 +44,7 @@ class Handoff:
     parent_id: str
     from_agent: str
     to_agent: str
-    payload: dict[str, Any]
+    payload: Json
     state: str
     reason: str | None
     requested_at: str
@@ -117,7 +68,7 @@ class Run:
     heartbeat_at: str | None
     expires_at: str | None
     beats: int
-    result: dict[str, Any] | None = None
+    result: Json | None = None
     """What it reported, as in `run_result.json`."""
     applied: str | None = None
     """The digest of the result that has moved the task."""
@@ -137,40 +88,26 @@ class Run:
         """`<task id>.<number>`."""
         return f"{self.task_id}.{self.number}"
 
-    def as_dict(self) -> dict[str, Any]:
-        """All fields, for the runs of a task."""
-        return {
-            "run_id": self.id,
-            "task_id": self.task_id,
-            "number": self.number,
-            "member": self.member,
-            "session": self.session,
-            "started_at": self.started_at,
-            "ended_at": self.ended_at,
-            "outcome": self.outcome,
-            "reason": self.reason,
-            "heartbeat_at": self.heartbeat_at,
-            "expires_at": self.expires_at,
-            "result": self.result,
-            "agent_session": self.agent_session,
-            "spent": self.spent,
-        }
+    def as_dict(self) -> Json:
+        """What the runs of a task are listed with."""
+        return {"run_id": self.id, **fields_of(self, _SHOWN)}
 
     @property
     def tokens(self) -> tuple[int, int]:
-        """Those that were sent and those that were got."""
+        """Sent and received."""
         return self.input_tokens, self.output_tokens
 
     @property
-    def spent(self) -> dict[str, Any]:
-        """What it took, as `spent_together` says."""
+    def spent(self) -> Json:
+        """What it used (see `spent_together`)."""
         return spent_together([self])
 
 
-def spent_together(runs: Sequence[Run]) -> dict[str, Any]:
-    """What these runs took, as far as that was measured: sums, null where nothing is known. `unknown`, where it is
-    there, names the members of whose tokens something is missing, `cost_partial` says that some runs told no cost; the
-    sum is then the least that was used."""
+def spent_together(runs: Sequence[Run]) -> Json:
+    """What these runs used, as far as it was measured: sums, None where nothing is known.
+
+    `unknown`, where present, names the members whose tokens were not all measured; `cost_partial` says that some runs
+    reported no cost. The sums are then lower bounds."""
     tokens = [run.tokens for run in runs]
     costs = [run.cost_usd for run in runs if run.cost_usd is not None]
     unknown = sorted({run.member for run in runs if run.unmetered and (run.ended_at or not any(run.tokens))})

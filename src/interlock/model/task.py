@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from interlock.errors import InvalidRequest
+from interlock.model.json import Json
 
 MOVES: dict[str, frozenset[str]] = {
     "backlog": frozenset("ready in-progress awaiting-response blocked cancelled deleted".split()),
@@ -30,32 +30,21 @@ WAITING = frozenset({"awaiting-response", "blocked"})
 BROKEN = frozenset({"deleted", "cancelled", "deadletter"})
 """States of a blocker that will not unblock anybody by itself (decision 8)."""
 
-STATUS: dict[str, str] = {
-    "backlog": "pending",
-    "ready": "pending",
-    "in-progress": "in_progress",
-    "awaiting-response": "in_progress",
-    "blocked": "in_progress",
-    "review": "in_progress",
-    "done": "completed",
-    "deadletter": "failed",
-    "cancelled": "cancelled",
-    "deleted": "deleted",
+_WORDS = {
+    "backlog": ("pending", "QUEUED"),
+    "ready": ("pending", "QUEUED"),
+    "in-progress": ("in_progress", "RUNNING"),
+    "awaiting-response": ("in_progress", "AWAITING_RESPONSE"),
+    "blocked": ("in_progress", "BLOCKED"),
+    "review": ("in_progress", "REVIEW"),
+    "done": ("completed", "COMPLETE"),
+    "deadletter": ("failed", "ERROR"),
+    "cancelled": ("cancelled", "CANCELLED"),
+    "deleted": ("deleted", "DELETED"),
 }
+STATUS = {state: status for state, (status, _) in _WORDS.items()}
 """The word team members use for each state."""
-
-FRONT_DOOR: dict[str, str] = {
-    "backlog": "QUEUED",
-    "ready": "QUEUED",
-    "in-progress": "RUNNING",
-    "awaiting-response": "AWAITING_RESPONSE",
-    "blocked": "BLOCKED",
-    "review": "REVIEW",
-    "done": "COMPLETE",
-    "deadletter": "ERROR",
-    "cancelled": "CANCELLED",
-    "deleted": "DELETED",
-}
+FRONT_DOOR = {state: word for state, (_, word) in _WORDS.items()}
 """The front door's word for each state (contract, Task states)."""
 
 PRIORITIES = ("critical", "high", "normal", "low")
@@ -67,6 +56,13 @@ AOF: dict[str, tuple[str, type]] = {
     "delegationDepth": ("delegation_depth", int),
 }
 """The names of AOF that stand in a task's metadata, with the field that holds each and its type."""
+
+
+_SHOWN = (
+    "id subject body state status owner assignee type priority review verify evidence blocked_by blocks warnings "
+    "parent_id group_id project_id run env timeout retries limits run_id attempt metadata question output context "
+    "worktree created_at updated_at claimed_at completed_at"
+).split()
 
 
 def states_filtered(word: str) -> frozenset[str]:
@@ -89,7 +85,7 @@ def states_named(word: str) -> frozenset[str]:
     found = frozenset(state for state, status in STATUS.items() if status == word)
     if not found:
         raise InvalidRequest(
-            f"{word!r} is no task status. Use one of: {', '.join(dict.fromkeys(STATUS.values()))}, "
+            f"{word!r} is not a task status. Use one of: {', '.join(dict.fromkeys(STATUS.values()))}, "
             f"or a state: {', '.join(STATES)}.",
             field="status",
         )
@@ -133,17 +129,17 @@ class Task:
     output: str | None
     context: str | None
     findings: str | None
-    evidence: list[dict[str, Any]]
-    verifying: dict[str, Any] | None
-    metadata: dict[str, Any]
+    evidence: list[Json]
+    verifying: Json | None
+    metadata: Json
     created_by: str
     created_at: str
     updated_at: str
     claimed_at: str | None
     completed_at: str | None
-    merging: dict[str, Any] | None = None
+    merging: Json | None = None
     """Its branch waits for its merge, or is being merged: stage, since, held, process (see `tasks.merge`)."""
-    worktree: dict[str, Any] | None = None
+    worktree: Json | None = None
     """Where its work lies: path, directory, branch, base and head (commits), returned, merged (the merge commit)."""
     env: list[str] | None = None
     """Names of variables that its programs may see; never values."""
@@ -162,7 +158,7 @@ class Task:
     blocked_by: list[str] = field(default_factory=list)
     blocks: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    question: dict[str, Any] | None = None
+    question: Json | None = None
 
     @property
     def status(self) -> str:
@@ -175,8 +171,8 @@ class Task:
         return self.verifying is not None or self.merging is not None
 
     @property
-    def check(self) -> dict[str, Any] | None:
-        """How its newest check ended; null where none was run."""
+    def check(self) -> Json | None:
+        """How its newest check ended; None where none was run."""
         return next((one for one in reversed(self.evidence) if one["kind"] == "verify"), None)
 
     @property
@@ -194,41 +190,6 @@ class Task:
         """Which attempt this is; a run that used up none does not count."""
         return self.failures + 1 if self.run and self.state in HELD | {"done"} else self.failures
 
-    def as_dict(self) -> dict[str, Any]:
-        """The contract's shape, keys in its order."""
-        return {
-            "id": self.id,
-            "subject": self.subject,
-            "body": self.body,
-            "state": self.state,
-            "status": self.status,
-            "owner": self.owner,
-            "assignee": self.assignee,
-            "type": self.type,
-            "priority": self.priority,
-            "review": self.review,
-            "verify": self.verify,
-            "evidence": list(self.evidence),
-            "blocked_by": list(self.blocked_by),
-            "blocks": list(self.blocks),
-            "warnings": list(self.warnings),
-            "parent_id": self.parent_id,
-            "group_id": self.group_id,
-            "project_id": self.project_id,
-            "run": self.command,
-            "env": self.env,
-            "timeout": self.timeout,
-            "retries": self.retries,
-            "limits": self.limits,
-            "run_id": self.run_id,
-            "attempt": self.attempt,
-            "metadata": dict(self.metadata),
-            "question": self.question,
-            "output": self.output,
-            "context": self.context,
-            "worktree": self.worktree,
-            "created_at": self.created_at,
-            "updated_at": self.updated_at,
-            "claimed_at": self.claimed_at,
-            "completed_at": self.completed_at,
-        }
+    def as_dict(self) -> Json:
+        """The contract's shape, keys in its order; `run` is the task's command."""
+        return {name: self.command if name == "run" else getattr(self, name) for name in _SHOWN}

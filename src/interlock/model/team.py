@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+
+from interlock.model.json import Json, fields_of
+
+_MEMBER = "name session_key role status agent type model current_task joined_at last_active_at".split()
 
 
 @dataclass(slots=True)
@@ -15,7 +18,7 @@ class Team:
     lead_session_key: str
     status: str
     workdir: str | None
-    settings: dict[str, Any]
+    settings: Json
     created_at: str
     updated_at: str
     day: str
@@ -23,19 +26,11 @@ class Team:
     open_tasks: int
     runner: str | None
 
-    def as_dict(self, members: list[dict[str, Any]]) -> dict[str, Any]:
+    def as_dict(self, members: list[Json]) -> Json:
         """The shape of `config.json` and of `team show`."""
-        return {
-            "name": self.name,
-            "id": self.id,
-            "lead_session_key": self.lead_session_key,
-            "members": members,
-            "settings": dict(self.settings),
-            "status": self.status,
-            "workdir": self.workdir,
-            "created_at": self.created_at,
-            "updated_at": self.updated_at,
-        }
+        head = fields_of(self, ("name", "id", "lead_session_key"))
+        rest = fields_of(self, ("settings", "status", "workdir", "created_at", "updated_at"))
+        return {**head, "members": members, **rest}
 
 
 @dataclass(slots=True)
@@ -64,29 +59,10 @@ class Member:
     limits: dict[str, float] | None = None
     """What it may use in all: `turns`, `tokens`, `cost_usd`, `time` (seconds)."""
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """The contract's shape."""
-        return {
-            "name": self.name,
-            "session_key": self.session_key,
-            "role": self.role,
-            "status": self.status,
-            "agent": self.agent,
-            "type": self.type,
-            "model": self.model,
-            "current_task": self.current_task,
-            "joined_at": self.joined_at,
-            "last_active_at": self.last_active_at,
-        }
+        return fields_of(self, _MEMBER)
 
-    def registration(self) -> dict[str, Any]:
+    def registration(self) -> Json:
         """What `config.json` says of a member: only what changes when members come and go."""
-        return {
-            "name": self.name,
-            "session_key": self.session_key,
-            "role": self.role,
-            "agent": self.agent,
-            "type": self.type,
-            "model": self.model,
-            "joined_at": self.joined_at,
-        }
+        return fields_of(self, ("name", "session_key", "role", "agent", "type", "model", "joined_at"))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
+from interlock.model.json import Json, fields_of
 from interlock.model.task import PRIORITIES
 
 
@@ -21,15 +21,15 @@ class WorkflowRow:
     state: str
     outcome: str | None
     version: int
-    document: dict[str, Any]
+    document: Json
     created_at: str
     updated_at: str
 
 
 @dataclass(slots=True)
 class QueueEntry:
-    """A workflow that waits for its turn: a task nobody may pull yet. `n` grows in the order of queueing; `priority` is
-    one of the words of a task. Times are ISO 8601 UTC."""
+    """A queued workflow: a task nobody may pull yet. `n` grows in queue order; `priority` is that of a task.
+    Times are ISO 8601 UTC."""
 
     n: int
     task_id: str
@@ -37,21 +37,14 @@ class QueueEntry:
     priority: str
     queued_by: str
     queued_at: str
-    data: dict[str, Any] = field(default_factory=dict)
+    data: Json = field(default_factory=dict)
 
     @property
     def order(self) -> tuple[int, int]:
-        """More urgent ones first, and within one priority whoever came first."""
+        """Sorts by priority, then first come, first served."""
         return PRIORITIES.index(self.priority), self.n
 
-    def as_dict(self, position: int | None = None) -> dict[str, Any]:
+    def as_dict(self, position: int | None = None) -> Json:
         """The shape every face shows; `position` counts from 1."""
-        return {
-            "position": position,
-            "task_id": self.task_id,
-            "skill": self.skill,
-            "priority": self.priority,
-            "queued_by": self.queued_by,
-            "queued_at": self.queued_at,
-            "data": dict(self.data),
-        }
+        shown = fields_of(self, ("task_id", "skill", "priority", "queued_by", "queued_at", "data"))
+        return {"position": position, **shown}
