@@ -312,7 +312,7 @@ def test_a_daemon_that_the_user_keeps_is_reported_and_nothing_else_is_left(place
         until(lambda: other is None or ref.alive(other) is False)
         until(lambda: groups.supervises(parent_of(kept)))
         supervisor = parent_of(kept)
-        until(lambda: [row.pid for row in groups.below(table.rows(), supervisor)] == [kept.pid])
+        until(lambda: [row.pid for row in groups.descendants(table.rows(), supervisor)] == [kept.pid])
         assert ref.alive(kept)
         if ended == "by itself":
             (event,) = [event for event in place.team.events()[0] if event.type == "processes.left"]

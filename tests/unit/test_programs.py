@@ -483,7 +483,7 @@ async def test_a_run_is_found_by_the_token_its_job_gave(job: Job) -> None:
     async def hear(group: anyio.abc.TaskGroup) -> None:
         def on_update(update: Update) -> None:
             assert update.text == token
-            found.append(group_members(ProcessRef(1, "0", named(1).boot, named(1).host), token=token))
+            found.append(group_members(ProcessRef(named(1).host, named(1).boot, 1, 0), token=token))
             group.start_soon(execution.cancel)
 
         result = await execution.run(on_update, lambda identity: pids.append(identity.pid))

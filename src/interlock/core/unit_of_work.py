@@ -319,7 +319,7 @@ class Workspace:
         if ancestry.SUBREAPED:
             return None
         with self.ledger.snapshot() as rows:
-            return ancestry.adrift([run.process for run in rows.runs.open()])
+            return ancestry.possible_run([run.process for run in rows.runs.open()])
 
     def note_refusal(self, origin: RunOrigin, caller: Principal, error: Forbidden) -> None:
         """Write down that a process of a run was refused what is not its member's to do; once for each refusal."""

@@ -5,13 +5,10 @@ from interlock.processes.groups import RUN_KEEP as RUN_KEEP
 from interlock.processes.groups import RUN_TEAM as RUN_TEAM
 from interlock.processes.groups import RUN_TOKEN as RUN_TOKEN
 from interlock.processes.groups import RUN_WITHIN as RUN_WITHIN
-from interlock.processes.groups import below as below
 from interlock.processes.groups import end_group as end_group
 from interlock.processes.groups import end_marked as end_marked
 from interlock.processes.groups import group_members as group_members
-from interlock.processes.groups import kept as kept
 from interlock.processes.groups import supervises as supervises
-from interlock.processes.groups import within as within
 from interlock.processes.ref import ProcessRef as ProcessRef
 from interlock.processes.ref import alive as alive
 from interlock.processes.ref import current as current

@@ -5,32 +5,29 @@ What Interlock starts for an agent (its program, a verify, a setup, a hook) desc
 member. A process can clear and change its own environment, and that of what it starts, but not that of a process above
 it. So the ancestors are asked, and the outermost one counts: below itself an agent may start anything, with any
 variables.
-
-Loaded by every hook: a look costs two small files for each generation, and is taken once in a process.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 
 from interlock.errors import Forbidden, InvalidRequest
 from interlock.processes import table
 from interlock.processes.groups import RUN_HOME, RUN_TEAM, RUN_TOKEN, supervises
-from interlock.processes.ref import ProcessRef, identify
+from interlock.processes.ref import ProcessRef, this_boot, this_host
 
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "busybox"})
 GENERATIONS = 64
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "busybox"})
 SUBREAPED = sys.platform == "linux"
 """Whether what loses its parent stays below its run's supervisor. Elsewhere it goes to the system's first process."""
 
 
 class RunOrigin:
     """The run that a process belongs to: the member that it acts as, and no other. A check acts for nobody: `member`
-    is null."""
-
-    __slots__ = ("home", "member", "pid", "session", "team")
+    is None."""
 
     def __init__(self, environment: Mapping[str, str], pid: int) -> None:
         self.home = environment.get(RUN_HOME) or environment.get("INTERLOCK_HOME")
@@ -49,20 +46,20 @@ class RunOrigin:
             return False  # One of them does not exist.
 
     def must_be(self, team: str, member: str) -> None:
-        """Refuse to act as anybody else.
+        """Refuse to act as another member.
 
         Raises:
-            Forbidden: that is somebody else.
+            Forbidden: that is another member.
         """
         if (team, member) != (self.team, self.member):
             raise Forbidden(
-                f"{self} It cannot act as {member} in {team}, whatever its environment says. Leave --as out, or act "
+                f"{self} It cannot act as {member} in {team}, whatever its environment says. Leave out --as, or act "
                 f"as {member} from a terminal outside of the run.",
                 member=member,
             )
 
     def refusal(self, what: str) -> Forbidden:
-        """The error for what is a person's alone."""
+        """The error for what only a person may do."""
         return Forbidden(
             f"{self} It cannot {what}: a person does that, at a terminal outside of every run.", member=self.member
         )
@@ -74,94 +71,82 @@ class RunOrigin:
 
 
 class PossibleRun(RunOrigin):
-    """One whose run is not known."""
-
-    __slots__ = ()
+    """A process that may belong to some run; which one is not known."""
 
     def __str__(self) -> str:
         return "This process has no terminal, and began while a run was open: it may belong to that run."
 
 
-def adrift(runs: Iterable[str | None]) -> RunOrigin | None:
-    """What this process counts as where lost ones do not stay below their run, and it may be one of the open `runs`
-    (their processes as text): it has no terminal, and not even the topmost process above it is older than the run."""
+def possible_run(runs: Iterable[str | None]) -> RunOrigin | None:
+    """What this process counts as where orphans do not stay below their run, and it may belong to one of the open
+    `runs` (their stored processes): it has no terminal, and no process above it is older than the run."""
+    if SUBREAPED:
+        return None
     began = []
-    for one in runs:
+    for text in runs:
         try:
-            began.append(ProcessRef.parse(one or "").started)
+            began.append(ProcessRef.parse(text or "").started)
         except InvalidRequest:
             continue
-    if SUBREAPED or not began:
-        return None
     try:
         os.close(os.open("/dev/tty", os.O_RDWR))
         return None
     except OSError:
         pass
-    pid = os.getpid()
-    top = row = table.row(pid)
-    while row is not None and row.parent > 1:
-        row = table.row(row.parent)
-        top = row or top
-    return PossibleRun({}, pid) if top is not None and top.started >= min(began) else None
+    oldest = [row for row in _rows_up(os.getpid()) if row.pid > 1][-1:]
+    return PossibleRun({}, os.getpid()) if began and oldest and oldest[0].started >= min(began) else None
 
 
 def origin(home: str) -> RunOrigin | None:
-    """The run of that home that this process belongs to; null outside of every run."""
-    return _of_home(_around_us(), home)
+    """The run of that home that this process belongs to; None outside of every run."""
+    # Nothing gets out of a run, or into one: the ancestors are looked at once.
+    known = _runs_around_us() or ([RunOrigin(os.environ, os.getpid())] if RUN_TOKEN in os.environ else [])
+    return next((run for run in known if run.concerns(home)), None)
 
 
 def origin_of(pid: int, home: str) -> RunOrigin | None:
-    """The same for another process."""
-    return _of_home(_around(pid), home)
+    """The run of that home that another process belongs to; None outside of every run."""
+    return next((run for run in _runs_around(pid) if run.concerns(home)), None)
 
 
-def _of_home(found: list[RunOrigin], home: str) -> RunOrigin | None:
-    return next((one for one in found if one.concerns(home)), None)
+@cache
+def _runs_around_us() -> list[RunOrigin]:
+    return _runs_around(os.getppid())
 
 
-_known: tuple[int, list[RunOrigin]] | None = None
+os.register_at_fork(after_in_child=_runs_around_us.cache_clear)
 
 
-def _around_us() -> list[RunOrigin]:
-    """Since nobody gets out of a run, or into one, the ancestors are looked at once; a fork is another process."""
-    global _known
-    pid = os.getpid()
-    if _known is None or _known[0] != pid:
-        _known = pid, _around(os.getppid())
-    return _known[1] or ([RunOrigin(os.environ, pid)] if RUN_TOKEN in os.environ else [])
-
-
-def _around(pid: int) -> list[RunOrigin]:
+def _runs_around(pid: int) -> list[RunOrigin]:
     """The runs that the process belongs to, the outermost first."""
     found: list[RunOrigin] = []
+    for row in _rows_up(pid):
+        environment = table.environment(row.pid)
+        if RUN_TOKEN in environment:
+            found.insert(0, RunOrigin(environment, row.pid))
+    # What a program below has changed its variables to says nothing; without a supervisor (it was killed) it is all
+    # there is.
+    return [run for run in found if supervises(run.pid)] or found
+
+
+def _rows_up(pid: int) -> Iterator[table.Row]:
+    """That process and those that it descends from; in a container the first one may be a run's, too."""
     for _ in range(GENERATIONS):
         row = table.row(pid)
         if row is None:
-            break
-        environment = table.environment(pid, RUN_TOKEN)
-        if environment is not None:
-            found.insert(0, RunOrigin(environment, pid))
+            return
+        yield row
         pid = row.parent
-    # What a program below has changed its variables to says nothing; without a supervisor (it was killed) it is all
-    # there is.
-    return [one for one in found if supervises(one.pid)] or found
 
 
 def ancestors() -> list[ProcessRef]:
     """The processes that this one descends from, its parent first."""
-    found: list[ProcessRef] = []
-    row = table.row(os.getpid())
-    while row is not None and row.parent > 1 and len(found) < GENERATIONS:
-        above = identify(row.parent)
-        row = table.row(row.parent)
-        if above is not None:
-            found.append(above)
-    return found
+    rows = [row for row in _rows_up(os.getppid()) if row.pid > 1]
+    return [ProcessRef(this_host(), this_boot(), row.pid, row.started) for row in rows]
 
 
 def starter() -> ProcessRef | None:
-    """The program that had this one started: the nearest ancestor that is no shell which only carries out a command."""
+    """The program that had this one started: the nearest ancestor that is no shell which only runs a command."""
     found = ancestors()
     for process in found:
         words = table.words(process.pid)

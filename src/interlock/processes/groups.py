@@ -1,9 +1,6 @@
-"""Which process is which, whether it still lives, and how to end everything that one of ours has started.
+"""Ending everything that one of our programs has started, and nothing else.
 
-A process id alone names nothing for long: the system hands it out again. An `ProcessRef` adds the start time, the boot
-and the host, so that a record made before a crash can be judged afterwards.
-
-What belongs to a program that we started, and how we know:
+What belongs to a program, and how we know:
 
 * **Its process group and session**, whose ids are the leader's pid, because each program is started in a session of
   its own. The system never hands out a pid that still names a group or a session. So while the leader is there
@@ -28,8 +25,9 @@ were checked right before (through a pidfd where there is one), never to a group
 from __future__ import annotations
 
 import os
+import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from interlock.errors import InvalidRequest
 from interlock.processes import table
@@ -44,37 +42,37 @@ RUN_TEAM = "INTERLOCK_RUN_TEAM"
 
 RUN_KEEP = "INTERLOCK_RUN_KEEP"
 """For its supervisor only, too: the names of the daemons that a run may leave behind, with commas between."""
-SUPERVISOR = os.path.join("processes", "supervisor.py")
 
+SUPERVISOR = os.path.join("processes", "supervisor.py")
 TOKEN_CHARS = 16
 _KILL_WAIT = 5.0  # seconds the system gets to remove what was killed; more only for a process stuck in the kernel
 
 
-def within(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a program for what is started within its run and may end before it."""
+def nested(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for what is started within the run of `environment` and may end before it."""
     own = dict(environment)
     token = own.get(RUN_TOKEN)
     return {**own, RUN_WITHIN: token, RUN_TOKEN: os.urandom(16).hex()} if token else own
 
 
-def group_members(identity: ProcessRef, *, token: str | None = None) -> list[int]:
-    """The pids of what still runs of the group led by `identity` and, with `token`, of what carries it.
+def group_members(leader: ProcessRef, *, token: str | None = None) -> list[int]:
+    """The pids of what still runs of the group led by `leader` and, with `token`, of what carries it.
 
     Empty on another host or after a reboot. This process is never among them.
     """
-    return sorted(_members(identity, token)[0])
+    return sorted(_members(leader, token)[0])
 
 
-def kept(identity: ProcessRef) -> dict[int, str]:
-    """The daemons that a program of ours has left behind and that the user keeps: their pids, and what they are called.
+def kept_daemons(leader: ProcessRef) -> dict[int, str]:
+    """The daemons that a program of ours has left behind and that the user keeps: their names by pid.
 
     Only those whose parents have ended, and not what they have started in turn.
     """
-    if not alive(identity):
+    if not alive(leader):
         return {}  # Its supervisor stays as long as they do.
-    _, _, stay = _members(identity, None)
-    known = {row.pid for row in stay}
-    return {row.pid: max(table.names(row.pid), default="", key=len) for row in stay if row.parent not in known}
+    _, _, daemons = _members(leader, None)
+    known = {row.pid for row in daemons}
+    return {row.pid: max(table.names(row.pid), default="", key=len) for row in daemons if row.parent not in known}
 
 
 def supervises(pid: int) -> bool:
@@ -82,17 +80,15 @@ def supervises(pid: int) -> bool:
     return any(word.endswith(SUPERVISOR) for word in table.words(pid)[1:6])
 
 
-def end_group(identity: ProcessRef, *, grace: float, token: str | None = None, whole: bool = False) -> bool:
-    """End the process group and session led by `identity`, and what carries `token`: TERM, `grace` seconds, KILL.
+def end_group(leader: ProcessRef, *, grace: float, token: str | None = None, whole: bool = False) -> bool:
+    """End the process group and session led by `leader`, and what carries `token`: TERM, `grace` seconds, KILL.
 
     With `whole`, also what was started within that run with a token of its own.
-    Returns true when nothing of it is left (also: nothing was, or this machine was restarted since), false when
-    something withstood (another user's, stuck in the kernel) or when it lives on another host. A process that leads
+    Returns True when nothing of it is left (also: nothing was, or this machine was restarted since), False when
+    something survived (another user's, stuck in the kernel) or when it lives on another host. A process that leads
     no group of its own is left alone. Blocks for up to `grace` + 5 seconds.
     """
-    if identity.host != this_host():
-        return False
-    return _end(identity, token, grace, whole)
+    return leader.host == this_host() and _end(leader, token, grace, whole)
 
 
 def end_marked(token: str, grace: float, *, whole: bool = False) -> bool:
@@ -101,8 +97,6 @@ def end_marked(token: str, grace: float, *, whole: bool = False) -> bool:
 
 
 def _end(identity: ProcessRef | None, token: str | None, grace: float, whole: bool) -> bool:
-    import signal  # with its enums it costs the hook command, which ends nobody, 3 ms at each start
-
     asked: set[tuple[int, int]] = set()
     patience = time.monotonic() + max(grace, 0.0)
     number = signal.SIGTERM
@@ -156,41 +150,33 @@ def _members(
         group = group if ours else []
         if leader is not None and ours:
             tops.add(identity.pid)
-    group += [row for top in tops for row in below(rows, top)]
+    group += [row for top in tops for row in descendants(rows, top)]
     found = {row.pid: row for row in [*group, *(row for row in rows if row.pid in marked)] if row.running}
-    stay = _kept(found, tops)
-    for row in stay:
-        for one in (row, *below(rows, row.pid)):
+    kept = _daemons(found, tops)
+    for row in kept:
+        for one in (row, *descendants(rows, row.pid)):
             found.pop(one.pid, None)
-    for top in [top for top in tops if any(row in below(rows, top) for row in stay)]:
+    for top in [top for top in tops if any(row in descendants(rows, top) for row in kept)]:
         found.pop(top, None)
     found.pop(os.getpid(), None)
-    return found, tops, stay
+    return found, tops, kept
 
 
-def _kept(found: Mapping[int, Row], tops: set[int]) -> list[Row]:
+def _daemons(found: Mapping[int, Row], tops: set[int]) -> list[Row]:
     """Those of `found` that the user keeps, as the supervisors say that are below no other one."""
-    lines = [
-        environment[RUN_KEEP]
-        for top in tops
-        if top not in found or found[top].parent not in found
-        if (environment := table.environment(top, RUN_KEEP)) is not None
-    ]
-    names = {name for line in lines for name in line.split(",")}
+    outermost = [top for top in tops if top not in found or found[top].parent not in found]
+    names = {name for top in outermost for name in table.environment(top).get(RUN_KEEP, "").split(",") if name}
     if not names:
         return []
     names |= {name[:15] for name in names}
     return [
         row
         for row in found.values()
-        # Where there are no sessions, what has lost its parent.
-        if (row.session not in tops if table.PROC else row.parent == 1)
-        and row.pid not in tops
-        and names & table.names(row.pid)
+        if row.session not in tops and row.pid not in tops and names & table.names(row.pid)
     ]
 
 
-def below(rows: list[Row], pid: int) -> list[Row]:
+def descendants(rows: Sequence[Row], pid: int) -> list[Row]:
     """What descends from that process, by the parents that its descendants have now."""
     children: dict[int, list[Row]] = {}
     for row in rows:
@@ -206,8 +192,6 @@ def below(rows: list[Row], pid: int) -> list[Row]:
 
 def _send(row: Row, number: int) -> None:
     """Signal that very process; one that is gone, or another user's, is left to the next look."""
-    import signal
-
     try:
         handle = os.pidfd_open(row.pid)
     except (AttributeError, OSError):

@@ -24,7 +24,7 @@ TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 
 def origin(home: str, client: tuple[str, int], server: int) -> RunOrigin | None:
     """The run of that home that the process belongs to which has connected from `client` (address and port) to the port
-    `server`; null where it is none's, or cannot be known."""
+    `server`; None where it is none's, or cannot be known."""
     if not table.PROC:
         return None
     tops = table.named(NAME)
@@ -38,7 +38,7 @@ def origin(home: str, client: tuple[str, int], server: int) -> RunOrigin | None:
         return RunOrigin({}, 0)
     rows = table.rows()
     for top, found in runs:
-        for row in groups.below(rows, top):
+        for row in groups.descendants(rows, top):
             if _holds(row.pid, f"socket:[{socket}]"):
                 return found
     return None

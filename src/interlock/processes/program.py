@@ -155,7 +155,7 @@ class Child:
         leader = self.identity
         gone = groups.end_group(leader, grace=self._stop_grace, token=self.token)
         try:
-            self._process.wait(_REAPING if gone and not groups.kept(leader) else 0)
+            self._process.wait(_REAPING if gone and not groups.kept_daemons(leader) else 0)
         except subprocess.TimeoutExpired:
             # It stays with a daemon that the user keeps, or something has withstood.
             threading.Thread(target=self._process.wait, daemon=True).start()

@@ -16,14 +16,10 @@ A program that is started for each run has to start fast: nothing of ours is imp
 
 from __future__ import annotations
 
+# `signal` itself makes enums of its constants, which costs as much as all the rest.
+import _signal as signal  # type: ignore[import-not-found]
 import os
 import sys
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import signal
-else:
-    import _signal as signal  # `signal` itself makes enums of its constants, which costs as much as all the rest
 
 NAME = b"interlock-run"
 """What processes of this program are called in the system's table."""
@@ -132,6 +128,10 @@ def _gone(wire: int, wake: int) -> bool:
 
 def _end_all(grace: float) -> None:
     """End everything below this process."""
+    if sys.platform != "linux":
+        import site
+
+        site.main()  # for psutil, which need not be installed beside us
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     from interlock.processes import groups, ref
 

@@ -56,7 +56,7 @@ def note_left(
 ) -> str:
     """Write down which daemons the program written down as `process` has left behind that the user keeps, but for those
     `known`; them in words."""
-    found = groups.kept(ref.ProcessRef.parse(process))
+    found = groups.kept_daemons(ref.ProcessRef.parse(process))
     new = {pid: name for pid, name in found.items() if pid not in known}
     known.update(new)
     left = [{"pid": pid, "name": name} for pid, name in new.items()]

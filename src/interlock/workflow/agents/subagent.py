@@ -15,7 +15,7 @@ import anyio
 
 from interlock.agents.session import AgentSession, Permission, Turn, ignore, refuse
 from interlock.errors import AgentError, NoCapacity
-from interlock.processes.groups import within
+from interlock.processes.groups import nested
 from interlock.workflow.agents.assignment import Assignment, Report
 from interlock.workflow.agents.subagent_context import SubagentContext
 from interlock.workflow.agents.subagent_pool import PREEMPTED, Seat, Stopped, Ticket
@@ -244,7 +244,7 @@ class Subagent:
 
         # It takes no part in the team and may end before the run: the run's process and tools are not its own.
         opening = replace(
-            self._context.opening, environment=within(self._context.opening.environment), model=model, resume=resume,
+            self._context.opening, environment=nested(self._context.opening.environment), model=model, resume=resume,
             permit=permit, on_start=ignore, mcp=(),
         )  # fmt: skip
         found: list[AgentSession] = []
