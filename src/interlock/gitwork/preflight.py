@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from interlock.errors import GitFailed, InvalidRequest
 from interlock.gitwork.git import Git
 from interlock.plan.document import Plan
-from interlock.plan.nodes import Faults
+from interlock.plan.faults import Faults
 from interlock.plan.surroundings import checkout_of, elsewhere, programs, remedy
 from interlock.processes import commands
 

@@ -9,11 +9,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 Priority = Literal["critical", "high", "normal", "low"]
+Isolation = Literal["none", "worktree"]
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a whole run of the plan may use before no new work starts; null where it does not say. `time` in seconds."""
+    """What a whole run of the plan may use before no new work starts; None where it does not say. `time` in seconds."""
 
     turns: int | None = None
     tokens: int | None = None
@@ -49,7 +50,7 @@ class PlanMember:
 class PlanTask:
     """One task, with the plan's defaults already filled in.
 
-    `blocked_by` holds keys of the same plan. `review` is `none`, `human` or a member's name. `retries` is null where
+    `blocked_by` holds keys of the same plan. `review` is `none`, `human` or a member's name. `retries` is None where
     the setting of that name decides, `timeout` (seconds) likewise for `task_timeout`.
     """
 
@@ -73,7 +74,7 @@ class PlanTask:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A whole plan. `workdir` and `path` are absolute; `parallel`, `isolation` and `retries` are null where settings
+    """A whole plan. `workdir` and `path` are absolute; `parallel`, `isolation` and `retries` are None where settings
     decide; `lines` says where its keys stand.
     """
 
@@ -83,7 +84,7 @@ class Plan:
     members: Mapping[str, PlanMember]
     tasks: Mapping[str, PlanTask]
     parallel: int | None = None
-    isolation: Literal["none", "worktree"] | None = None
+    isolation: Isolation | None = None
     setup: str | None = None
     copy: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 def in_order(edges: Mapping[str, Collection[str]]) -> list[str]:
     """Every key of `edges`, blockers first and otherwise in the order given, so that the answer is stable.
 
-    Blockers that are no keys themselves do not count. Keys on a circle, and those behind one, come last as given.
+    Blockers that are no keys themselves do not count. Keys on a cycle, and those behind one, come last as given.
     """
     place = {key: index for index, key in enumerate(edges)}
     keys = list(edges)
@@ -32,10 +32,10 @@ def in_order(edges: Mapping[str, Collection[str]]) -> list[str]:
     return ordered + [key for key in keys if key not in done]
 
 
-def circles(edges: Mapping[str, Collection[str]]) -> list[list[str]]:
-    """Circles in `edges`, each as `[a, b, a]`: a waits for b, b waits for a. Empty when there is none.
+def cycles(edges: Mapping[str, Collection[str]]) -> list[list[str]]:
+    """List the cycles in `edges`, each as `[a, b, a]`: a waits for b, b waits for a.
 
-    One circle is shown for each backward edge that a walk in the given order meets, so breaking those breaks all.
+    One cycle is shown for each backward edge that a walk in the given order meets, so breaking those breaks all.
     """
     found: list[list[str]] = []
     finished: set[str] = set()

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
 from typing import Any
+
+from pydantic import ValidationError
 
 from interlock.errors import PlanError
 from interlock.plan.document import Limits, Plan, PlanMember, PlanTask
-from interlock.plan.fields import NAME, NAME_RULE, PLAN
-from interlock.plan.nodes import Faults, Node, compose
-from interlock.plan.rules import check
-from interlock.plan.values import Entry, Reader, fits
+from interlock.plan.faults import Faults, Location, described, worded
+from interlock.plan.rules import PlanRules
+from interlock.plan.schema import NAME, NAME_RULE, LimitsSection, PlanFile
+from interlock.plan.yaml_lines import YamlDocument, read_yaml
 
-#: The largest plan file, in bytes.
 LARGEST = 1_048_576
+"""The largest plan file, in bytes."""
 
 
 def load(path: str) -> Plan:
-    """The plan in the file at `path`.
+    """Read the plan in the file at `path`.
 
     Raises:
-        PlanError: the file cannot be read, is larger than 1 MiB, or is no sound plan. `details["errors"]` lists every
-            fault as `{path, line, message}`; `line` counts from 1 and is null where the file itself is at fault.
+        PlanError: the file cannot be read, is larger than 1 MiB, or has faults. `details["errors"]` lists every fault
+            as `{path, line, message}`; `line` counts from 1 and is None where the file itself is at fault.
     """
     faults = Faults(path)
     try:
@@ -46,15 +48,17 @@ def load(path: str) -> Plan:
         raise faults.error() from None
     plan = parse(text, path)
     if not os.path.isdir(plan.workdir):
-        faults.add(None, f"workdir: there is no directory {plan.workdir}. Create it or name another")
+        message = f"workdir: there is no directory {plan.workdir}. Create it or name another"
+        faults.add(plan.lines.get("workdir"), message)
         raise faults.error()
     return plan
 
 
 def parse(text: str, path: str) -> Plan:
-    """The plan in `text`. `path` is where it stands or would stand: `workdir` and a team without a name go by it.
+    """Read the plan in `text`, without a look at the disk.
 
-    Nothing is read from the disk.
+    Args:
+        path: where the plan is or would be: `workdir`, and the name of a team without one, depend on it.
 
     Raises:
         PlanError: as for `load`.
@@ -63,19 +67,28 @@ def parse(text: str, path: str) -> Plan:
     if len(text) > LARGEST:
         faults.add(None, f"the plan is larger than {LARGEST:,} bytes; divide the work into several plans")
         raise faults.error()
-    root = compose(text, faults)
-    if root is None:
-        if not faults:
-            faults.add(1, "the file is empty; a plan has members and tasks. `interlock init` writes one to begin with")
+    document = read_yaml(text, faults)
+    if document is None:
         raise faults.error()
-    plan = _plan(root, path, faults)
-    if plan is None or faults:
+    if document.data is None and not faults:
+        faults.add(1, "the file is empty; a plan has members and tasks. `interlock init` writes one to begin with")
+    elif not isinstance(document.data, dict):
+        what = described(document.data, document.texts.get(()))
+        faults.add(1, f"a plan is a mapping of team, members, tasks and more; this is {what}")
+    if not isinstance(document.data, dict):
         raise faults.error()
-    return plan
+    file, refused = _validated(document, faults)
+    PlanRules(document, refused, faults).check()
+    stem = os.path.splitext(os.path.basename(path))[0]
+    if ("team",) not in document.lines and not re.fullmatch(NAME, stem):
+        faults.add(1, f'the plan has no team, and "{stem}" cannot be its name. Add `team: NAME`: {NAME_RULE}')
+    if file is None or faults:
+        raise faults.error()
+    return _plan(file, document, path, stem)
 
 
 def faults_of(text: str, path: str) -> list[dict[str, Any]]:
-    """Every fault of the plan in `text` as `{path, line, message}`; empty when it is sound."""
+    """Every fault of the plan in `text` as `{path, line, message}`; empty when there is none."""
     try:
         parse(text, path)
     except PlanError as error:
@@ -83,127 +96,95 @@ def faults_of(text: str, path: str) -> list[dict[str, Any]]:
     return []
 
 
-def _plan(root: Node, path: str, faults: Faults) -> Plan | None:
-    if root.kind != "mapping":
-        faults.add(root.line, f"a plan is a mapping of team, members, tasks and more; this is {root.described}")
-        return None
-    top = Reader(faults).entry(root, PLAN, "the plan")
-    members: dict[str, Entry] = top.get("members", {})
-    tasks: dict[str, Entry] = top.get("tasks", {})
-    check(members, tasks, faults)
-    team = _team(top, path, faults)
-    _check_isolation(top, faults)
-    _check_limits(top, members, tasks, faults)
-    if faults:
-        return None
-    return Plan(
-        team=team,
-        workdir=_workdir(top, path),
-        path=os.path.abspath(path),
-        members={name: _member(name, entry) for name, entry in members.items()},
-        tasks={key: _task(key, entry, top) for key, entry in tasks.items()},
-        parallel=top.get("parallel"),
-        isolation=top.get("isolation"),
-        setup=top.get("setup"),
-        copy=top.get("copy", ()),
-        limits=_limits(top),
-        retries=top.get("retries"),
-        verify=top.get("verify"),
-        check_before=top.get("check_before", True),
-        env=top.get("env", ()),
-        lines=top.lines,
-    )
+def _validated(document: YamlDocument, faults: Faults) -> tuple[PlanFile | None, set[Location]]:
+    """The file by its model, and what was refused, which is taken out of the document's data."""
+    try:
+        return PlanFile.model_validate(document.data), document.empty
+    except ValidationError as error:
+        found = list(worded(error, document.texts))
+    for place, message, _ in found:
+        if place not in document.empty:
+            faults.add(document.line(place), message)
+    refused = set(document.empty)
+    # The last items first, so that the positions of the others stay.
+    for place, _, unknown in reversed(found):
+        if place[-1] == "[key]":
+            continue
+        refused.add(place[:-1] if unknown else place)
+        holder: Any = document.data
+        for part in place[:-1]:
+            holder = holder[part]
+        if len(place) == 2 and place[0] in ("members", "tasks"):
+            holder[place[1]] = {}
+        elif isinstance(holder, list):
+            holder.pop(int(place[-1]))
+        else:
+            holder.pop(place[-1], None)
+    return None, refused
 
 
-def _team(top: Entry, path: str, faults: Faults) -> str:
-    if "team" in top.lines:
-        return str(top.get("team", ""))
-    stem = os.path.splitext(os.path.basename(path))[0]
-    if not fits(NAME, stem):
-        faults.add(1, f'the plan has no team, and "{stem}" cannot be its name. Add `team: NAME`: {NAME_RULE}')
-    return stem
-
-
-def _workdir(top: Entry, path: str) -> str:
+def _plan(file: PlanFile, document: YamlDocument, path: str, stem: str) -> Plan:
     folder = os.path.dirname(os.path.abspath(path))
-    return os.path.normpath(os.path.join(folder, os.path.expanduser(top.get("workdir", "."))))
-
-
-def _check_isolation(top: Entry, faults: Faults) -> None:
-    if top.get("isolation") != "none":
-        for path in top.get("copy", ()):
-            parts = path.replace("\\", "/").split("/")
-            if os.path.isabs(path) or ".." in parts or ".git" in parts or "\n" in path:
-                message = f'copy names files below workdir, and "{path}" leads elsewhere. Write its path from there'
-                faults.add(top.line_of("copy"), message)
-    for name in ("setup", "copy"):
-        if name in top.lines and top.get("isolation") == "none":
-            message = f"{name} prepares worktrees, and there are none. Add `isolation: worktree`, or remove it"
-            faults.add(top.line_of(name), message)
-
-
-def _check_limits(top: Entry, members: Mapping[str, Entry], tasks: Mapping[str, Entry], faults: Faults) -> None:
-    """Nobody can tell what a program uses that is only run: a limit of tokens would hold it to nothing."""
-    silent = [name for name, member in members.items() if isinstance(member.get("agent"), tuple)]
-    silent = [name for name in silent if members[name].get("agent")[0] == "command"]
-    owners = {key: task.get("assignee") for key, task in tasks.items() if not task.get("run")}
-    held = [(members[name], name) for name in silent]
-    held += [(tasks[key], owner or silent[0]) for key, owner in owners.items() if silent and owner in (None, *silent)]
-    held += [(top, name) for name in silent[:1]]
-    for entry, name in held:
-        if _limits(entry).tokens is not None:
-            message = (
-                f"the tokens of {name} cannot be measured, since its agent is a command. Limit its `turns` or `time`"
-            )
-            faults.add(entry.line_of("limits"), message)
-
-
-def _member(name: str, entry: Entry) -> PlanMember:
-    agent = entry.get("agent")
-    form, command = agent if isinstance(agent, tuple) else (agent, None)
-    return PlanMember(
-        name=name,
-        agent=form,
-        command=command,
-        model=entry.get("model"),
-        permissions=entry.get("permissions"),
-        type=entry.get("type"),
-        env=entry.get("env", ()),
-        limits=_limits(entry),
-        line=entry.line,
+    lines: dict[Location, dict[str, int]] = {}
+    for place, line in document.lines.items():
+        if place:
+            lines.setdefault(place[:-1], {})[str(place[-1])] = line
+    members = {}
+    for name, member in file.members.items():
+        place, form, command = ("members", name), member.agent, None
+        if isinstance(form, dict):
+            [(form, words)] = form.items()
+            texts = ((*place, "agent", form, index) for index in range(len(words)))
+            command = tuple(document.texts.get(text, word) for text, word in zip(texts, words, strict=True))
+        members[name] = PlanMember(
+            name, form, command, member.model, member.permissions, member.type, _once(member.env),
+            _limits(member.limits), document.line(place),
+        )  # fmt: skip
+    tasks = {}
+    for key, task in file.tasks.items():
+        place = ("tasks", key)
+        verify = file.verify if task.verify is None else task.verify
+        first = (task.run or key).strip().splitlines()[0]
+        tasks[key] = PlanTask(
+            key=key,
+            subject=task.subject or (first if len(first) <= 200 else first[:199] + "…"),
+            body=task.body or "",
+            run=task.run,
+            verify=verify or None,
+            blocked_by=_once(task.blocked_by),
+            assignee=task.assignee,
+            review=task.review or "none",
+            priority=task.priority or "normal",
+            type=task.type,
+            retries=file.retries if task.retries is None else task.retries,
+            env=_once(file.env if task.env is None else task.env),
+            timeout=task.timeout,
+            limits=_limits(task.limits),
+            line=document.line(place),
+            lines=lines.get(place, {}),
+        )
+    return Plan(
+        team=file.team or stem,
+        workdir=os.path.normpath(os.path.join(folder, os.path.expanduser(file.workdir or "."))),
+        path=os.path.abspath(path),
+        members=members,
+        tasks=tasks,
+        parallel=file.parallel,
+        isolation=file.isolation,
+        setup=file.setup,
+        copy=_once(file.copy_),
+        limits=_limits(file.limits),
+        retries=file.retries,
+        verify=file.verify,
+        check_before=file.check_before is not False,
+        env=_once(file.env),
+        lines=lines[()],
     )
 
 
-def _task(key: str, entry: Entry, top: Entry) -> PlanTask:
-    run = entry.get("run")
-    subject = entry.get("subject") or _first_line(run or key)
-    inherited: Mapping[str, Any] = {name: top.get(name) for name in ("verify", "retries", "env")}
-    own = {**inherited, **entry.values}
-    return PlanTask(
-        key=key,
-        subject=subject,
-        body=own.get("body", ""),
-        run=run,
-        verify=own["verify"] or None,
-        blocked_by=own.get("blocked_by", ()),
-        assignee=own.get("assignee"),
-        review=own.get("review", "none"),
-        priority=own.get("priority", "normal"),
-        type=own.get("type"),
-        retries=own["retries"],
-        env=own["env"] or (),
-        timeout=own.get("timeout"),
-        limits=_limits(entry),
-        line=entry.line,
-        lines=entry.lines,
-    )
+def _once(texts: list[str] | None) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(texts or ()))
 
 
-def _limits(entry: Entry) -> Limits:
-    found: Entry | None = entry.get("limits")
-    return Limits(**found.values) if found else Limits()
-
-
-def _first_line(command: str) -> str:
-    first = command.strip().splitlines()[0]
-    return first if len(first) <= 200 else first[:199] + "…"
+def _limits(section: LimitsSection | None) -> Limits:
+    return Limits() if section is None else Limits(**section.model_dump())

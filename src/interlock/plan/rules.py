@@ -1,98 +1,144 @@
-"""What must be true of a plan's members and tasks together. Each breach is a fault at the line that causes it."""
+"""What must be true of a plan's members and tasks together. Each breach is a fault at the line that causes it.
+
+The rules are checked on what is left of the file without the values that were refused, so that all faults are found in
+one go and none is reported twice.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from interlock.plan.nodes import Faults
-from interlock.plan.ordering import circles
-from interlock.plan.values import Entry, nearest
+from interlock.plan.faults import Faults, Location
+from interlock.plan.ordering import cycles
+from interlock.plan.schema import nearest
+from interlock.plan.yaml_lines import YamlDocument
 
-
-def check(members: Mapping[str, Entry], tasks: Mapping[str, Entry], faults: Faults) -> None:
-    """Hold the rules against all tasks; what was refused already is not judged a second time."""
-    for key, task in tasks.items():
-        _check_blockers(key, task, tasks, faults)
-        if not task.unknown:
-            _check_doer(key, task, members, faults)
-        _check_reviewer(key, task, members, faults)
-        if not task.unknown and not task.lines.keys() & {"subject", "run"}:
-            faults.add(task.line, f'task "{key}" has no subject. Say in a line what is to be done')
-    edges = {key: task.get("blocked_by", ()) for key, task in tasks.items()}
-    for circle in circles(edges):
-        line = tasks[circle[-2]].line_of("blocked_by")
-        shown = " -> ".join(circle)
-        faults.add(line, f"tasks wait for each other in a circle: {shown}. Remove one of these from a blocked_by")
+Entry = Mapping[str, Any]
 
 
-def _check_blockers(key: str, task: Entry, tasks: Mapping[str, Entry], faults: Faults) -> None:
-    for blocker in task.get("blocked_by", ()):
-        if blocker not in tasks:
-            hint = nearest(blocker, (other for other in tasks if other != key)) or " Add it or remove it here"
-            faults.add(task.line_of("blocked_by"), f'task "{key}" waits for "{blocker}", which is no task here.{hint}')
+@dataclass(frozen=True, slots=True)
+class PlanRules:
+    """One check of a plan file. `refused` are the places whose value was refused, and the sections with an unknown key:
+    what seems to be missing from these may just be misspelt."""
 
+    document: YamlDocument
+    refused: set[Location]
+    faults: Faults
 
-def _shell(member: Entry) -> bool | None:
-    """Whether the member carries out commands; null when its agent was refused."""
-    agent = member.get("agent")
-    return None if agent is None else agent == "shell"
+    def check(self) -> None:
+        tasks, members = self._entries("tasks"), self._entries("members")
+        for key, task in tasks.items():
+            self._check_blockers(key, task, tasks)
+            if ("tasks", key) not in self.refused:
+                self._check_doer(key, task, members)
+                if not self._has(("tasks", key), "subject", "run"):
+                    self._add(("tasks", key), f'task "{key}" has no subject. Say in a line what is to be done')
+            self._check_reviewer(key, task, members)
+        for cycle in cycles({key: task.get("blocked_by") or () for key, task in tasks.items()}):
+            shown = " -> ".join(cycle)
+            place = ("tasks", cycle[-2], "blocked_by")
+            self._add(place, f"dependency cycle: {shown}. Remove one of these from blocked_by")
+        self._check_worktrees()
+        self._check_limits(members, tasks)
 
+    def _entries(self, name: str) -> dict[str, Entry]:
+        found: dict[str, Entry] = self.document.data.get(name) or {}
+        return found
 
-def _able(task: Entry, members: Mapping[str, Entry]) -> list[str]:
-    """The members of the kind that this task needs, leaving out nobody who might be."""
-    runs = "run" in task.lines
-    return [name for name, member in members.items() if _shell(member) in (runs, None)]
+    def _has(self, place: Location, *names: str) -> bool:
+        return any((*place, name) in self.document.lines for name in names)
 
+    def _add(self, place: Location, message: str) -> None:
+        self.faults.add(self.document.line(place), message)
 
-def _check_doer(key: str, task: Entry, members: Mapping[str, Entry], faults: Faults) -> None:
-    if not members:
-        return
-    runs = "run" in task.lines
-    able = _able(task, members)
-    assignee = task.get("assignee")
-    line = task.line_of("assignee")
-    if assignee is not None and assignee not in members:
-        faults.add(line, f'task "{key}" is assigned to "{assignee}", who is no member.{_members(assignee, members)}')
-    elif assignee is not None and assignee not in able:
+    def _check_blockers(self, key: str, task: Entry, tasks: Mapping[str, Entry]) -> None:
+        for blocker in dict.fromkeys(task.get("blocked_by", ())):
+            if blocker not in tasks:
+                hint = nearest(blocker, (other for other in tasks if other != key)) or " Add it or remove it here"
+                message = f'task "{key}" waits for "{blocker}", which is not a task in this plan.{hint}'
+                self._add(("tasks", key, "blocked_by"), message)
+
+    def _able(self, key: str, members: Mapping[str, Entry]) -> list[str]:
+        """The members of the kind that a task needs, with those whose agent was refused: they might be."""
+        runs = self._has(("tasks", key), "run")
+        return [
+            name for name, member in members.items() if "agent" not in member or (member["agent"] == "shell") == runs
+        ]
+
+    def _check_doer(self, key: str, task: Entry, members: Mapping[str, Entry]) -> None:
+        if not members:
+            return
+        runs, able, assignee = self._has(("tasks", key), "run"), self._able(key, members), task.get("assignee")
         if runs:
-            need = "has a run command, and only a shell member can carry it out"
+            remedy = "Add a member such as `ada: {agent: shell}`"
         else:
-            need = "has no run command, so it needs an agent"
-        mend = f"Assign it to {' or '.join(able)}" if able else _missing(runs)
-        kind = "no shell member" if runs else "a shell member"
-        faults.add(line, f'task "{key}" {need}; {assignee} is {kind}. {mend}')
-    elif not able:
-        need = "a run command" if runs else "no run command"
-        who = "a shell member" if runs else "an agent"
-        faults.add(task.line, f'task "{key}" has {need}, so it needs {who}, and there is none. {_missing(runs)}')
+            remedy = "Add a member such as `bob: {agent: claude}`, or give the task a run command"
+        if assignee is not None and assignee not in members:
+            message = f'task "{key}" has the unknown assignee "{assignee}".{_members(assignee, members)}'
+            self._add(("tasks", key, "assignee"), message)
+        elif assignee is not None and assignee not in able:
+            if runs:
+                need, kind = "has a run command, and only a shell member can carry it out", "not a shell member"
+            else:
+                need, kind = "has no run command, so it needs an agent", "a shell member"
+            remedy = f"Assign it to {' or '.join(able)}" if able else remedy
+            self._add(("tasks", key, "assignee"), f'task "{key}" {need}; {assignee} is {kind}. {remedy}')
+        elif not able:
+            need, who = ("a run command", "a shell member") if runs else ("no run command", "an agent")
+            self._add(("tasks", key), f'task "{key}" has {need}, so it needs {who}, and there is none. {remedy}')
 
+    def _check_reviewer(self, key: str, task: Entry, members: Mapping[str, Entry]) -> None:
+        reviewer, place = task.get("review", "none"), ("tasks", key, "review")
+        if reviewer in ("none", "human") or not members:
+            return
+        if reviewer not in members:
+            choice = _members(reviewer, {**members, "human": None, "none": None})
+            self._add(place, f'task "{key}" has the unknown reviewer "{reviewer}".{choice}')
+        elif reviewer == task.get("assignee"):
+            message = f'task "{key}" would be reviewed by its own assignee, {reviewer}. Name another member or human'
+            self._add(place, message)
+        elif members[reviewer].get("agent") == "shell":
+            self._add(place, f'{reviewer} is a shell member and cannot review task "{key}". Name an agent or human')
+        elif not self._has(("tasks", key), "assignee") and self._able(key, members) == [reviewer]:
+            only = f'{reviewer} is the only member that can do task "{key}", so nobody else can review it'
+            self._add(place, f"{only}. Add a member, or let human review it")
 
-def _missing(runs: bool) -> str:
-    if runs:
-        return "Add a member such as `ada: {agent: shell}`"
-    return "Add a member such as `bob: {agent: claude}`, or give the task a run command"
+    def _check_worktrees(self) -> None:
+        plan = self.document.data
+        isolation = plan.get("isolation")
+        for path in plan.get("copy", ()) if isolation != "none" else ():
+            parts = path.replace("\\", "/").split("/")
+            if os.path.isabs(path) or ".." in parts or ".git" in parts or "\n" in path:
+                message = f'copy names files below workdir, and "{path}" leads elsewhere. Write its path from there'
+                self._add(("copy",), message)
+        for name in ("setup", "copy"):
+            if self._has((), name) and isolation == "none":
+                message = f"{name} prepares worktrees, and there are none. Add `isolation: worktree`, or remove it"
+                self._add((name,), message)
 
-
-def _check_reviewer(key: str, task: Entry, members: Mapping[str, Entry], faults: Faults) -> None:
-    reviewer = task.get("review", "none")
-    if reviewer in ("none", "human") or not members:
-        return
-    line = task.line_of("review")
-    if reviewer not in members:
-        choice = {**members, "human": None, "none": None}
-        faults.add(
-            line, f'the review of task "{key}" is by "{reviewer}", who is no member.{_members(reviewer, choice)}'
-        )
-    elif reviewer == task.get("assignee"):
-        faults.add(
-            line, f'task "{key}" would be reviewed by its own assignee, {reviewer}. Name another member or human'
-        )
-    elif _shell(members[reviewer]):
-        faults.add(line, f'{reviewer} is a shell member and cannot review task "{key}". Name an agent or human')
-    elif task.get("assignee") is None and not task.faulty("assignee") and _able(task, members) == [reviewer]:
-        only = f'{reviewer} is the only member that can do task "{key}", so its review is by nobody else'
-        faults.add(line, f"{only}. Add a member, or let human review it")
+    def _check_limits(self, members: Mapping[str, Entry], tasks: Mapping[str, Entry]) -> None:
+        """Refuse limits of tokens where nobody can tell what a program uses that is only run."""
+        silent = [
+            name for name, member in members.items()
+            if isinstance(member.get("agent"), dict) and "command" in member["agent"]
+        ]  # fmt: skip
+        limited: list[tuple[Location, str]] = [(("members", name), name) for name in silent]
+        for key, task in tasks.items():
+            owner = task.get("assignee")
+            if silent and not task.get("run") and owner in (None, *silent):
+                limited.append((("tasks", key), owner or silent[0]))
+        limited += [((), name) for name in silent[:1]]
+        for place, name in limited:
+            section: Any = self.document.data
+            for part in (*place, "limits"):
+                section = section.get(part) or {}
+            if "tokens" in section:
+                message = f"the tokens of {name} cannot be measured, since its agent is a command"
+                self._add((*place, "limits"), f"{message}. Limit its `turns` or `time`")
 
 
 def _members(name: str, names: Mapping[str, object]) -> str:
-    return nearest(name, names) or f" There are: {', '.join(list(names)[:20])}"
+    return nearest(name, names) or f" Members: {', '.join(list(names)[:20])}"

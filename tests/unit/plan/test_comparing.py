@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from interlock.errors import InvalidRequest, InvalidTransition
 from interlock.plan.comparing import OPEN, OVER, Changes, ExistingTask, compare
 from interlock.plan.document import Plan, PlanTask, digest
-from interlock.plan.ordering import circles, in_order
+from interlock.plan.ordering import cycles, in_order
 
 STATES = [
     "backlog",
@@ -92,7 +92,7 @@ def test_the_order_puts_blockers_first_or_there_is_a_circle(edges: dict[str, fro
     ordered = in_order(edges)
     assert sorted(ordered) == sorted(edges)
     late = [(key, b) for key in edges for b in edges[key] if b in edges and ordered.index(b) >= ordered.index(key)]
-    found = circles(edges)
+    found = cycles(edges)
     assert bool(late) == bool(found)
     for circle in found:
         assert circle[0] == circle[-1]

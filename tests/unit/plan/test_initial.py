@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,10 +14,9 @@ from interlock.errors import InvalidRequest
 from interlock.plan import reading
 from interlock.plan.detecting import Findings, inspect, team_name
 from interlock.plan.document import Plan
-from interlock.plan.fields import NAME
 from interlock.plan.initial import PLAN_FILE, TEAM_FILE, initialise, write_plan
 from interlock.plan.ordering import in_order
-from interlock.plan.values import fits
+from interlock.plan.schema import NAME
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_any_directory_gets_a_plan_that_runs(name: str, tmp_path: Path, programs
     directory = tmp_path / name
     directory.mkdir()
     plan = written(directory)
-    assert fits(NAME, plan.team)
+    assert re.fullmatch(NAME, plan.team)
     assert 2 <= len(plan.tasks) <= 4
     run_all(plan)
     assert f'team = "{plan.team}"' in (directory / TEAM_FILE).read_text()

@@ -11,7 +11,7 @@ from interlock.gitwork import preflight
 from interlock.gitwork.isolation import check
 from interlock.model.team import Member
 from interlock.plan.document import Plan, whole_digest
-from interlock.plan.nodes import Faults
+from interlock.plan.faults import Faults
 from interlock.plan.reading import load
 from interlock.runner import plan_apply
 from interlock.runner.executor import Executor
