@@ -12,17 +12,17 @@ from interlock.clock import iso
 from interlock.core.unit_of_work import Principal
 from interlock.model.names import SYSTEM
 from interlock.workflow.agents.subagent_registry import SubagentRecord
-from interlock.workflow.control import learning, loop_back_handler
-from interlock.workflow.control.closing import Closing
-from interlock.workflow.control.examination import APPROVE, BLOCKING, CHANGES, MAJOR, MINOR, Examined, Finding
-from interlock.workflow.control.loop_back_handler import Loop
+from interlock.workflow.engine import loop_back_handler, recovery
+from interlock.workflow.engine.examination import APPROVE, BLOCKING, CHANGES, MAJOR, MINOR, Examined, Finding
+from interlock.workflow.engine.loop_back_handler import Loop
+from interlock.workflow.engine.turn_interpreter import Closing
 from interlock.workflow.party import party_mode_driver
 from interlock.workflow.party.contributions import Contribution
 from interlock.workflow.party.party_mode_driver import SIMULATED, Party
-from interlock.workflow.personal import menu_rate
+from interlock.workflow.preferences import menu_rate
 from interlock.workflow.state import step_tracking
-from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
 from interlock.workflow.state.document import RUNNING, Plan, StepId, WorkflowState
+from interlock.workflow.state.rollback import CheckpointKeeper
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
 
 STORY, BUILT = "dev-story-20261121T081500-1a2b", "create-agent-20261121T083000-3c4d"
@@ -129,8 +129,8 @@ def _story(seeding: Seeding) -> str:
     }}  # fmt: skip
     closing = Closing("done", decided=("A used token ends its whole family",),
                       learned=("expires_at is naive in tokens/lookup.py",))  # fmt: skip
-    learning.collect(state, closing, seeding.now())
-    learning.fixed(state, "The family ended before its last token was used", "Both in one transaction", seeding.now())
+    recovery.collect(state, closing, seeding.now())
+    recovery.fixed(state, "The family ended before its last token was used", "Both in one transaction", seeding.now())
     for at, choice, kind, why in DECIDED:
         entry = {"kind": kind, "choice": choice, "why": why, "by": "engine", "step": at, "at": seeding.now(400)}
         state.decisions.append({**entry, "confidence": 88.0, "seq": len(state.decisions) + 1})

@@ -22,13 +22,13 @@ import pytest
 import interlock
 from interlock.model import guard
 from interlock.runner.environment import allowed_environment
-from interlock.workflow.control import asking
+from interlock.workflow.engine import questions
 from interlock.workflow.entry import verdicts
-from interlock.workflow.entry.custom_pattern import register
-from interlock.workflow.examinations import checklist
+from interlock.workflow.entry.validation_type_detector import register
 from interlock.workflow.memory import lesson
 from interlock.workflow.party import contributions
 from interlock.workflow.party.party_mode_driver import leaves
+from interlock.workflow.reviews import review_brief
 
 LENGTH = 8_000
 SECONDS = 0.04
@@ -42,14 +42,14 @@ BOUNDED = {
     "interlock.processes.commands._ASSIGNMENT": "match",
     "interlock.doctor.files._TEMPORARY": "fullmatch of a path",
     "interlock.integrations.restore._BLANK": "match at a place",
-    "interlock.workflow.agents.reviewers._PLACE": "at most 1,000 characters",
-    "interlock.workflow.entry.references.COMMENT": "only up to the last closing mark",
-    "interlock.workflow.party.speakers.AFTER": "match of a line",
-    "interlock.workflow.personal.explicit_feedback._REMEMBER": "fullmatch",
-    "interlock.workflow.personal.progress_display._SAID": "fullmatch of at most 80 characters",
-    "interlock.workflow.personal.safety._WISHES": "fullmatch of at most 160 characters",
-    "interlock.workflow.personal.wording": "at most 160 characters",
-    "interlock.workflow.validators.agent_artifact.ITEM": "only up to the last closing tag",
+    "interlock.workflow.reviews.reviewers._PLACE": "at most 1,000 characters",
+    "interlock.workflow.entry.cross_reference_validator.COMMENT": "only up to the last closing mark",
+    "interlock.workflow.party.contributions.AFTER": "match of a line",
+    "interlock.workflow.preferences.preferences._REMEMBER": "fullmatch",
+    "interlock.workflow.preferences.progress_display._SAID": "fullmatch of at most 80 characters",
+    "interlock.workflow.preferences.safety._WISHES": "fullmatch of at most 160 characters",
+    "interlock.workflow.preferences.overrides": "at most 160 characters",
+    "interlock.workflow.package.validators.ITEM": "only up to the last closing tag",
 }
 
 BLANKS = (" ", "\n", " \n", "\t ")
@@ -169,10 +169,10 @@ ANALYSERS: dict[str, Callable[[str], object]] = {
     "guard.explicit": guard.explicit,
     "verdicts.review": verdicts.review,
     "verdicts.read": verdicts.read,
-    "checklist.items_of": checklist.items_of,
-    "checklist.evaluated": lambda text: checklist.evaluated(("an item",), {"reviewer": text}),
+    "checklist.items_of": review_brief.items_of,
+    "checklist.evaluated": lambda text: review_brief.evaluated(("an item",), {"reviewer": text}),
     "contributions.alone": lambda text: contributions.alone("ada", text),
-    "asking.from_facts": lambda text: asking.from_facts("Which database?", text, {}),
+    "asking.from_facts": lambda text: questions.from_facts("Which database?", text, {}),
     "lesson.lesson": lesson.lesson,
     "lesson.condensed": lambda text: lesson.condensed(text, 1900),
     "party.leaves": leaves,
@@ -199,7 +199,7 @@ def test_a_long_text_is_analysed_in_linear_time(name: str) -> None:
 
 
 def test_an_authors_own_expression_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.workflow.entry.custom_pattern.DEADLINE", 1)
+    monkeypatch.setattr("interlock.workflow.entry.validation_type_detector.DEADLINE", 1)
     pattern = register(
         {"type": "custom", "success_pattern": r"(a+)+b", "failure_pattern": r"^FAILED \d+$", "regex": True}
     )

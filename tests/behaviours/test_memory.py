@@ -19,12 +19,11 @@ from interlock.memory.local import LocalMemory
 from interlock.memory.retrying import RetryingMemory
 from interlock.memory.store import Memory, MemoryStore, MemoryUnavailable, RecallResult, fitted, shortened
 from interlock.workflow.entry.context_pre_loader import HEAD, ContextPreLoader, prepared
-from interlock.workflow.menu.decision_memory import DecisionMemory
-from interlock.workflow.menu.detection import detect
-from interlock.workflow.menu.options import Option
-from interlock.workflow.menu.selection import AUTOMATIC, RECOMMENDED, Situation, select
-from interlock.workflow.personal.patterns import Choice, Learned, menu_situation, plain
-from interlock.workflow.personal.preferences import Preferences
+from interlock.workflow.menus.detection import detect
+from interlock.workflow.menus.menu_participation_engine import AUTOMATIC, RECOMMENDED, Situation, select
+from interlock.workflow.menus.options import Option
+from interlock.workflow.preferences.decision_memory import DecisionMemory
+from interlock.workflow.preferences.preferences import Choice, Learned, Preferences, menu_situation, plain
 
 PROJECT = "pcmrp-migration"
 

@@ -14,9 +14,13 @@ from hypothesis import strategies as st
 from interlock.errors import ConfigParseError, NotFound
 from interlock.workflow.errors import StateConflict
 from interlock.workflow.state import status_file
-from interlock.workflow.state.file_changes import watching
-from interlock.workflow.state.sprint_status_watcher import Cycling, SprintStatusWatcher, StatusChange
-from interlock.workflow.state.status_events import StatusEvents
+from interlock.workflow.state.sprint_status_watcher import (
+    Cycling,
+    SprintStatusWatcher,
+    StatusChange,
+    StatusEvents,
+    watching,
+)
 from tests.behaviours.workflow_place import StatePlace
 
 SPRINT = """# written by sprint-planning, keep this comment

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.workflow.state import packing, step_tracking
+from interlock.workflow.state import snapshots as packing
+from interlock.workflow.state import step_tracking
 from interlock.workflow.state.checkpoints import KEPT
 from interlock.workflow.state.document import WorkflowState
 from tests.behaviours.workflow_place import AT, StatePlace
@@ -34,7 +35,7 @@ def row(place: StatePlace, state: WorkflowState) -> dict[str, Any]:
 
 
 def through(place: StatePlace, state: WorkflowState, first: int, last: int) -> None:
-    from interlock.workflow.state.checkpoint_keeper import CheckpointKeeper
+    from interlock.workflow.state.rollback import CheckpointKeeper
 
     keeper = CheckpointKeeper()
     for step in range(first, last + 1):

@@ -19,10 +19,10 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from interlock.core.unit_of_work import Principal
 from interlock.errors import InvalidRequest, WorkflowNotFound
-from interlock.workflow.control.ports import Asking, Superseded
+from interlock.workflow.engine.ports import Asking, Superseded
 from interlock.workflow.errors import StateConflict, StateUnreadable
-from interlock.workflow.running.desk import LedgerDesk
-from interlock.workflow.running.opening import store_of
+from interlock.workflow.runs.desk import LedgerDesk
+from interlock.workflow.runs.opening import store_of
 from interlock.workflow.state import resume, step_tracking
 from interlock.workflow.state.document import COMPLETED, TERMINAL, Waiting, WorkflowState
 from interlock.workflow.state.workflow_state_manager import state_path

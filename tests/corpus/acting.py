@@ -7,9 +7,9 @@ import hashlib
 import re
 from pathlib import Path
 
-from interlock.workflow.definition.files import Files
-from interlock.workflow.menu import step_menus
-from interlock.workflow.menu.recognition import Menu
+from interlock.workflow.menus import step_menus
+from interlock.workflow.menus.recognition import Menu
+from interlock.workflow.package.files import Files
 from tests.workflow.stage import Part
 
 DONE = '{"step": "completed"}'

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.workflow.definition import package as packages
-from interlock.workflow.definition import workflow as workflows
-from interlock.workflow.definition.package import Package
-from interlock.workflow.definition.workflow import Workflow
+from interlock.workflow.package import packages
+from interlock.workflow.package import workflow as workflows
+from interlock.workflow.package.packages import Package
+from interlock.workflow.package.workflow import Workflow
 from scripts import fetch_bmad_corpus as fetcher
 
 FETCHING = 900  # seconds that the first test may take

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.workflow.definition import package as packages
-from interlock.workflow.definition import workflow as workflows
-from interlock.workflow.examinations import bmb_validators
-from interlock.workflow.examinations.parallel_bmb_validation import ParallelBmbValidation
+from interlock.workflow.package import packages
+from interlock.workflow.package import workflow as workflows
+from interlock.workflow.reviews import bmb_artifact
+from interlock.workflow.reviews.parallel_bmb_validation import ParallelBmbValidation
 from interlock.workflow.state.document import Plan
 from scripts import fetch_bmad_corpus as fetcher
 from tests.corpus.acting import DONE, Model, changed_sources
@@ -99,8 +99,8 @@ def test_which_validators_the_builders_workflows_have(corpus: Corpus) -> None:
     found = {}
     for skill in package.of_type("workflows"):
         workflow = workflows.read(package, skill)
-        if bmb_validators.makes(workflow):
-            found[skill.name] = [one.label for one in bmb_validators.validators(workflow, package)]
+        if bmb_artifact.makes(workflow):
+            found[skill.name] = [one.label for one in bmb_artifact.validators(workflow, package)]
     compliance = ["02", "03", "04", "05", "06", "07"]
     assert found == {
         "agent": list(LABELS),
@@ -114,7 +114,7 @@ def test_an_edited_agent_is_validated_in_the_place_of_the_steps_after_the_edit_a
     package = packages.load(str(corpus.project(fetcher.FIRST)))
     skill = next(one for one in package.of_type("workflows") if one.invocation == SKILL)
     workflow = workflows.read(package, skill)
-    replaced = {str(step.id): [one.label for one in bmb_validators.group_of(workflow, step)] for step in workflow.steps}
+    replaced = {str(step.id): [one.label for one in bmb_artifact.group_of(workflow, step)] for step in workflow.steps}
     assert replaced["e9a"] == ["e09a", "e09b", "e09c", "e09d", "e09e"] == replaced["e9e"]
     assert replaced["8c"] == list(LABELS)
     assert not any(replaced[id] for id in ("e3a", "e3f", "e9f", "v2a", "v3", "7a", "9"))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.workflow.definition import package as packages
-from interlock.workflow.examinations import review_brief
-from interlock.workflow.examinations.code_review import CodeReview
+from interlock.workflow.package import packages
+from interlock.workflow.reviews import review_brief
+from interlock.workflow.reviews.code_review import CodeReview
 from interlock.workflow.state.document import Plan
 from scripts import fetch_bmad_corpus as fetcher
 from tests.corpus.acting import Model

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from interlock.workflow.menu.detection import detect
-from interlock.workflow.menu.step_menus import menus_of, way_on
+from interlock.workflow.menus.detection import detect
+from interlock.workflow.menus.step_menus import menus_of, way_on
 from scripts.fetch_bmad_corpus import FIRST
 from tests.corpus.conftest import Corpus
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from interlock.workflow.definition import package as packages
-from interlock.workflow.definition import workflow as workflows
-from interlock.workflow.definition.package import Package
 from interlock.workflow.entry.preflight_validation import validate
 from interlock.workflow.entry.workflow_entry_wrapper import Invocation, Malformed, detect
+from interlock.workflow.package import packages
+from interlock.workflow.package import workflow as workflows
+from interlock.workflow.package.packages import Package
 from scripts.fetch_bmad_corpus import FIRST, SECOND, THIRD
 from tests.corpus.conftest import Corpus
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from interlock.workflow.menu import step_menus
+from interlock.workflow.menus import step_menus
 from scripts import fetch_bmad_corpus as fetcher
 from tests.agents.endpoint import Endpoint, Move, Seen, call, say
 from tests.agents.real import enter

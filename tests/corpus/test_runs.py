@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.workflow.definition import package as packages
+from interlock.workflow.package import packages
 from interlock.workflow.state.document import Plan
 from scripts import fetch_bmad_corpus as fetcher
 from tests.corpus.acting import Model, changed_sources

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.workflow.definition.workflow import Workflow
 from interlock.workflow.entry import validation_type_detector as detector
-from interlock.workflow.validators import artifact
+from interlock.workflow.package import validators
+from interlock.workflow.package.workflow import Workflow
 from scripts.fetch_bmad_corpus import FIRST
 from tests.corpus.conftest import Corpus
 
@@ -38,7 +38,7 @@ def test_the_packages_own_samples_of_good_and_bad_agents_are_told_apart(corpus: 
         paths = sorted((samples / kind).rglob("*.agent.yaml"))
         assert len(paths) > 20
         for path in paths:
-            found = artifact.check(path.as_posix(), path.read_text(encoding="utf-8"))
+            found = validators.check(path.as_posix(), path.read_text(encoding="utf-8"))
             assert found.status == status, (path.name, found.issues)
             assert (found.score == 100) == (status == "COMPLIANT")
 
@@ -49,7 +49,7 @@ def test_the_agents_that_are_shipped_are_compliant_but_one(corpus: Corpus) -> No
     wrong = {
         path.name: [issue.field for issue in found.issues]
         for path in paths
-        if (found := artifact.check(path.as_posix(), path.read_text(encoding="utf-8"))).issues
+        if (found := validators.check(path.as_posix(), path.read_text(encoding="utf-8"))).issues
     }
     # The compiler left out the target of one item.
     assert len(paths) > 50 and wrong == {"game-scrum-master.md": ["agent.menu[6]"]}

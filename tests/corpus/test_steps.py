@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import posixpath
 
-from interlock.workflow.definition import frontmatter, next_step, step
-from interlock.workflow.definition.workflow import Workflow
+from interlock.workflow.package import files, step
+from interlock.workflow.package import step as next_step
+from interlock.workflow.package.workflow import Workflow
 from scripts.fetch_bmad_corpus import FIRST, SECOND
 from tests.corpus.conftest import Corpus
 
@@ -22,7 +23,7 @@ def test_all_244_step_files_are_steps_and_one_has_a_broken_frontmatter(corpus: C
     paths = list(corpus.step_files(FIRST))
     faults = []
     for path in paths:
-        settings = frontmatter.read(path.read_text(encoding="utf-8"), path.name)
+        settings = files.read(path.read_text(encoding="utf-8"), path.name)
         name = path.relative_to(root).as_posix()
         read = step.of_file(name, settings)
         assert step.is_step_file(name) and read.id and read.title and read.text.strip()
@@ -35,14 +36,14 @@ def test_exactly_the_known_files_have_a_broken_frontmatter(corpus: Corpus) -> No
     broken = {
         path.name
         for path in sorted((*root.rglob("*.md"), *root.rglob("*.yaml")))
-        if frontmatter.read(path.read_text(encoding="utf-8"), path.name).fault
+        if files.read(path.read_text(encoding="utf-8"), path.name).fault
     }
     assert broken == BROKEN
 
 
 def test_a_step_is_known_by_its_file_name(corpus: Corpus) -> None:
     path = next(path for path in corpus.step_files(FIRST) if path.name == "step-08a-plan-traceability.md")
-    read = step.of_file(path.name, frontmatter.read(path.read_text(encoding="utf-8"), path.name))
+    read = step.of_file(path.name, files.read(path.read_text(encoding="utf-8"), path.name))
     assert read.id == "8a" and str(read.settings["name"]).startswith("step-07a")
 
 
@@ -96,8 +97,6 @@ def test_the_hash_of_a_workflow_changes_with_its_files(definitions: list[Workflo
 
 def test_a_broken_frontmatter_of_the_second_generation_is_survived(corpus: Corpus) -> None:
     broken = [
-        path.name
-        for path in corpus.step_files(SECOND)
-        if frontmatter.read(path.read_text(encoding="utf-8"), path.name).fault
+        path.name for path in corpus.step_files(SECOND) if files.read(path.read_text(encoding="utf-8"), path.name).fault
     ]
     assert broken == ["step-v-07-implementation-leakage-validation.md"]

@@ -17,7 +17,9 @@ from interlock.clock import SystemClock
 from interlock.memory.local import LocalMemory
 from interlock.memory.store import Memory
 from interlock.settings import Settings
-from interlock.workflow.running import curation, known, opening
+from interlock.workflow.memory import post_workflow_curator
+from interlock.workflow.runs import opening
+from interlock.workflow.runs import opening as known
 from tests.memory.servers import PROGRAMS, SERENA, living
 from tests.memory.servers import Place as Server
 from tests.workflow.stage import SKILL
@@ -173,17 +175,17 @@ def test_a_run_that_was_killed_before_it_was_curated_is_made_up_for(
     assert place.team.workflow_run()["curated"] is None
     for id in living(str(place.server.data)):
         os.kill(id, signal.SIGKILL)  # it hangs, so it does not see that its input has ended
-    monkeypatch.setattr(curation, "AT_WORK", -1.0)
+    monkeypatch.setattr(post_workflow_curator, "AT_WORK", -1.0)
     workspace = place.home.workspace("plan-app")  # type: ignore[attr-defined]
     store = opening.store_of(workspace)
     memory = LocalMemory(str(tmp_path), SystemClock())
     with workspace.ledger.snapshot() as rows:
         (state,) = store.list(rows)
     other = type(state).from_dict({**state.as_dict(), "workflow_id": "another"})
-    curation.let_go(workspace, store, memory, other, lambda *_: None)
+    post_workflow_curator.let_go(workspace, store, memory, other, lambda *_: None)
     assert len(memory.recall("", project_id="plan-app").memories) == 3
     assert place.team.workflow_run()["curated"]
-    curation.let_go(workspace, store, memory, other, lambda *_: None)
+    post_workflow_curator.let_go(workspace, store, memory, other, lambda *_: None)
     assert len(place.events("workflow.curated")) == 1
     memory.close()
 

@@ -10,8 +10,7 @@ import pytest
 from interlock.clock import ManualClock
 from interlock.memory.local import LocalMemory
 from interlock.workflow.memory.memory_bridge import MemoryBridge, Origin
-from interlock.workflow.memory.post_workflow_curator import PostWorkflowCurator
-from interlock.workflow.running.curation import session_of
+from interlock.workflow.memory.post_workflow_curator import PostWorkflowCurator, session_of
 from tests.workflow.stage import DONE, SKILL, MemoryDesk, Player, knows, play, project, script
 
 MENU = "Done so far.\n\n**Select an Option:**\n[D] Draft the epics\n[S] Start with the stories\n[M] Map the journeys\n"

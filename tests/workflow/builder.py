@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 
 from interlock.agents.session import Turn
-from interlock.workflow.examinations.parallel_bmb_validation import ParallelBmbValidation
+from interlock.workflow.reviews.parallel_bmb_validation import ParallelBmbValidation
 from tests.workflow import virtual
 from tests.workflow.stage import APC, DONE, MemoryDesk, Outcome, Part, Player, play
 

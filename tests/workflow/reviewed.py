@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from interlock.agents.session import Turn
-from interlock.workflow.examinations.code_review import CodeReview
+from interlock.workflow.reviews.code_review import CodeReview
 from interlock.workflow.state.document import Plan, WorkflowState
 from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Player, play
 

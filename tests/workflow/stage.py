@@ -15,20 +15,19 @@ import anyio
 
 from interlock.agents.session import Agent, Opening, Permission, Turn, Update, refuse
 from interlock.clock import iso
-from interlock.workflow.agents.pool import AgentPool
+from interlock.workflow.agents.pool import AgentPool, Limits
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
-from interlock.workflow.agents.watch import Limits
-from interlock.workflow.control.automation_controller import AutomationController
-from interlock.workflow.control.context import Ending, RunContext
-from interlock.workflow.control.examination import Examination
-from interlock.workflow.control.hooking import Hooking
-from interlock.workflow.control.ports import Asking, Events, Knowledge, NoCheckpoints, Superseded
-from interlock.workflow.definition import package as packages
-from interlock.workflow.definition import workflow as workflows
+from interlock.workflow.engine.automation_controller import AutomationController
+from interlock.workflow.engine.context import Ending, RunContext
+from interlock.workflow.engine.examination import Examination
+from interlock.workflow.engine.ports import Asking, Events, Knowledge, NoCheckpoints, Superseded
 from interlock.workflow.entry.workflow_entry_wrapper import Invocation, detect
-from interlock.workflow.personal.hook_runner import HookRunner
-from interlock.workflow.personal.hooks import everywhere
-from interlock.workflow.personal.profiles import Profile
+from interlock.workflow.hooks.definitions import everywhere
+from interlock.workflow.hooks.moments import Hooking
+from interlock.workflow.hooks.runner import HookRunner
+from interlock.workflow.package import packages
+from interlock.workflow.package import workflow as workflows
+from interlock.workflow.preferences.overrides import Profile
 from interlock.workflow.state.document import Plan, WorkflowState
 from tests.workflow import virtual
 

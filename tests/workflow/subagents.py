@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import anyio
 
 from interlock.agents.session import Opening, Turn, Update
+from interlock.workflow.agents.pool import Limits
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.agents.subagent_registry import RoutingTerms, SubagentRecord
-from interlock.workflow.agents.watch import Limits
 from tests.workflow import virtual
 from tests.workflow.stage import Play, Player, PlayerSession
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from interlock.agents.session import Permission, PermissionChoice, Turn
-from interlock.workflow.control.machine import ways_to_end
+from interlock.workflow.engine.machine import ways_to_end
 from interlock.workflow.state.document import OUTCOMES, STATES, TERMINAL, WAITING_USER, Plan, WorkflowState
 from tests.workflow import virtual
 from tests.workflow.stage import APC, MemoryDesk, Outcome, Part, Player, play, project

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock.workflow.control import brainstorming
+from interlock.workflow.engine import brainstorming
 from interlock.workflow.state.document import Plan
 from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Player, play, project
 from tests.workflow.test_party_runs import Missing, line, party_mode, round_of, voices

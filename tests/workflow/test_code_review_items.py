@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.workflow.control.examination import APPROVE, BLOCKING, CHANGES, MAJOR, Examined, Finding
+from interlock.workflow.engine.examination import APPROVE, BLOCKING, CHANGES, MAJOR, Examined, Finding
 from interlock.workflow.errors import StateConflict
-from interlock.workflow.examinations import action_items
-from interlock.workflow.examinations import story as stories
+from interlock.workflow.reviews import code_review
+from interlock.workflow.reviews import story as stories
 from tests.workflow.reviewed import SMALL, STORY, STORY_TEXT, develop, issue, said, story_project
 from tests.workflow.stage import Player, script
 
@@ -53,11 +53,11 @@ def story(*lines: str, section: str = "## Senior Developer Review (AI)", heading
 
 FOUND = Finding(BLOCKING, "The account is never locked", "src/login.py:3", "mend it", data={"level": "High"})
 ROUND = Examined(CHANGES, "", (FOUND,)).as_dict()
-LINE = action_items.item(FOUND, CHANGES)
+LINE = code_review.item(FOUND, CHANGES)
 
 
 def ticked(text: str, found: Examined, *rounds: dict[str, object]) -> str:
-    return action_items.ticked(text, stories.NOTES, "w1", rounds or (ROUND,), found)
+    return code_review.ticked(text, stories.NOTES, "w1", rounds or (ROUND,), found)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])

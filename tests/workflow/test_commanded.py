@@ -12,7 +12,7 @@ import pytest
 
 from interlock.client import Home, Team
 from interlock.errors import InterlockError
-from interlock.workflow.running.chat_commands import carry_out, chat_command, preview
+from interlock.workflow.runs.chat_commands import carry_out, chat_command, preview
 from tests.workflow.stage import SKILL
 from tests.workflow.test_in_a_team import AUTHOR, Place
 

@@ -8,7 +8,7 @@ import pytest
 
 from interlock.agents.session import Opening, Turn
 from interlock.errors import AgentError
-from interlock.workflow.control import machine
+from interlock.workflow.engine import machine
 from interlock.workflow.state.document import (
     CANCELLED,
     COMPLETED,

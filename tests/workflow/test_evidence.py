@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from interlock.workflow.control import evidence
-from interlock.workflow.control.confidence_calculator import calculate
-from interlock.workflow.control.ports import Knowledge
-from interlock.workflow.examinations.code_review import CodeReview
-from interlock.workflow.examinations.pre_final_review import PreFinalReview
+from interlock.workflow.engine import confidence_signals
+from interlock.workflow.engine.confidence_calculator import calculate
+from interlock.workflow.engine.ports import Knowledge
+from interlock.workflow.reviews.code_review import CodeReview
+from interlock.workflow.reviews.pre_final_review import PreFinalReview
 from interlock.workflow.state.document import Plan, StepRecord
 from tests.workflow.reviewed import SKILL, SMALL, Developer, issue, said, story_project
 from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Player, play, project, script, writes
@@ -60,8 +60,8 @@ def test_a_batch_names_the_steps_without_evidence_and_shows_all_of_them(tmp_path
     ("kept", "measured"), [({}, False), ({"confidence": 25.0}, False), ({"confidence": 60.0}, True)]
 )
 def test_records_from_before_are_judged_by_their_number(kept: dict[str, Any], measured: bool) -> None:
-    assert evidence.measured(StepRecord(1, "x", **kept)) is measured
-    assert evidence.measured(StepRecord(1, "x", confidence=25.0, evidence=["party_mode"]))
+    assert confidence_signals.measured(StepRecord(1, "x", **kept)) is measured
+    assert confidence_signals.measured(StepRecord(1, "x", confidence=25.0, evidence=["party_mode"]))
 
 
 MODELS = {"haiku": "small", "sonnet": "middle", "opus": "large"}
@@ -130,5 +130,5 @@ def test_the_least_of_the_models_that_answered_in_a_round_counts() -> None:
         return {"n": n, "model_signal": signal, "status": status}
 
     entries = [one(1, 20.0), one(2, 100.0), one(3, 70.0), one(4, None), one(5, 10.0, "failed")]
-    assert evidence.models(entries, 1) == {"model_selection": 70.0}
-    assert evidence.models(entries, 3) == {} and evidence.models([{}], 0) == {}
+    assert confidence_signals.models(entries, 1) == {"model_selection": 70.0}
+    assert confidence_signals.models(entries, 3) == {} and confidence_signals.models([{}], 0) == {}

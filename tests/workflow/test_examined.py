@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from interlock.workflow.control.context import RunContext
-from interlock.workflow.control.examination import APPROVE, BLOCKED, CHANGES, Examined, Finding
+from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.examination import APPROVE, BLOCKED, CHANGES, Examined, Finding
 from tests.workflow.stage import DONE, MemoryDesk, Part, Player, play, project, writes
 
 

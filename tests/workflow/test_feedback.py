@@ -9,13 +9,13 @@ import pytest
 
 from interlock.memory.local import LocalMemory
 from interlock.memory.store import MemoryUnavailable
-from interlock.workflow.control import decision_log
-from interlock.workflow.control.ports import Choices, Knowledge
-from interlock.workflow.definition import package as packages
-from interlock.workflow.definition import workflow as workflows
-from interlock.workflow.menu.decision_memory import DecisionMemory
-from interlock.workflow.personal import implicit_feedback
-from interlock.workflow.personal.patterns import (
+from interlock.workflow.engine import decision_log
+from interlock.workflow.engine.ports import Choices, Knowledge
+from interlock.workflow.package import packages
+from interlock.workflow.package import workflow as workflows
+from interlock.workflow.preferences import preferences
+from interlock.workflow.preferences.decision_memory import DecisionMemory
+from interlock.workflow.preferences.preferences import (
     NEGATIVE,
     PREFERENCE,
     Choice,
@@ -218,7 +218,7 @@ def stage(tmp_path: Path, learned: Learned, part: Any, **more: Any) -> Any:
 
 
 def chose(label: str, at: int, situation: str = SITUATION) -> Choice:
-    type = implicit_feedback.decision_type(LABELS[0])
+    type = preferences.decision_type(LABELS[0])
     return Choice(SKILL, STEP, situation, plain(label), tuple(map(plain, LABELS)), plain(LABELS[0]), type, str(at))
 
 

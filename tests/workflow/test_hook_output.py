@@ -16,9 +16,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from interlock.processes import table
-from interlock.workflow.personal.hook_output import STDERR, STDOUT, STEP, HookResult, Stream, pruned, size
-from interlock.workflow.personal.hook_runner import HookRunner
-from interlock.workflow.personal.hooks import Hook
+from interlock.workflow.hooks.definitions import Hook
+from interlock.workflow.hooks.runner import STDERR, STDOUT, STEP, HookResult, HookRunner, Stream, pruned, size
 
 DOCUMENT = {"event": "Stop", "workflow_id": "w-1", "project": "/p", "step": {"id": 3}, "tool": {"kind": "edit"}}
 

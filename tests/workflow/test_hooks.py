@@ -11,10 +11,10 @@ import anyio
 import pytest
 
 from interlock.agents.session import Permission, PermissionChoice, Turn
-from interlock.workflow.control import machine
-from interlock.workflow.control.automation_controller import AutomationController
-from interlock.workflow.control.ports import Superseded
-from interlock.workflow.personal.tool_calls import QUEUE
+from interlock.workflow.engine import machine
+from interlock.workflow.engine.automation_controller import AutomationController
+from interlock.workflow.engine.ports import Superseded
+from interlock.workflow.hooks.tool_calls import QUEUE
 from interlock.workflow.state.document import Plan, WorkflowState
 from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Play, Player, play, project, writes
 
@@ -353,8 +353,8 @@ def test_an_agent_that_writes_its_own_hook_does_not_have_it_run(tmp_path: Path) 
 
 def test_what_subagents_do_has_hooks_too(tmp_path: Path) -> None:
     from interlock.workflow.agents.assignment import Assignment
-    from interlock.workflow.control.context import RunContext
-    from interlock.workflow.control.examination import APPROVE, Examined
+    from interlock.workflow.engine.context import RunContext
+    from interlock.workflow.engine.examination import APPROVE, Examined
 
     class Delegated:
         name, title = "second_look", "Second look"

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.workflow.definition import package as packages
-from interlock.workflow.definition import workflow as workflows
-from interlock.workflow.personal import hooks
-from interlock.workflow.personal.hooks import EVENTS, Found, Hook, discover, tool_names
+from interlock.workflow.hooks import definitions
+from interlock.workflow.hooks.definitions import EVENTS, Found, Hook, discover, tool_names
+from interlock.workflow.package import packages
+from interlock.workflow.package import workflow as workflows
 from tests.workflow.stage import project
 
 SIMPLE = {"matcher": "edit|Bash", "command": "scripts/check.sh --fast 'a b'", "critical": True, "timeout": 10}
@@ -21,8 +21,8 @@ def of(root: Path, step: int = 0) -> Found:
     package = packages.load(str(root))
     workflow = workflows.read(package, package.skills[0])
     if step == 0:
-        return hooks.everywhere(package.files, workflow)
-    return hooks.of_step(package.files, workflow, workflow.steps[step - 1])
+        return definitions.everywhere(package.files, workflow)
+    return definitions.of_step(package.files, workflow, workflow.steps[step - 1])
 
 
 @pytest.mark.req("BMAD-FR51", "BMAD-hooks")
@@ -96,7 +96,7 @@ JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: (
         st.lists(inner, max_size=4)
-        | st.dictionaries(st.sampled_from([*EVENTS, *hooks.KEYS]) | st.text(max_size=5), inner, max_size=4)
+        | st.dictionaries(st.sampled_from([*EVENTS, *definitions.KEYS]) | st.text(max_size=5), inner, max_size=4)
     ),
 )
 

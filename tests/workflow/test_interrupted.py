@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.workflow.control.ports import Asking, NoCheckpoints
+from interlock.workflow.engine.ports import Asking, NoCheckpoints
 from interlock.workflow.state.document import Plan, StepId, WorkflowState
 from tests.workflow.stage import APC, DONE, MemoryDesk, Part, Play, Player, play, project
 

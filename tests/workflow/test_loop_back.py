@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.workflow.control.loop_back_handler import (
+from interlock.workflow.engine.loop_back_handler import (
     MAX_ITERATIONS,
     MAX_SAME_ERROR_RETRIES,
     MAX_VALIDATION_ITERATIONS,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from interlock.agents.session import Turn
-from interlock.workflow.control.ports import Knowledge
-from interlock.workflow.running import verbs
+from interlock.workflow.engine.ports import Knowledge
+from interlock.workflow.runs import commands
 from tests.workflow.reviewed import SMALL, develop, issue, said, story_project
 from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Player, play, project, script
 
@@ -46,7 +46,7 @@ def test_a_workflow_that_edits_begins_at_iteration_zero(tmp_path: Path, name: st
 
     async def part(part: Part) -> str:
         assert desk.saved is not None
-        seen.append(verbs.documented(desk.saved)["loops"])
+        seen.append(commands.documented(desk.saved)["loops"])
         return DONE
 
     edit(editing(tmp_path, name=name), Player(part), desk, name)
@@ -64,7 +64,7 @@ def test_each_cycle_is_counted_logged_and_shown(tmp_path: Path) -> None:
     assert [(one["iteration"], one["errors"], one["same_error_count"]) for one in logged] == [
         (1, ["no scope"], 2), (2, [], 0),
     ]  # fmt: skip
-    shown = verbs.documented(outcome.state)["loops"]["edit"]
+    shown = commands.documented(outcome.state)["loops"]["edit"]
     assert shown["current_iteration"] == 2 and shown["max_iterations"] == 10
     assert shown["errors_by_iteration"] == {"0": ["no scope", "no goals"], "1": ["no scope"], "2": []}
     assert outcome.state.as_dict()["implementation_iterations"] == 2

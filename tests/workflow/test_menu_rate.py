@@ -13,8 +13,8 @@ from hypothesis import strategies as some
 
 from interlock.clock import seconds
 from interlock.workflow.agents.pool import Limits
-from interlock.workflow.control.ports import Asking
-from interlock.workflow.personal import menu_rate
+from interlock.workflow.engine.ports import Asking
+from interlock.workflow.preferences import menu_rate
 from interlock.workflow.state.document import Plan
 from tests.workflow import virtual
 from tests.workflow.stage import DONE, START, MemoryDesk, Outcome, Part, Player, play, project, writes

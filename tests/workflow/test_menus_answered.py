@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from interlock.workflow.control import decision_log
-from interlock.workflow.definition import package as packages
-from interlock.workflow.definition import workflow as workflows
+from interlock.workflow.engine import decision_log
+from interlock.workflow.package import packages
+from interlock.workflow.package import workflow as workflows
 from interlock.workflow.state.document import Plan
 from tests.workflow.stage import APC, DONE, MemoryDesk, Part, Player, play, project, script, writes
 

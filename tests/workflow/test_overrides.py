@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from interlock.workflow.control.ports import Asking
-from interlock.workflow.examinations.pre_final_review import PreFinalReview
-from interlock.workflow.personal import overrides, profiles
-from interlock.workflow.personal.wording import understood
+from interlock.workflow.engine.ports import Asking
+from interlock.workflow.preferences import overrides
+from interlock.workflow.preferences import overrides as profiles
+from interlock.workflow.preferences.overrides import understood
+from interlock.workflow.reviews.pre_final_review import PreFinalReview
 from interlock.workflow.state.document import Plan
 from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Player, play, project, script, writes
 

@@ -14,7 +14,7 @@ import pytest
 from interlock.client import Home, Team
 from interlock.errors import Forbidden, InvalidRequest
 from interlock.workflow.errors import SafetyOverrideBlocked
-from interlock.workflow.running.chat_commands import carry_out, chat_command
+from interlock.workflow.runs.chat_commands import carry_out, chat_command
 from tests.workflow.stage import SKILL
 from tests.workflow.test_in_a_team import AUTHOR, Place
 
@@ -270,7 +270,7 @@ def test_on_a_terminal_the_steps_and_how_far_it_is_are_shown_live(tmp_path: Path
 @pytest.mark.req("BMAD-7.6.4", "BMAD-E7.5")
 def test_the_status_of_a_run_says_that_menus_are_held_back(tmp_path: Path) -> None:
     """A session whose ten menus in a row are noted: the eleventh comes with a pause, which a human acknowledges."""
-    from interlock.workflow.personal import menu_rate
+    from interlock.workflow.preferences import menu_rate
 
     chat = Chat(tmp_path)
     chat("confidence: 100")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.workflow.examinations.parallel_bmb_validation import ParallelBmbValidation
+from interlock.workflow.reviews.parallel_bmb_validation import ParallelBmbValidation
 from interlock.workflow.state.document import Plan, WorkflowState
 from tests.workflow.builder import (
     AGENT,

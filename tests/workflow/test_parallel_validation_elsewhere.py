@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.workflow.examinations.parallel_bmb_validation import ParallelBmbValidation
+from interlock.workflow.reviews.parallel_bmb_validation import ParallelBmbValidation
 from interlock.workflow.state.document import Plan
 from tests.workflow.builder import AGENT, Validators, finds, rounds
 from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Player, play

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from interlock.agents.session import Turn
 from interlock.workflow.agents.pool import Limits
 from interlock.workflow.agents.synchronization_barrier import SynchronizationBarrier
-from interlock.workflow.examinations.parallel_bmb_validation import ParallelBmbValidation
-from interlock.workflow.examinations.partial_failure import (
+from interlock.workflow.reviews.parallel_bmb_validation import (
     PROCEED,
     RETRY_ALL,
     RETRY_FAILED,
     SEQUENTIAL,
     WITH_CONTEXT,
+    ParallelBmbValidation,
     handling,
 )
 from interlock.workflow.state.document import WorkflowState

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.workflow.control.automation_controller import AutomationController
+from interlock.workflow.engine.automation_controller import AutomationController
 from interlock.workflow.party import leaving
 from interlock.workflow.state.document import Plan
 from tests.workflow import virtual

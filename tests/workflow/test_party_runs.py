@@ -11,8 +11,8 @@ import pytest
 
 from interlock.agents.session import Opening, Turn
 from interlock.errors import AgentError
-from interlock.workflow.control.automation_controller import AutomationController
-from interlock.workflow.control.ports import Knowledge
+from interlock.workflow.engine.automation_controller import AutomationController
+from interlock.workflow.engine.ports import Knowledge
 from interlock.workflow.party import leaving
 from interlock.workflow.state.document import Plan, WorkflowState
 from tests.workflow import virtual

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock.workflow.control.ports import Asking, Knowledge
+from interlock.workflow.engine.ports import Asking, Knowledge
 from interlock.workflow.state.document import Plan
 from tests.workflow.stage import MemoryDesk, Outcome, Part, Player, play, project, writes
 

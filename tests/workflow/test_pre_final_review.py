@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from interlock.workflow.examinations.pre_final_review import PreFinalReview, verdict_of
 from interlock.workflow.party.contributions import Contribution
-from interlock.workflow.running import opening
+from interlock.workflow.reviews.pre_final_review import PreFinalReview, verdict_of
+from interlock.workflow.runs import opening
 from interlock.workflow.state.document import Plan
 from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Player, play, project, script, writes
 from tests.workflow.test_party_runs import HOSTED, line, party_mode, round_of, voices

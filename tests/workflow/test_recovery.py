@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from interlock.agents.session import Turn
-from interlock.workflow.control.ports import NoCheckpoints
+from interlock.workflow.engine.ports import NoCheckpoints
 from interlock.workflow.state.document import Plan, StepId, WorkflowState
 from tests.workflow.stage import DONE, MemoryDesk, Part, Player, knows, play, project, script
 

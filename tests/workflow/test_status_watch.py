@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from interlock.workflow.running.status_watch import watched
 from interlock.workflow.state import status_file
+from interlock.workflow.state.sprint_status_watcher import watched
 from tests.behaviours.workflow_place import StatePlace
 
 

@@ -8,12 +8,12 @@ from typing import Literal
 
 import pytest
 
-from interlock.workflow.agents import reviewers
 from interlock.workflow.agents.assignment import Assignment, Report
-from interlock.workflow.control.automation_controller import AutomationController
-from interlock.workflow.control.context import RunContext
-from interlock.workflow.control.examination import APPROVE, Examined
-from interlock.workflow.control.run_registry import KEPT
+from interlock.workflow.agents.run_registry import KEPT
+from interlock.workflow.engine.automation_controller import AutomationController
+from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.examination import APPROVE, Examined
+from interlock.workflow.reviews import reviewers
 from interlock.workflow.state.document import Plan
 from tests.workflow import virtual
 from tests.workflow.stage import MemoryDesk, Part, Player, play, project, writes

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.workflow.agents.assignment import KINDS
-from interlock.workflow.agents.model_selection import CLASSES, COMPLEXITIES, HAIKU, OPUS, SONNET, class_of, select
-from interlock.workflow.control import confidence_calculator
+from interlock.workflow.agents.assignment import CLASSES, COMPLEXITIES, HAIKU, KINDS, OPUS, SONNET, class_of, select
+from interlock.workflow.engine import confidence_calculator
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from interlock.agents.session import Opening, Update
 from interlock.processes import table
 from interlock.processes.groups import RUN_TOKEN, RUN_WITHIN, end_marked
 from interlock.workflow.agents.assignment import HIGH, Assignment, Report
+from interlock.workflow.agents.pool import Limits
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
-from interlock.workflow.agents.watch import Limits
 from tests.agents.acting import acp_command, recorded
 from tests.behaviours.driving import until
 

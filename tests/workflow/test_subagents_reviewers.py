@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.workflow.agents import reviewers
-from interlock.workflow.agents.reviewers import EMPHASES, Emphasis, answer, fork, merge
-from interlock.workflow.control.examination import BLOCKING, MAJOR, MINOR, SEVERITIES, Finding
+from interlock.workflow.engine.examination import BLOCKING, MAJOR, MINOR, SEVERITIES, Finding
+from interlock.workflow.reviews import reviewers
+from interlock.workflow.reviews.reviewers import EMPHASES, Emphasis, answer, fork, merge
 
 BASE = "# Review of story 1.2\n\nThe diff is in changes.diff, the criteria in story.md."
 

@@ -8,8 +8,8 @@ import pytest
 
 from interlock.workflow.agents.assignment import KINDS, Assignment
 from interlock.workflow.agents.routing import ROLES, route
-from interlock.workflow.definition import package as packages
-from interlock.workflow.definition.personas import Persona, personas
+from interlock.workflow.package import packages
+from interlock.workflow.package.packages import Persona, personas
 
 INSTALLED = tuple(
     Persona(name, name.title(), f"the {name}", "does it", module="bmm")

@@ -9,10 +9,9 @@ import anyio
 import pytest
 
 from interlock.settings import known
-from interlock.workflow.agents.watch import Limits
+from interlock.workflow.agents.pool import Limits
 from interlock.workflow.state.document import Plan
-from interlock.workflow.state.file_changes import FileChanges
-from interlock.workflow.state.sprint_status_watcher import SprintStatusWatcher, StatusChange
+from interlock.workflow.state.sprint_status_watcher import FileChanges, SprintStatusWatcher, StatusChange
 from tests.workflow import virtual
 from tests.workflow.builder import SLEEPS, Maker, Validators, build, builder, rounds
 from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Player, play, project, script

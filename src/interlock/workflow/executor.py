@@ -26,11 +26,13 @@ from interlock.runner.executors import AgentExecutor
 from interlock.runner.threads import in_thread
 from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
-from interlock.workflow.control.automation_controller import AutomationController
-from interlock.workflow.control.context import Ending
-from interlock.workflow.control.ports import Knowledge
-from interlock.workflow.running import curation, known, opening
-from interlock.workflow.running.status_watch import watched
+from interlock.workflow.engine.automation_controller import AutomationController
+from interlock.workflow.engine.context import Ending
+from interlock.workflow.engine.ports import Knowledge
+from interlock.workflow.memory import post_workflow_curator
+from interlock.workflow.runs import opening
+from interlock.workflow.runs import opening as known
+from interlock.workflow.state.sprint_status_watcher import watched
 
 LETTING_GO = 12.0
 """Seconds that the end of a session waits for what its run taught to be kept."""
@@ -186,7 +188,9 @@ class WorkflowExecution:
         log = known.degraded(workspace, prepared.task_id, state.workflow_id)
         memory = known.opened(self._open_memory, workspace, state, log)
         if memory is not None:
-            self._let_go = partial(curation.let_go, workspace, opening.store_of(workspace), memory, state, log)
+            self._let_go = partial(
+                post_workflow_curator.let_go, workspace, opening.store_of(workspace), memory, state, log
+            )
         return known.about(state, prepared.workflow, memory, log)
 
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.workflow.control import batching, checkpoint_format, stalls
-from interlock.workflow.control.checkpoint_format import Operation
-from interlock.workflow.control.confidence_calculator import PRIORITIES, Thresholds, calculate
-from interlock.workflow.control.exit_words import EXIT_WORDS, exit_word
-from interlock.workflow.control.stalls import Visits
-from interlock.workflow.entry.adaptive_settings import adapt
+from interlock.workflow.engine import checkpoint_pace, loop_back_handler
+from interlock.workflow.engine.checkpoint_pace import Operation
+from interlock.workflow.engine.confidence_calculator import PRIORITIES, Thresholds, calculate
+from interlock.workflow.engine.loop_back_handler import Visits
+from interlock.workflow.entry.tier_suggester import adapt
+from interlock.workflow.party.party_mode_driver import EXIT_WORDS, exit_word
 
 SIGNALS = st.dictionaries(st.sampled_from(sorted(PRIORITIES)), st.none() | st.floats(0, 100), max_size=5)
 
@@ -62,30 +62,34 @@ def test_a_workflow_may_have_its_own_classes() -> None:
 
 
 def test_equal_outputs_are_a_stall_whatever_the_clock_said() -> None:
-    one = stalls.output_hash("\x1b[31m2 failed\x1b[0m in 0.31s at 2026-01-08T10:00:00Z")
-    other = stalls.output_hash("2  failed in 1.2s at 2026-01-09T11:30:00Z\n")
-    assert stalls.is_stalled(one, other) and len(one) == 64
-    assert not stalls.is_stalled(one, stalls.output_hash("3 failed in 0.31s")) and not stalls.is_stalled(None, one)
+    one = loop_back_handler.output_hash("\x1b[31m2 failed\x1b[0m in 0.31s at 2026-01-08T10:00:00Z")
+    other = loop_back_handler.output_hash("2  failed in 1.2s at 2026-01-09T11:30:00Z\n")
+    assert loop_back_handler.is_stalled(one, other) and len(one) == 64
+    assert not loop_back_handler.is_stalled(
+        one, loop_back_handler.output_hash("3 failed in 0.31s")
+    ) and not loop_back_handler.is_stalled(None, one)
 
 
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=6), st.randoms())
 def test_a_set_of_issues_has_one_hash_in_any_order(issues: list[str], random: object) -> None:
     shuffled = [*issues, issues[0]]
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert stalls.issue_hash(issues) == stalls.issue_hash(shuffled)
-    assert stalls.validation_hash("one output", issues) == stalls.validation_hash("another", issues)
+    assert loop_back_handler.issue_hash(issues) == loop_back_handler.issue_hash(shuffled)
+    assert loop_back_handler.validation_hash("one output", issues) == loop_back_handler.validation_hash(
+        "another", issues
+    )
 
 
 def test_a_stall_is_retried_then_given_to_party_mode_once_then_to_a_human() -> None:
-    assert stalls.stall_response(1, "h") == "retry_with_memory"
-    assert stalls.stall_response(2, "h") == "party_mode"
-    assert stalls.stall_response(3, "h", frozenset({"h"})) == "escalate"
+    assert loop_back_handler.stall_response(1, "h") == "retry_with_memory"
+    assert loop_back_handler.stall_response(2, "h") == "party_mode"
+    assert loop_back_handler.stall_response(3, "h", frozenset({"h"})) == "escalate"
 
 
 def test_fallbacks_are_tried_in_their_order() -> None:
     tried: list[str] = []
     for _ in range(6):
-        tried.append(stalls.next_fallback(tried))
+        tried.append(loop_back_handler.next_fallback(tried))
     human = "user_escalation"
     assert tried == ["memory_patterns", "heuristic_fixes", "template_fixes", human, human, human]
 
@@ -101,14 +105,14 @@ def test_the_fifth_visit_of_a_state_is_a_loop_and_a_reply_starts_anew() -> None:
 
 
 def test_batches_by_tier() -> None:
-    sizes = [batching.batch_size(tier) for tier in (0, 1, 2, 3, 4, None)]
+    sizes = [checkpoint_pace.batch_size(tier) for tier in (0, 1, 2, 3, 4, None)]
     assert sizes == [None, None, 5, 3, 1, 5]
-    batch = batching.Batch()
+    batch = checkpoint_pace.Batch()
     for number in range(3):
         assert not batch.is_full(3)
         batch = batch.add(f"step {number}")
     assert batch.is_full(3) and not batch.is_full(2) and not batch.is_full(0) and batch.is_full(0, size=2)
-    assert batching.summary(batch.steps) == "3 steps done: step 0, step 1, step 2."
+    assert checkpoint_pace.summary(batch.steps) == "3 steps done: step 0, step 1, step 2."
 
 
 @pytest.mark.parametrize(
@@ -118,7 +122,7 @@ def test_batches_by_tier() -> None:
 )  # fmt: skip
 def test_a_checkpoint_shows_more_the_less_sure_it_is(confidence: float, kind: str, explicit: bool) -> None:
     done = [Operation("Chose C", "the step's way on", decision=True), Operation("Saved it", "prd.md")]
-    shown = checkpoint_format.present(confidence, "Step 3 done", done)
+    shown = checkpoint_pace.present(confidence, "Step 3 done", done)
     assert (shown.format, shown.explicit_approval) == (kind, explicit)
     assert shown.details == "1. Chose C: the step's way on\n2. Saved it: prd.md"  # whatever the format
     if kind == "minimal":

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.workflow.definition import frontmatter, instructions, next_step, step
-from interlock.workflow.definition import package as packages
-from interlock.workflow.definition import workflow as workflows
-from interlock.workflow.definition.variables import Variables, looked_up
 from interlock.workflow.entry.workflow_entry_wrapper import Invocation
+from interlock.workflow.package import files, packages, step
+from interlock.workflow.package import step as instructions
+from interlock.workflow.package import step as next_step
+from interlock.workflow.package import workflow as workflows
+from interlock.workflow.package.variables import Variables, looked_up
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,7 @@ from interlock.workflow.entry.workflow_entry_wrapper import Invocation
     ],
 )
 def test_settings_are_read(text: str, values: dict[str, object], body: str) -> None:
-    read = frontmatter.read(text)
+    read = files.read(text)
     assert (read.values, read.body, read.fault) == (values, body, None)
 
 
@@ -45,20 +46,20 @@ def test_settings_are_read(text: str, values: dict[str, object], body: str) -> N
     ],
 )
 def test_a_fault_names_its_line(text: str, name: str, line: int) -> None:
-    fault = frontmatter.read(text, name).fault
+    fault = files.read(text, name).fault
     assert fault and fault.line == line and fault.as_error()["error"] == "config_parse_error"
 
 
 @given(st.text(alphabet=st.sampled_from("-:{}[]&*!|>'\"#%@`, \nab1~?.<=/\t"), max_size=200), st.booleans())
 def test_no_text_breaks_the_reader(text: str, whole: bool) -> None:
-    read = frontmatter.read(text if whole else f"---\n{text}\n---\n", "a.yaml" if whole else "a.md")
+    read = files.read(text if whole else f"---\n{text}\n---\n", "a.yaml" if whole else "a.md")
     assert isinstance(read.values, dict)
 
 
 @given(st.dictionaries(st.text(st.characters(categories=("Ll",)), min_size=1), st.integers() | st.booleans()))
 def test_what_was_written_is_read(values: dict[str, object]) -> None:
     text = "".join(f'"{key}": {str(value).lower()}\n' for key, value in values.items())
-    assert frontmatter.parse(text) == (values, None)
+    assert files.parse(text) == (values, None)
 
 
 def variables(own: dict[str, object], config: dict[str, object] | None = None) -> Variables:
@@ -132,7 +133,7 @@ def steps(*texts: tuple[str, str]) -> dict[str, list[str]]:
     paths = [path for path, _ in texts]
     follow = {}
     for path, text in texts:
-        one = step.of_file(path, frontmatter.read(text))
+        one = step.of_file(path, files.read(text))
         known = variables({"workflow_path": "{project-root}/gone", **one.settings})
         ways = next_step.next_steps(one, known, paths, lambda path: path in paths)
         follow[path] = [way.path for way in ways]

@@ -10,17 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.workflow.entry import verdicts
-from interlock.workflow.entry.cross_reference_validator import compare
-from interlock.workflow.entry.custom_pattern import CustomPattern, InvalidPattern, register
-from interlock.workflow.entry.ignored import ignored, rules
-from interlock.workflow.entry.project_type import Survey, classify, survey
-from interlock.workflow.entry.references import referenced
+from interlock.workflow.entry.cross_reference_validator import compare, referenced
+from interlock.workflow.entry.project_type import Survey, classify, ignored, rules, survey
 from interlock.workflow.entry.tier_suggester import KEYWORDS, adjusted, from_levels, suggest
-from interlock.workflow.entry.validation_type_detector import ValidationType, detect, judge
+from interlock.workflow.entry.validation_type_detector import (
+    CustomPattern,
+    InvalidPattern,
+    ValidationType,
+    detect,
+    judge,
+    register,
+)
 from interlock.workflow.entry.workflow_entry_wrapper import TYPES, Invocation
 from interlock.workflow.entry.workflow_entry_wrapper import detect as invoked
 from interlock.workflow.markdown import code_spans
-from interlock.workflow.validators.artifact import check as check_artifact
+from interlock.workflow.package.validators import check as check_artifact
 
 MEAL = ("bmb", "workflows", "Meal Prep & Nutrition Plan")
 

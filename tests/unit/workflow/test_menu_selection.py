@@ -6,13 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.workflow.menu import bmb_thresholds, labels
-from interlock.workflow.menu.bmb_thresholds import ADVANCED_ELICITATION, CONTINUE, PARTY_MODE, BmbResult
-from interlock.workflow.menu.detection import detect
-from interlock.workflow.menu.history import Entry, History
-from interlock.workflow.menu.menu_participation_engine import participate
-from interlock.workflow.menu.nesting import ELICITATION, PARTY, Frame, MenuStack, belongs_to, opens
-from interlock.workflow.menu.selection import AUTOMATIC, HUMAN, RECOMMENDED, Selection, Situation, select
+from interlock.workflow.menus import menu_participation_engine, options
+from interlock.workflow.menus.detection import detect
+from interlock.workflow.menus.menu_participation_engine import (
+    ADVANCED_ELICITATION,
+    AUTOMATIC,
+    CONTINUE,
+    HUMAN,
+    PARTY_MODE,
+    RECOMMENDED,
+    BmbResult,
+    Selection,
+    Situation,
+    participate,
+    select,
+)
+from interlock.workflow.menus.nesting import ELICITATION, PARTY, Entry, Frame, History, MenuStack, belongs_to, opens
 from tests.unit.workflow.test_menu_detection import APC, STEP
 from tests.unit.workflow.test_menu_detection import ELICITATION as METHODS
 
@@ -28,30 +37,30 @@ def answer(text: str, situation: Situation = WRITTEN, step: str = "") -> Selecti
 @pytest.mark.parametrize(
     ("label", "meaning"),
     [
-        ("Continue", labels.CONTINUE),
-        ("Continue - Save this and move to Scoping (Step 8 of 11)", labels.CONTINUE),
-        ("Yes, Continue to Discovery", labels.CONTINUE),
-        ("Proceed / No Further Actions", labels.CONTINUE),
-        ("Yes, Begin Validation", labels.WAY_ON),
-        ("Complete Research - Save final document", labels.WAY_ON),
-        ("Advanced Elicitation", labels.ELICITATION),
-        ("Party Mode - others", labels.PARTY),
-        ("Exit Party Mode", labels.EXIT),
-        ("Exit", labels.EXIT),
-        ("Manual Review", labels.EDIT),
-        ("Clarify", labels.EDIT),
-        ("Create", labels.OTHER),
-        ("Accept", labels.ACCEPT),
-        ("Start over (will overwrite existing work)", labels.DESTRUCTIVE),
-        ("Continue (will delete the old one)", labels.DESTRUCTIVE),
-        ("Apply Automated Fixes", labels.DESTRUCTIVE),
-        ("Fix Findings", labels.FIX),
-        ("Begin Development (not recommended - fresh context better)", labels.OTHER),
-        ("List All", labels.HELP),
+        ("Continue", options.CONTINUE),
+        ("Continue - Save this and move to Scoping (Step 8 of 11)", options.CONTINUE),
+        ("Yes, Continue to Discovery", options.CONTINUE),
+        ("Proceed / No Further Actions", options.CONTINUE),
+        ("Yes, Begin Validation", options.WAY_ON),
+        ("Complete Research - Save final document", options.WAY_ON),
+        ("Advanced Elicitation", options.ELICITATION),
+        ("Party Mode - others", options.PARTY),
+        ("Exit Party Mode", options.EXIT),
+        ("Exit", options.EXIT),
+        ("Manual Review", options.EDIT),
+        ("Clarify", options.EDIT),
+        ("Create", options.OTHER),
+        ("Accept", options.ACCEPT),
+        ("Start over (will overwrite existing work)", options.DESTRUCTIVE),
+        ("Continue (will delete the old one)", options.DESTRUCTIVE),
+        ("Apply Automated Fixes", options.DESTRUCTIVE),
+        ("Fix Findings", options.FIX),
+        ("Begin Development (not recommended - fresh context better)", options.OTHER),
+        ("List All", options.HELP),
     ],
 )
 def test_a_label_says_what_it_means(label: str, meaning: str) -> None:
-    assert labels.meaning(label) == meaning
+    assert options.meaning(label) == meaning
 
 
 def test_one_continue_with_its_output_there_is_answered() -> None:
@@ -135,7 +144,7 @@ def test_a_menu_that_was_detected_with_less_than_80_is_only_recommended() -> Non
     ],
 )
 def test_the_builders_thresholds(result: BmbResult, asked: str) -> None:
-    assert bmb_thresholds.escalation(result) == asked
+    assert menu_participation_engine.escalation(result) == asked
     key = {PARTY_MODE: "P", ADVANCED_ELICITATION: "A", CONTINUE: "C"}[asked]
     found = answer(APC, Situation(output_exists=True, escalation=asked))
     assert (found.mode, found.option and found.option.key) == (AUTOMATIC, key)
@@ -143,7 +152,7 @@ def test_the_builders_thresholds(result: BmbResult, asked: str) -> None:
 
 def test_a_report_of_the_builder_is_read() -> None:
     report = "**Compliance Score:** 64% based on template adherence\n**Critical Issues:** 4\n**Major Issues:** 2\n"
-    assert bmb_thresholds.read(report) == BmbResult(4, 2, 64.0)
+    assert menu_participation_engine.read(report) == BmbResult(4, 2, 64.0)
 
 
 def test_elicitation_takes_one_method_and_then_leaves_by_x() -> None:

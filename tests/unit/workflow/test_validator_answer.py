@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.workflow.examinations import validator_answer
-from interlock.workflow.examinations.validator_answer import ValidatorResult, counted, read
-from interlock.workflow.validators.compliance import Issue
+from interlock.workflow.package.validators import Issue
+from interlock.workflow.reviews import validator_answer
+from interlock.workflow.reviews.validator_answer import ValidatorResult, counted, read
 
 FINDING = {
     "severity": "major",

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from interlock.clients.local.home import LocalHome
     from interlock.clients.local.team import LocalTeam
     from interlock.model.task import Task
-    from interlock.workflow.running.chat_commands import ChatCommand
+    from interlock.workflow.runs.chat_commands import ChatCommand
 
 PAGE_LIMIT = 1000
 BLOCKED = "safety_override_blocked"
@@ -108,7 +108,7 @@ class LocalFrontDoor:
         """The command to a workflow that a message is, the run it means, and whether it is confirmed; null where it is
         an ordinary message. A command means the newest workflow of its own chat session."""
         from interlock.workflow.party import leaving
-        from interlock.workflow.running.chat_commands import ADJUST, INVALID, LEAVE, RUN, chat_command, confirmed
+        from interlock.workflow.runs.chat_commands import ADJUST, INVALID, LEAVE, RUN, chat_command, confirmed
 
         said, sure = confirmed(content)
         command = chat_command(said)
@@ -142,7 +142,7 @@ class LocalFrontDoor:
 
     def _answered(self, team: LocalTeam, session: str, command: ChatCommand, run: str | None, sure: bool) -> str:
         """What a command came to, in words."""
-        from interlock.workflow.running.chat_commands import ADJUST, carry_out, preview
+        from interlock.workflow.runs.chat_commands import ADJUST, carry_out, preview
 
         try:
             waits = None if sure or command.kind == ADJUST else preview(team, command, run=run)

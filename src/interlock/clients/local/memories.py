@@ -73,7 +73,7 @@ class _Place:
     """The project at a directory: what it is called, and where its output goes."""
 
     def __init__(self, directory: str | None) -> None:
-        from interlock.workflow.definition import package as packages
+        from interlock.workflow.package import packages
         from interlock.workflow.state import files
 
         here = os.path.abspath(directory or os.getcwd())
@@ -86,6 +86,6 @@ class _Place:
 
 
 def _set(configs: list[Any], name: str) -> Iterator[str]:
-    from interlock.workflow.definition.variables import is_set
+    from interlock.workflow.package.variables import is_set
 
     return (str(config[name]) for config in configs if is_set(config.get(name)))

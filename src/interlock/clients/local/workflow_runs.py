@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from typing import Any
 
     from interlock.storage.ledger import Rows
-    from interlock.workflow.running.feedback import LearnedOf
+    from interlock.workflow.runs.feedback import LearnedOf
     from interlock.workflow.state.document import WorkflowState
-    from interlock.workflow.state.store import Store
+    from interlock.workflow.state.workflow_state_manager import Store
 
 
 class LocalWorkflowRuns(LocalBase):
     """See `client_workflow.WorkflowRuns`."""
 
     def installed_workflows(self, directory: str | None = None) -> list[dict[str, Any]]:
-        from interlock.workflow.definition import package as packages
-        from interlock.workflow.running import verbs
+        from interlock.workflow.package import packages
+        from interlock.workflow.runs import commands
 
         where = self._directory_of(directory)
         package = packages.find(where)
-        return verbs.installed(package) if package is not None else []
+        return commands.installed(package) if package is not None else []
 
     def start_workflow(
         self,
@@ -44,7 +44,7 @@ class LocalWorkflowRuns(LocalBase):
         session: str | None = None,
         by: str | None = None,
     ) -> dict[str, Any]:
-        from interlock.workflow.running import starting
+        from interlock.workflow.runs import starting
 
         where = self._directory_of(directory)
         found = starting.locate(skill, where)
@@ -60,7 +60,8 @@ class LocalWorkflowRuns(LocalBase):
         return {**shown, "warnings": [*act.warnings, *store.mirror(state)]}
 
     def preview_workflow(self, skill: str, *, directory: str | None = None) -> dict[str, Any]:
-        from interlock.workflow.running import previewing, starting
+        from interlock.workflow.runs import starting
+        from interlock.workflow.runs import starting as previewing
 
         return previewing.preview(starting.locate(skill, self._directory_of(directory)))
 
@@ -70,22 +71,23 @@ class LocalWorkflowRuns(LocalBase):
 
     def workflow_run(self, run: str | None = None) -> dict[str, Any]:
         from interlock.runner import registration
-        from interlock.workflow.running import verbs
+        from interlock.workflow.runs import commands
 
         with self._workspace.look() as rows:
-            shown = self._shown(rows, verbs.find(rows, self._run_states, run))
+            shown = self._shown(rows, commands.find(rows, self._run_states, run))
             return {**shown, "at_work": bool(registration.at_work(rows))}
 
     def workflow_decisions(self, run: str | None = None) -> list[dict[str, Any]]:
-        from interlock.workflow.running import previewing, verbs
+        from interlock.workflow.runs import commands
+        from interlock.workflow.runs import starting as previewing
 
         with self._workspace.look() as rows:
-            state = verbs.find(rows, self._run_states, run)
+            state = commands.find(rows, self._run_states, run)
             events = rows.events.of_task(state.task_id) if state.task_id else []
         return previewing.decisions(state, events)
 
     def resumable_workflow(self, skill: str, *, directory: str | None = None) -> dict[str, Any] | None:
-        from interlock.workflow.running import starting
+        from interlock.workflow.runs import starting
         from interlock.workflow.state import resume
 
         found = starting.locate(skill, self._directory_of(directory))
@@ -95,21 +97,21 @@ class LocalWorkflowRuns(LocalBase):
         return resume.offer(state, found.workflow.hash).as_dict() if state is not None else None
 
     def resume_workflow(self, run: str | None = None, *, by: str | None = None) -> dict[str, Any]:
-        from interlock.workflow.running import verbs
+        from interlock.workflow.runs import commands
 
         store = self._run_states
         with self._act(by) as act:
-            state = verbs.find(act.rows, store, run)
-            said = verbs.take_up(act, store, state)
+            state = commands.find(act.rows, store, run)
+            said = commands.take_up(act, store, state)
             shown = self._shown(act.rows, state)
         return {**shown, "resumed": said, "warnings": [*act.warnings, *store.mirror(state)]}
 
     def cancel_workflow(self, run: str | None = None, *, by: str | None = None) -> dict[str, Any]:
-        from interlock.workflow.running import verbs
+        from interlock.workflow.runs import commands
 
         store = self._run_states
         with self._act(by) as act:
-            state = verbs.cancel(act, store, verbs.find(act.rows, store, run))
+            state = commands.cancel(act, store, commands.find(act.rows, store, run))
             shown = self._shown(act.rows, state)
         return {**shown, "warnings": [*act.warnings, *store.mirror(state)]}
 
@@ -122,23 +124,23 @@ class LocalWorkflowRuns(LocalBase):
         clear: bool = False,
         by: str | None = None,
     ) -> dict[str, Any]:
-        from interlock.workflow.running import saying, verbs
+        from interlock.workflow.runs import commands, override_commands
 
         store = self._run_states
         with self._act(by) as act:
-            state = verbs.find(act.rows, store, run) if session is None or run is not None else None
-            place = session if session is not None else saying.session_of(state) if state is not None else ""
+            state = commands.find(act.rows, store, run) if session is None or run is not None else None
+            place = session if session is not None else override_commands.session_of(state) if state is not None else ""
             root = act.rows.team.get().workdir or ""
             if not said.strip() and not clear:
-                return saying.now(act.rows, place, state, self._mode(act.rows))
-            return saying.say(act, said, session=place, state=state, root=root, clear=clear)
+                return override_commands.now(act.rows, place, state, self._mode(act.rows))
+            return override_commands.say(act, said, session=place, state=state, root=root, clear=clear)
 
     def workflow_checkpoints(self, run: str | None = None) -> list[dict[str, Any]]:
-        from interlock.workflow.running import verbs
+        from interlock.workflow.runs import commands
         from interlock.workflow.state import rollback_plan
 
         with self._workspace.look() as rows:
-            return rollback_plan.available(verbs.find(rows, self._run_states, run))
+            return rollback_plan.available(commands.find(rows, self._run_states, run))
 
     def rollback_workflow(
         self,
@@ -149,13 +151,13 @@ class LocalWorkflowRuns(LocalBase):
         dry_run: bool = False,
         by: str | None = None,
     ) -> dict[str, Any]:
-        from interlock.workflow.running import verbs
+        from interlock.workflow.runs import commands
         from interlock.workflow.state import rollback_plan
         from interlock.workflow.state.rollback import Rollback
 
         store = self._run_states
         with self._workspace.look() as rows:
-            state = verbs.find(rows, store, run)
+            state = commands.find(rows, store, run)
         back = Rollback(self._workspace, self._as(by), store)
         if to is None and dry_run:
             raise InvalidRequest("What taking a rollback back would do cannot be shown first.", field="dry_run")
@@ -178,25 +180,25 @@ class LocalWorkflowRuns(LocalBase):
         return self._learned_of(run, by).forget(id)
 
     def _learned_of(self, run: str | None, by: str | None) -> LearnedOf:
-        from interlock.workflow.running import verbs
-        from interlock.workflow.running.feedback import LearnedOf
+        from interlock.workflow.runs import commands
+        from interlock.workflow.runs.feedback import LearnedOf
 
         with self._workspace.look() as rows:
-            state = verbs.find(rows, self._run_states, run)
+            state = commands.find(rows, self._run_states, run)
         return LearnedOf(self._workspace, self._as(by), state, self._open_memory)
 
     def _shown(self, rows: Rows, state: WorkflowState) -> dict[str, Any]:
         from interlock.clock import iso
-        from interlock.workflow.running import verbs
+        from interlock.workflow.runs import commands
 
-        return verbs.shown(state, rows, iso(self._workspace.clock.now()), self._mode(rows))
+        return commands.shown(state, rows, iso(self._workspace.clock.now()), self._mode(rows))
 
     def _mode(self, rows: Rows) -> str:
         return str(self._workspace.settings(rows).get("workflow_progress"))
 
     @property
     def _run_states(self) -> Store:
-        from interlock.workflow.running.opening import store_of
+        from interlock.workflow.runs.opening import store_of
 
         return store_of(self._workspace)
 

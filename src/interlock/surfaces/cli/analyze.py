@@ -31,7 +31,7 @@ def menu(call: Call, file: tuple[str, str], step: tuple[str, str] | None) -> Non
     With --step also `step_menu`, the options of the menu that equals one of the step's own (also in a code block), and
     `selection`, what would be answered.
     """
-    from interlock.workflow.menu.menu_participation_engine import participate
+    from interlock.workflow.menus.menu_participation_engine import participate
 
     found = participate(file[1], step[1] if step else "")
     shown: dict[str, Any] = found.detection.as_dict()
@@ -75,8 +75,8 @@ def project(call: Call, directory: str) -> None:
 @click.option("--dir", "directory", type=FOLDER, metavar="DIR", help="The project: its size adjusts the tier.")
 def tier(call: Call, text: str, directory: str | None) -> None:
     """The tier (0 to 4) that a description asks for, with the words that say so."""
-    from interlock.workflow.definition.files import Files
     from interlock.workflow.entry import project_type, tier_suggester
+    from interlock.workflow.package.files import Files
 
     if directory is None:
         return call.document(tier_suggester.suggest(text).as_dict())
@@ -96,7 +96,7 @@ def confidence(call: Call, file: tuple[str, str]) -> None:
     Signals: validation_verdict, memory_match, reviewer_agreement, party_mode, model_selection. `thresholds` {"high",
     "medium"} may be given too.
     """
-    from interlock.workflow.control.confidence_calculator import Thresholds, calculate
+    from interlock.workflow.engine.confidence_calculator import Thresholds, calculate
 
     try:
         given = json.loads(file[1])

@@ -13,8 +13,8 @@ from interlock.surfaces.cli.source import FOLDER, SOURCE
 from interlock.surfaces.cli.text import TEXT
 
 if TYPE_CHECKING:
-    from interlock.workflow.definition.package import Package
     from interlock.workflow.entry.workflow_entry_wrapper import Invocation
+    from interlock.workflow.package.packages import Package
 
 
 @verb("skill", example="interlock analyze skill /bmad:bmm:workflows:dev-story")
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 @click.option("--dir", "directory", type=FOLDER, metavar="DIR", help="A project: is it installed there?")
 def skill(call: Call, text: str, directory: str | None) -> None:
     """The workflow that a message asks for; with --dir also its file, or `workflow_not_found`."""
-    from interlock.workflow.definition import package as packages
     from interlock.workflow.entry.workflow_entry_wrapper import Invocation, detect
+    from interlock.workflow.package import packages
 
     package = packages.find(directory) if directory else None
     found = detect(text, [one.key for one in package.skills] if package else ())
@@ -49,9 +49,8 @@ def preflight(call: Call, skill: str, directory: str, servers: tuple[str, ...]) 
 
     Available are the MCP servers of the project's `.mcp.json` and those named by --mcp.
     """
-    from interlock.workflow.definition import package as packages
-    from interlock.workflow.definition import workflow
     from interlock.workflow.entry.preflight_validation import project_servers, validate
+    from interlock.workflow.package import packages, workflow
 
     package = packages.find(directory)
     found = _asked_for(skill, package)
@@ -74,12 +73,11 @@ def validation(call: Call, file: tuple[str, str], output: tuple[str, str] | None
     """By what a workflow says that it has succeeded: verdicts, error counts, a checklist, or patterns of its own."""
     from dataclasses import replace
 
-    from interlock.workflow.definition import frontmatter
-    from interlock.workflow.entry.custom_pattern import InvalidPattern
-    from interlock.workflow.entry.validation_type_detector import detect, judge
+    from interlock.workflow.entry.validation_type_detector import InvalidPattern, detect, judge
+    from interlock.workflow.package import files
 
     path, text = file
-    settings = frontmatter.read(text, os.path.basename(path))
+    settings = files.read(text, os.path.basename(path))
     if settings.fault:
         return call.document(settings.fault.as_error())
     body = settings.body or (text if path.endswith((".yaml", ".yml")) else "")
@@ -95,8 +93,7 @@ def validation(call: Call, file: tuple[str, str], output: tuple[str, str] | None
 @click.argument("file", type=SOURCE)
 def artifact(call: Call, file: tuple[str, str]) -> None:
     """Whether an agent, workflow, step or skill keeps to the standard: a score out of 100 and every deviation."""
-    from interlock.workflow.validators.artifact import check
-    from interlock.workflow.validators.references import leads_somewhere
+    from interlock.workflow.package.validators import check, leads_somewhere
 
     path, text = file
     name = "workflow.md" if path == "-" else os.path.abspath(path).replace(os.sep, "/")
@@ -134,7 +131,7 @@ def _not_found(text: str, package: Package | None, directory: str, name: str) ->
 def _checklist(path: str, values: Any) -> str | None:
     """The text of the file that `validation:` names: where it says, else beside the workflow."""
     from interlock.surfaces.cli.source import read_file
-    from interlock.workflow.validators.references import places_of
+    from interlock.workflow.package.validators import places_of
 
     named = values.get("validation")
     if not isinstance(named, str) or not named.strip() or path == "-":

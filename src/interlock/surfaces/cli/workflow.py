@@ -24,8 +24,8 @@ MARKS = {"completed": "✓", "in_progress": "▶", "failed": "✗", "skipped": "
 @click.option("--dir", "directory", type=FOLDER, metavar="DIR", default=".", help="The project [default: here].")
 def list_(call: Call, directory: str) -> None:
     """The workflows that are installed in a project: what `workflow run` can be given."""
-    from interlock.workflow.definition import package as packages
-    from interlock.workflow.running.verbs import installed
+    from interlock.workflow.package import packages
+    from interlock.workflow.runs.commands import installed
 
     package = packages.find(directory)
     found = installed(package) if package is not None else []
@@ -40,8 +40,7 @@ def list_(call: Call, directory: str) -> None:
 @click.option("--dir", "directory", type=FOLDER, metavar="DIR", default=".", help="The project [default: here].")
 def show(call: Call, skill: str, directory: str) -> None:
     """What a workflow is made of: its steps, their menus, what it needs and what of that is missing."""
-    from interlock.workflow.running.previewing import preview
-    from interlock.workflow.running.starting import locate
+    from interlock.workflow.runs.starting import locate, preview
 
     found = preview(locate(skill, directory))
     call.answer(found, _preview(found))
@@ -148,7 +147,7 @@ def rollback(call: Call, run: str | None, to: str | None, include: tuple[str, ..
 
 def _run(found: Mapping[str, Any], team: Team) -> list[str]:
     """One run of that team for people."""
-    from interlock.workflow.running.chat_commands import in_force
+    from interlock.workflow.runs.chat_commands import in_force
 
     progress = found["progress"]
     whole = progress["completed_count"] + progress["remaining_count"]
@@ -228,7 +227,7 @@ def _next(found: Mapping[str, Any], team: Team) -> list[str]:
 
 def _number(id: object) -> str:
     """A step's id as people know it: what the engine adds is known by its title alone."""
-    from interlock.workflow.personal.progress_display import is_gate
+    from interlock.workflow.preferences.progress_display import is_gate
 
     return "" if is_gate(id) else str(id)
 

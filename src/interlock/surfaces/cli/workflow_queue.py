@@ -50,7 +50,7 @@ def _invocation(name: str) -> str:
     Raises:
         InterlockError: it is no workflow either; the message says what is near.
     """
-    from interlock.workflow.running.starting import locate
+    from interlock.workflow.runs.starting import locate
 
     return locate(name, ".").skill.invocation
 

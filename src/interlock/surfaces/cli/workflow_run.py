@@ -71,8 +71,7 @@ def run(
 
     Run again, it goes on where it was interrupted. Exit code 0 when the workflow is completed.
     """
-    from interlock.workflow.running.previewing import preview
-    from interlock.workflow.running.starting import locate
+    from interlock.workflow.runs.starting import locate, preview
 
     found = locate(skill, directory)
     if dry_run:

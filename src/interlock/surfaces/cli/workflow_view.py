@@ -18,8 +18,8 @@ from interlock.errors import InterlockError
 from interlock.model import text as words
 from interlock.model.event import Event
 from interlock.surfaces.cli.board import REFRESHES, Watching, line_for
-from interlock.workflow.personal import progress_display
-from interlock.workflow.personal.progress_display import ProgressDisplay
+from interlock.workflow.preferences import progress_display
+from interlock.workflow.preferences.progress_display import ProgressDisplay
 
 ALWAYS = frozenset({"question.asked", "task.failed", "task.warning", "team.paused", "member.paused"})
 """What is said in `silent` too."""

@@ -21,7 +21,7 @@ from interlock.surfaces.http.visitor import Operator
 from interlock.surfaces.web.moves import perform
 from interlock.surfaces.web.rendering import told
 from interlock.surfaces.web.visit import Visit
-from interlock.workflow.personal import explicit_feedback
+from interlock.workflow.preferences import preferences
 
 EVERYBODY = "*"
 AGREED = "include."
@@ -145,7 +145,7 @@ def say(visit: Visit, form: Form) -> str | None:
     team, id, words = _team(visit), visit.params["run"], form.get("words", "").strip()
     if not words:
         raise InvalidRequest("Say something: `use tier 3`, say, or `Don't do that again`.", field="words")
-    if explicit_feedback.understood(words) is not None:
+    if preferences.understood(words) is not None:
         visit.told = str(team.workflow_feedback(words, run=id)["text"])
     else:
         visit.told = str(team.adjust_workflow(words, id)["text"])

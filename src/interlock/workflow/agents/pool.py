@@ -2,19 +2,182 @@
 
 A session whose turn reached a limit is ended; it can be resumed where its program can do that. The absolute ceiling of
 a turn is the session's own.
+
+The watch over one turn of an agent: the limits it may reach, and ending it when it does (decision 30, FR17, NFR1).
+
+Three limits hold for a turn, in seconds. *Silence*: nothing was said, no tool ran, no permission was asked. *Nested*
+and *workflow*: no progress for that long, also where a tool runs; everything audible is progress, and waiting for a
+human is not counted. A subagent's piece of work has a limit of its own, which no progress puts off, and so has a round
+of Party Mode. When one is reached the turn is cancelled and, after the grace, the session's processes are ended.
+
+The seats of a run's subagents: how many there are at once, who gets the next one, and what becomes of it (FR22).
+
+A *seat* is one agent from before its program starts until nothing of it is left; there are never more of them than the
+pool's size. Whoever wants one takes a *ticket*. The next seat goes to the highest priority, and within it to whoever
+came first:
+
+* a seat that is kept for the very conversation, else an idle one that fits and nobody keeps;
+* a new one, while there is room;
+* the one that was idle longest, whose agent is ended first (those kept for a conversation last);
+* with high priority, that of the lowest priority at work, which is stopped and queues again in its old place.
+
+Only bookkeeping happens here, at once and without waiting; whoever has a ticket starts, prompts and ends agents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import itertools
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field, replace
 
 import anyio
 
-from interlock.agents.session import Agent, AgentSession, Opening, Permission, Update
+from interlock.agents.session import Agent, AgentSession, Opening, Permission, Turn, Update
 from interlock.errors import AgentError
-from interlock.workflow.agents.watch import PARTY_TIMEOUT, TIME_LIMIT, Limits, Watch, prompted
-from interlock.workflow.control.reading import SILENT, Heard
+from interlock.workflow.agents.assignment import HIGH, PRIORITIES
+from interlock.workflow.engine.turn_interpreter import SILENT, Heard
+
+AUDIBLE = frozenset({"text", "thought", "tool"})
+RUNNING = frozenset({"pending", "in_progress"})
+WRITES = frozenset({"edit", "delete", "move", "write", "create"})
+PATHS = 500  # of one turn
+
+WORKFLOW_TIMEOUT, NESTED_TIMEOUT, AGENT_TIMEOUT = "workflow_timeout", "nested_timeout", "agent_timeout"
+TIME_LIMIT, PARTY_TIMEOUT = "time_limit", "party_timeout"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds (decision 30); 0 switches one off. `grace` is what a cancelled turn gets to end by itself. Menus are put
+    to a human `menu_interval` apart, and after `menu_pause` in a row (0: never) there is a pause."""
+
+    silence: float = 60.0
+    nested: float = 300.0
+    workflow: float = 1800.0
+    selection: float = 300.0
+    grace: float = 5.0
+    party_round: float = 120.0
+    sync_wait: float = 120.0
+    exit_grace: float = 0.5
+    menu_interval: float = 2.0
+    menu_pause: int = 10
+
+
+class Watch:
+    """What the limits are judged by, for one turn. `quiet` at the start is the time without progress so far, `whole`
+    what the turn may take in all, in seconds (0: any)."""
+
+    def __init__(self, limits: Limits, nested: bool, now: float, quiet: float = 0.0, whole: float = 0.0) -> None:
+        self.limits = limits
+        self.nested = nested
+        self.whole = whole
+        self.waited = 0.0
+        self.began = now
+        self.sound = now
+        self.progress = now - quiet
+        self.tools: set[str] = set()
+        self.held = 0
+        self.paths: list[str] = []
+        self.written: list[str] = []
+        self.timeout: str | None = None
+        self.ended = False  # the session had to be closed, for its turn did not end when it was cancelled
+        self._held_at = now
+
+    def hear(self, update: Update, now: float) -> None:
+        if update.kind not in AUDIBLE:
+            return
+        self.sound = self.progress = now
+        if update.kind != "tool":
+            return
+        name, status = str(update.data.get("id") or update.text), update.data.get("status")
+        (self.tools.add if status in RUNNING else self.tools.discard)(name)
+        listed = update.data.get("paths")
+        paths = [str(one) for one in listed] if isinstance(listed, (list, tuple)) else []
+        if len(self.paths) < PATHS:
+            self.paths += paths
+            self.written += paths if str(update.data.get("kind")) in WRITES else []
+
+    def hold(self, now: float) -> None:
+        """A human is asked: no clock runs."""
+        if self.held == 0:
+            self._held_at = now
+        self.held += 1
+
+    def release(self, now: float) -> None:
+        self.held -= 1
+        if self.held == 0:
+            self.sound = now
+            self.progress += now - self._held_at
+            self.waited += now - self._held_at
+
+    def worked(self, now: float) -> float:
+        """Seconds of the turn, without those that a human took."""
+        return now - self.began - self.waited
+
+    def quiet(self, now: float) -> float:
+        """Seconds without progress."""
+        return now - self.progress
+
+    def left(self, now: float) -> float:
+        """Seconds until a limit can be reached at the earliest; 0 when one is."""
+        if self.held:
+            return 1.0
+        ends = [end - now for end, _ in self._ends()]
+        return max(0.0, min(ends)) if ends else 3600.0
+
+    def reached(self, now: float) -> str | None:
+        """The limit that is reached, the earliest of several."""
+        return next((name for end, name in sorted(self._ends()) if end <= now), None)
+
+    def _ends(self) -> list[tuple[float, str]]:
+        limits = self.limits
+        ends = []
+        if limits.silence and not self.tools:
+            ends.append((self.sound + limits.silence, AGENT_TIMEOUT))
+        if limits.nested and self.nested:
+            ends.append((max(self.began, self.progress) + limits.nested, NESTED_TIMEOUT))
+        if limits.workflow:
+            ends.append((self.progress + limits.workflow, WORKFLOW_TIMEOUT))
+        if self.whole:
+            ends.append((self.began + self.waited + self.whole, TIME_LIMIT))
+        return ends
+
+
+async def prompted(
+    session: AgentSession,
+    text: str,
+    watch: Watch,
+    on_update: Callable[[Update], None],
+    *,
+    stop: anyio.Event | None = None,
+    log: str | None = None,
+) -> Turn:
+    """One turn under watch; what ended it before its time stands in `watch.timeout`. `stop` ends it from outside."""
+    turn = Turn("cancelled")
+
+    async def end() -> None:
+        await session.cancel()
+        await anyio.sleep(watch.limits.grace)
+        watch.ended = True
+        await session.close()
+
+    async def guard() -> None:
+        while (wait := watch.left(anyio.current_time())) > 0:
+            await anyio.sleep(wait)
+        watch.timeout = watch.reached(anyio.current_time())
+        await end()
+
+    async def stopper(event: anyio.Event) -> None:
+        await event.wait()
+        await end()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(guard)
+        if stop is not None:
+            group.start_soon(stopper, stop)
+        turn = await session.prompt(text, on_update, log)
+        group.cancel_scope.cancel()
+    return turn
 
 
 @dataclass(frozen=True)
@@ -151,3 +314,208 @@ class AgentPool:
         finally:
             if watch is not None:
                 watch.release(anyio.current_time())
+
+
+PREEMPTED, CANCELLED = "preempted", "cancelled"
+PREEMPTIONS = 3
+"""How often one piece of work makes room for another; then it is left to end."""
+
+
+class Stopped(Exception):
+    """The pool gives out no more seats."""
+
+
+@dataclass(eq=False)
+class Seat:
+    """One agent. `fits` says what work it may do next for somebody else, null for none; `keeper` is the conversation it
+    is kept for. `strange`: what was said in it was about something else. `retiring` has to be ended before another
+    agent is started in its place."""
+
+    fits: Hashable = None
+    keeper: object = None
+    session: AgentSession | None = None
+    retiring: AgentSession | None = None
+    strange: bool = False
+    ticket: Ticket | None = None
+    idle_since: int = 0
+    leaving: bool = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody works in it, and it is not being given up."""
+        return self.ticket is None and not self.leaving
+
+
+@dataclass(eq=False)
+class Ticket:
+    """The wish for a seat. `stop` is set where the work in it has to end before its time, for the reason `why`."""
+
+    priority: str
+    keeper: object
+    fits: Hashable = None
+    number: int = -1
+    seat: Seat | None = None
+    why: str | None = None
+    preempted: int = 0
+    ready: anyio.Event = field(default_factory=anyio.Event)
+    stop: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Whose turn it is: the smallest."""
+        rank = PRIORITIES.index(self.priority) if self.priority in PRIORITIES else 1
+        return rank, self.number
+
+
+class SubagentPool:
+    """At most `size` seats."""
+
+    def __init__(self, size: int) -> None:
+        self.size = max(1, size)
+        self.stopped = False
+        self._seats: list[Seat] = []
+        self._waiting: list[Ticket] = []
+        self._count = itertools.count()
+        self._changed = anyio.Event()
+
+    @property
+    def seats(self) -> tuple[Seat, ...]:
+        """Those that there are."""
+        return tuple(self._seats)
+
+    async def take(self, ticket: Ticket) -> Seat:
+        """Wait for a seat. Whoever takes one leaves it, whatever happens. A ticket that comes again, after it made room
+        for another, keeps its place in the queue.
+
+        Raises:
+            Stopped: there are none any more.
+        """
+        if self.stopped:
+            raise Stopped
+        if ticket.number < 0:
+            ticket.number = next(self._count)
+        ticket.seat, ticket.why, ticket.ready, ticket.stop = None, None, anyio.Event(), anyio.Event()
+        self._waiting.append(ticket)
+        self._give_out()
+        try:
+            await ticket.ready.wait()
+        except BaseException:
+            if ticket in self._waiting:
+                self._waiting.remove(ticket)
+            elif ticket.seat is not None:
+                with anyio.CancelScope(shield=True):
+                    await self.leave(ticket.seat, keep=False)
+            raise
+        if ticket.seat is None:
+            raise Stopped
+        return ticket.seat
+
+    async def leave(self, seat: Seat, *, keep: bool) -> None:
+        """The work in it is over for now; its agent stays idle with `keep`, and is ended otherwise."""
+        seat.ticket = None
+        if keep and not self.stopped and seat.session is not None and seat.session.lasting:
+            seat.idle_since = next(self._count)
+            self._give_out()
+        else:
+            await self.end(seat)
+
+    async def end(self, seat: Seat) -> None:
+        """End its agent; only then there is room for another."""
+        if seat.leaving:
+            return
+        seat.leaving = True
+        try:
+            with anyio.CancelScope(shield=True):
+                await self.clear(seat)
+                if seat.session is not None:
+                    await seat.session.close()
+        finally:
+            self._seats.remove(seat)
+            self._give_out()
+
+    async def clear(self, seat: Seat) -> None:
+        """End the agent that was there before."""
+        if seat.retiring is not None:
+            with anyio.CancelScope(shield=True):
+                await seat.retiring.close()
+            seat.retiring = None
+
+    async def give_up(self, keeper: object, *, reuse: bool = False) -> None:
+        """A conversation is over: the seat that is kept for it is idle for others that fit, or ended."""
+        for seat in [one for one in self._seats if one.keeper is keeper and one.idle]:
+            if reuse and seat.fits is not None and not self.stopped:
+                seat.keeper, seat.strange = None, True
+                self._give_out()
+            else:
+                await self.end(seat)
+
+    def stop(self) -> None:
+        """Give out no more seats, and stop the work in all of them."""
+        self.stopped = True
+        for ticket in self._waiting:
+            ticket.ready.set()
+        self._waiting.clear()
+        for seat in self._seats:
+            if seat.ticket is not None:
+                _stop(seat.ticket, CANCELLED)
+
+    async def close(self) -> None:
+        """End every agent, at once, and return when nothing is left of any."""
+        self.stop()
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as group:
+                for seat in self.seats:
+                    if seat.idle:
+                        group.start_soon(self.end, seat)
+                    elif seat.session is not None:
+                        group.start_soon(seat.session.close)
+            while self._seats:
+                await self._changed.wait()
+
+    def _give_out(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+        while self._waiting:
+            ticket = min(self._waiting, key=lambda one: one.order)
+            seat = self._seat_for(ticket)
+            if seat is None:
+                break
+            self._waiting.remove(ticket)
+            seat.ticket, ticket.seat = ticket, seat
+            ticket.ready.set()
+        self._make_room()
+
+    def _seat_for(self, ticket: Ticket) -> Seat | None:
+        idle = [one for one in self._seats if one.idle]
+        own = next((one for one in idle if one.keeper is ticket.keeper), None)
+        if own is not None:
+            return own
+        free = [one for one in idle if one.keeper is None and one.fits is not None and one.fits == ticket.fits]
+        seat = max(free, key=lambda one: one.idle_since, default=None)
+        if seat is None and len(self._seats) < self.size:
+            seat = Seat()
+            self._seats.append(seat)
+        elif seat is None and idle:
+            seat = min(idle, key=lambda one: (one.keeper is not None, one.idle_since))
+            seat.session, seat.retiring, seat.strange = None, seat.session, False
+        if seat is not None:
+            seat.keeper, seat.fits = ticket.keeper, ticket.fits
+        return seat
+
+    def _make_room(self) -> None:
+        """As many of the lowest priority are stopped as are needed by those of the highest."""
+        wanted = sum(one.priority == HIGH for one in self._waiting)
+        coming = sum(one.leaving or (one.ticket is not None and one.ticket.stop.is_set()) for one in self._seats)
+        for ticket in sorted(_movable(self._seats), key=lambda one: one.order, reverse=True)[: max(0, wanted - coming)]:
+            ticket.preempted += 1
+            _stop(ticket, PREEMPTED)
+
+
+def _movable(seats: Iterable[Seat]) -> list[Ticket]:
+    at_work = [one.ticket for one in seats if one.ticket is not None and not one.ticket.stop.is_set()]
+    return [one for one in at_work if one.priority != HIGH and one.preempted < PREEMPTIONS]
+
+
+def _stop(ticket: Ticket, why: str) -> None:
+    ticket.why = ticket.why or why
+    ticket.stop.set()

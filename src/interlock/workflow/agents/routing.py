@@ -19,7 +19,7 @@ from interlock.workflow.agents.assignment import (
     VALIDATION,
     Assignment,
 )
-from interlock.workflow.definition.personas import Persona
+from interlock.workflow.package.packages import Persona
 
 
 @dataclass(frozen=True)

@@ -3,26 +3,99 @@
 Between two prompts its seat may be given to others; during one its program may crash, or it may have to make room. It
 is then taken up again in its own session where the program can resume it, and else begun anew with what was said
 before. What was to write, and may have half written, is not begun anew by somebody who does not know of it.
+
+What all subagents of a run share.
+
+What subagents say, so that everybody sees who said it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
+from types import TracebackType
 from typing import Any
 
 import anyio
 
-from interlock.agents.session import AgentSession, Permission, Turn, ignore, refuse
-from interlock.errors import AgentError, NoCapacity
-from interlock.processes.groups import nested
+from interlock.agents.session import Agent, AgentSession, Opening, Permission, Turn, Update, ignore, refuse
+from interlock.errors import AgentError, NoCapacity, StorageError
+from interlock.processes.groups import within
+from interlock.processes.output import Output
 from interlock.workflow.agents.assignment import Assignment, Report
-from interlock.workflow.agents.subagent_context import SubagentContext
-from interlock.workflow.agents.subagent_pool import PREEMPTED, Seat, Stopped, Ticket
-from interlock.workflow.agents.subagent_registry import INTERRUPTED, WORKING, SubagentRecord
-from interlock.workflow.agents.subagent_voice import Told
-from interlock.workflow.agents.watch import AGENT_TIMEOUT, TIME_LIMIT, WRITES, Watch, prompted
-from interlock.workflow.control.prompts import history
+from interlock.workflow.agents.pool import (
+    AGENT_TIMEOUT,
+    PREEMPTED,
+    TIME_LIMIT,
+    WRITES,
+    Limits,
+    Seat,
+    Stopped,
+    SubagentPool,
+    Ticket,
+    Watch,
+    prompted,
+)
+from interlock.workflow.agents.subagent_registry import INTERRUPTED, WORKING, SubagentRecord, SubagentRegistry
+from interlock.workflow.engine.prompts import history
+
+
+@dataclass(frozen=True)
+class SubagentContext:
+    """See the module. `registry` is asked for anew each time, for the run comes after its agents."""
+
+    agent: Agent
+    opening: Opening
+    on_update: Callable[[Update], None]
+    limits: Limits
+    pool: SubagentPool
+    registry: Callable[[], SubagentRegistry]
+
+
+class Told:
+    """What one turn says, under its label: to the run's log, and as notices, so that nobody takes it for the run's own
+    agent. What it cost passes as it is."""
+
+    def __init__(self, opening: Opening, on_update: Callable[[Update], None], label: str, watch: Watch) -> None:
+        self._opening = opening
+        self._on_update = on_update
+        self._label = label
+        self._watch = watch
+        self._log: Output | None = None
+
+    def __enter__(self) -> Told:
+        opening = self._opening
+        try:
+            self._log = Output(log=opening.log, secrets=opening.secrets, limit=0)
+        except StorageError:
+            pass  # The run's own agent says so; a subagent works without.
+        return self
+
+    def __exit__(
+        self, type: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._log is not None:
+            self._log.finish(_nobody)
+
+    def hear(self, update: Update) -> None:
+        """One update of its session."""
+        self._watch.hear(update, anyio.current_time())
+        tell, label = self._on_update, self._label
+        if update.kind == "usage":
+            tell(update)
+        elif update.kind == "tool":
+            data: Mapping[str, object] = {**update.data, "id": f"{label}/{update.data.get('id', '')}"}
+            tell(Update("tool", f"[{label}] {update.text}", data))
+        else:
+            for line in update.text.splitlines():
+                tell(Update("thought" if update.kind == "thought" else "notice", f"[{label}] {line}"))
+                if self._log is not None and update.kind == "text":
+                    self._log.feed(f"[{label}] {line}\n".encode("utf-8", "replace"), _nobody)
+
+
+def _nobody(line: str) -> None:
+    """The lines were told already."""
+
 
 AGAIN = 1
 """How often work is begun again after a crash."""

@@ -17,15 +17,12 @@ import anyio
 
 from interlock.agents.session import Agent, Opening, Update
 from interlock.errors import InterlockError
-from interlock.workflow.agents import model_selection
-from interlock.workflow.agents.assignment import Assignment, Report
-from interlock.workflow.agents.model_selection import CLASSES, Model, class_of
+from interlock.workflow.agents import assignment as model_selection
+from interlock.workflow.agents.assignment import CLASSES, Assignment, Model, Report, class_of
+from interlock.workflow.agents.pool import Limits, SubagentPool
 from interlock.workflow.agents.routing import route
-from interlock.workflow.agents.subagent import Subagent
-from interlock.workflow.agents.subagent_context import SubagentContext
-from interlock.workflow.agents.subagent_pool import SubagentPool
+from interlock.workflow.agents.subagent import Subagent, SubagentContext
 from interlock.workflow.agents.subagent_registry import NoRegistry, SubagentRecord, SubagentRegistry, input_of
-from interlock.workflow.agents.watch import Limits
 
 POOL = 10
 SAYS_WHO = "You are "

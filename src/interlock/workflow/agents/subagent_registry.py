@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from interlock.workflow.agents.assignment import Assignment
-from interlock.workflow.definition.personas import Persona
+from interlock.workflow.package.packages import Persona
 
 WORKING, INTERRUPTED = "working", "interrupted"
 """At work; and stopped because the run was, so that it can be taken up again with it."""

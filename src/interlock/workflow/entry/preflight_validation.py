@@ -20,9 +20,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.workflow.definition.package import FOLDER, Package
-from interlock.workflow.definition.variables import LOOK_UP, RUNTIME, Variables, is_set, looked_up
-from interlock.workflow.definition.workflow import Workflow
+from interlock.workflow.package.packages import FOLDER, Package
+from interlock.workflow.package.variables import LOOK_UP, RUNTIME, Variables, is_set, looked_up
+from interlock.workflow.package.workflow import Workflow
 
 PASSED, FAILED, READY = "PASSED", "FAILED", "READY"
 IN_PATH = re.compile(r"(?<![\w/{}])\{([a-z_]\w*)\}/")

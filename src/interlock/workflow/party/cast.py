@@ -3,6 +3,8 @@
 Installed agents come first, those of the run's module before their namesakes, in an order that depends on what is to be
 discussed. Where a package has none that fit, voices of our own fill the table, each with a view that the others lack.
 Pure.
+
+What is said in and about a discussion: to each voice, to a host, to the agent whose work it is, to a human.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from interlock.workflow.definition.personas import Persona
+from interlock.workflow.engine.prompts import quoted
+from interlock.workflow.package.packages import Persona
+from interlock.workflow.party.party_mode_driver import Party, RoundInput, Summary, summary
 
 FEWEST, MOST = 3, 5
 PROBLEM, REVIEW, IDEATION = "problem", "review", "ideation"
@@ -83,3 +87,107 @@ def names(installed: Sequence[Persona]) -> tuple[str, ...]:
 
 def _of(persona: Persona) -> Voice:
     return Voice(persona.display or persona.name, persona.title, persona.text)
+
+
+LEAVE = "*exit\n\n(The session is over. Say goodbye in one line, and do nothing else.)"
+
+READ_ONLY = "You may read the files of the project. Change none, run nothing that does, and ask nobody."
+
+
+def voice(one: Voice, everybody: Sequence[Voice], given: RoundInput) -> str:
+    """One who takes part, alone with its view. It begins with who it is."""
+    others = ", ".join(f"{other.name} ({other.title})" for other in everybody if other.name != one.name)
+    return (
+        f"{one.text}\n\nYou take part in a discussion with {others}. Each answers for itself; you hear the others "
+        "after the round. Stay with your own view where you have reasons, and give it up where theirs are better. "
+        f"{READ_ONLY}\n\n{given.text}"
+    )
+
+
+def host(path: str, voices: Sequence[str], given: RoundInput) -> str:
+    """The agent that hosts the installed party mode. Each round repeats who it is: its session may know nothing."""
+    called = f" Begin with {', '.join(voices)}; let others speak where it is theirs." if voices else ""
+    return (
+        f"You are the host of Party Mode, the workflow `{path}` of this project. Read it and the agents that it lists, "
+        f"and play them, each in its own manner.{called}\n\n"
+        "Interlock speaks for the user. It says what each round is about: welcome nobody, ask for nothing, and begin "
+        "with the round below. Nobody else is there to answer; where an agent would ask the user, it says what it "
+        f"assumes. {READ_ONLY} The session ends when Interlock says `*exit`.\n\n{given.text}"
+    )
+
+
+def in_menu(given: RoundInput) -> str:
+    """A round's input for the agent that has opened party mode from its own step's menu."""
+    return (
+        "Interlock speaks for the user. Begin the round at once, and end it with the menu of party mode "
+        f"(`[E] Exit Party Mode`).\n\n{given.text}"
+    )
+
+
+def leave_menu(key: str, found: Summary, words: str = "") -> str:
+    """The way out of party mode within a step, with what it came to. Its first line is the answer alone."""
+    decided = f"\n\nThe user decides:\n\n{quoted(words)}" if words else ""
+    return (
+        f"{key}\n\nThe discussion is over.\n\n{quoted(found.text)}{decided}\n\nLeave party mode. Take over into the "
+        "work of this step what was recommended, then show the step's own menu again."
+    )
+
+
+def recommended(party: Party, words: str = "") -> str:
+    """What was recommended, for the agent whose work it was about; `words` are a human's, which come first."""
+    decided = f"The user decides:\n\n{quoted(words)}\n\n" if words else ""
+    return (
+        f"Several perspectives were asked about this step: {party.why}.\n\n{decided}{quoted(summary(party).text)}\n\n"
+        "Carry out what is recommended in the work itself, as far as it holds; where it does not, say why. Where the "
+        "step has a menu that is still open, show it again. Otherwise validate the result once more and end with "
+        '{"step": "completed", "verdict": "PASSED"}, or "FAILED" with what is left in "issues".'
+    )
+
+
+def accepted(party: Party) -> str:
+    """The user takes the work as it is."""
+    return (
+        f"Several perspectives were asked about this step: {party.why}. The user accepts its result as it is. Change "
+        "nothing more; where the step's menu is open, show it, otherwise end with "
+        '{"step": "completed", "verdict": "PASSED"}.'
+    )
+
+
+def without(party: Party) -> str:
+    """Nothing came of it: whoever made the work looks once more."""
+    return (
+        f"Several perspectives were asked about this step: {party.why}. They came to no recommendation "
+        f"({party.error or party.exit_reason}). Look over the result once more yourself, mend what you find, and end "
+        'with the JSON line, with the "verdict" that you stand for.'
+    )
+
+
+def known_before(party: Party) -> str:
+    """What was recommended before a step was interrupted, beside what it is told when it begins again."""
+    found = summary(party)
+    return f"\n\nSeveral perspectives have discussed it before:\n\n{quoted(found.text)}" if found.recommendation else ""
+
+
+def question(party: Party, step: str, trouble: str) -> str:
+    """What a human is asked when the voices cannot settle it."""
+    found = summary(party)
+    where = f"Step {step} calls for several perspectives: {party.why}."
+    told = f"{found.text}" if found.rounds else f"They could not be asked: {party.error or 'no agent could be opened'}."
+    parts = [where, trouble, told, "Say what to do differently, or choose: retry / continue / stop?"]
+    return "\n\n".join(part for part in parts if part.strip())
+
+
+def seed(party: Party, prompts: Sequence[str]) -> str:
+    """What a step that ideates is given beforehand (BMAD-5.11)."""
+    found = summary(party)
+    parts = ["## Material for this step"]
+    if prompts:
+        parts.append("Questions that belong to the domain:\n\n" + "\n".join(f"- {one}" for one in prompts))
+    if found.recommendations:
+        parts.append(
+            "Ideas of several perspectives, gathered beforehand. Build on them, leave what does not fit, and add your "
+            f"own:\n\n{quoted(found.text)}"
+        )
+        said = [f"{one.agent}:\n{quoted(one.text)}" for one in party.rounds[-1].contributions if one.text]
+        parts += said
+    return "\n\n".join(parts) if len(parts) > 1 else ""

@@ -13,10 +13,9 @@ from typing import Any, TypeVar
 import anyio
 
 from interlock.errors import InterlockError
-from interlock.workflow.control.context import Postponed, RunContext
-from interlock.workflow.control.exit_words import exit_word
-from interlock.workflow.control.ports import Superseded
-from interlock.workflow.party.party_mode_driver import RUNNING
+from interlock.workflow.engine.context import Postponed, RunContext
+from interlock.workflow.engine.ports import Superseded
+from interlock.workflow.party.party_mode_driver import RUNNING, exit_word
 from interlock.workflow.state.document import WorkflowState
 
 KEY = "party"

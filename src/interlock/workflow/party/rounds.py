@@ -18,12 +18,11 @@ from interlock.errors import AgentError
 from interlock.workflow.agents.assignment import ANALYSIS, CREATIVE, Assignment, Report
 from interlock.workflow.agents.subagent import Subagent
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
-from interlock.workflow.control.context import Ending, Postponed, RunContext
-from interlock.workflow.control.decision_log import Decision
-from interlock.workflow.control.examination import PRE_FINAL_REVIEW
-from interlock.workflow.definition.package import Package
-from interlock.workflow.definition.personas import personas
-from interlock.workflow.party import cast, contributions, leaving, party_mode_driver, wording
+from interlock.workflow.engine.context import Ending, Postponed, RunContext
+from interlock.workflow.engine.decision_log import Decision
+from interlock.workflow.engine.examination import PRE_FINAL_REVIEW
+from interlock.workflow.package.packages import Package, personas
+from interlock.workflow.party import cast, contributions, leaving, party_mode_driver
 from interlock.workflow.party.cast import Voice
 from interlock.workflow.party.contributions import Contribution
 from interlock.workflow.party.party_mode_driver import ERROR, FULL, TIMEOUT, Party, RoundInput
@@ -160,7 +159,7 @@ class _Voices:
         kind, role = _work(self._party)
         assignments = [
             Assignment(
-                f"party-{one.name.split()[0].lower()}", wording.voice(one, self._voices, given), kind,
+                f"party-{one.name.split()[0].lower()}", cast.voice(one, self._voices, given), kind,
                 time_limit=limits.party_round, role=role, data={"round": given.round_number},
             )
             for one in self._voices
@@ -196,7 +195,7 @@ class _Hosted:
     async def round(self, given: RoundInput) -> Answered:
         limit = self._run.limits.party_round
         until = anyio.current_time() + limit
-        text = wording.host(self._path, self._party.voices, given)
+        text = cast.host(self._path, self._party.voices, given)
         try:
             if self._host is None:
                 kind, role = _work(self._party)
@@ -223,7 +222,7 @@ class _Hosted:
         if host is None:
             return
         with anyio.move_on_after(self._run.limits.exit_grace):
-            await host.say(wording.LEAVE, self._run.limits.exit_grace)
+            await host.say(cast.LEAVE, self._run.limits.exit_grace)
         await host.close()
 
 

@@ -3,27 +3,81 @@
 What is about to be replaced is copied first (`archive`); then the state is written, with the rollback noted as pending;
 then the files are put in place; then it is noted as done. Whatever kills it in between, `finish` does the rest, and it
 may be called at any time. When the files cannot be put in place, everything is taken back and the state is as before.
+
+What becomes of a run's task when the run goes back to a checkpoint: it is to be taken up again from there.
+
+Makes the checkpoints of a run, and brings an interrupted step back to its own: implements `store.Checkpoints`.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.clock import iso
-from interlock.core.unit_of_work import Principal, Workspace
-from interlock.errors import GitFailed, InvalidRequest, StorageError
+from interlock.core.tasks.create import create
+from interlock.core.tasks.transition import end_run, move, waiting_state
+from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
+from interlock.errors import GitFailed, InterlockError, InvalidRequest, StorageError
+from interlock.model.task import FINAL, Task
 from interlock.workflow.errors import RollbackRefused
-from interlock.workflow.state import files, rolled_back_task
+from interlock.workflow.state import files, queue
 from interlock.workflow.state.archive import MEANWHILE, Archive, Item, Journal, stamp
-from interlock.workflow.state.checkpoints import BY_GIT, Place, number_of, restored
-from interlock.workflow.state.document import RUNNING, WAITING_USER, WorkflowState
+from interlock.workflow.state.checkpoints import BY_GIT, MOST, Place, credit, kept, number_of, restored, show
+from interlock.workflow.state.document import RUNNING, TERMINAL, WAITING_USER, StepId, WorkflowState
 from interlock.workflow.state.rollback_plan import CHANGED, EVERYTHING, Preview, preview
 from interlock.workflow.state.snapshots import current
-from interlock.workflow.state.store import Store
+from interlock.workflow.state.workflow_state_manager import Store
+
+WAITS = ("awaiting-response", "blocked")
+
+
+def settle(act: UnitOfWork, before: WorkflowState, after: WorkflowState) -> None:
+    """Make the task fit the state: what it asked is withdrawn, one that failed gets another chance, and for one that
+    has ended there is a new one; when that is undone, the new one is cancelled.
+
+    Raises:
+        RollbackRefused: somebody works on it just now.
+        TaskLimit: a new task is needed, and there are too many.
+    """
+    task = act.rows.tasks.get(before.task_id) if before.task_id else None
+    if task is None:
+        return
+    if task.state == "in-progress":
+        raise RollbackRefused(
+            f"{before.workflow_id} is being worked on by {task.owner}: its files are changing. Wait until it asks, or "
+            f"stop it (`interlock stop --member {task.owner} --now`), and repeat.",
+            task_id=task.id,
+            owner=task.owner,
+        )
+    if after.state == TERMINAL:
+        if task.state not in FINAL and after.task_id != task.id:
+            end_run(act, task, "cancelled", "the rollback was undone")
+            move(act, task, "cancelled", reason="the rollback was undone", soft=False)
+            act.event("task.cancelled", task.id, reason="the rollback was undone")
+    elif task.state in WAITS or task.state == "deadletter":
+        end_run(act, task, task.state, "rolled back")  # A session may have been held open for the answer.
+        move(act, task, waiting_state(task), reason="rolled back", failures=0, rounds=0, not_before=None)
+        after.task_id = task.id
+    elif task.state in FINAL:
+        after.task_id = _again(act, task, after).id
+    else:
+        after.task_id = task.id
+
+
+def _again(act: UnitOfWork, task: Task, state: WorkflowState) -> Task:
+    """A task like the one that has ended, to go on with the run."""
+    made = create(
+        act, task.subject, body=task.body, type=task.type, priority=task.priority, assignee=task.assignee,
+        review=task.review, group_id=task.group_id, project_id=task.project_id, metadata=task.metadata,
+    )  # fmt: skip
+    act.rows.tasks.update(made, workflow=task.workflow, retries=task.retries)
+    queue.add(act, made, skill=state.skill, data={"workflow_id": state.workflow_id})
+    return made
+
 
 PENDING, DONE = "pending", "done"
 
@@ -231,7 +285,7 @@ class Rollback:
     ) -> None:
         with self._workspace.act(self._caller) as act:
             if before is not None:
-                rolled_back_task.settle(act, before, state)
+                settle(act, before, state)
             self._store.save(act, state)
             if event is not None and noted is not None:
                 act.event(
@@ -281,3 +335,58 @@ def _kept_first(state: WorkflowState, journal: Journal) -> Archive:
             f"What would be replaced could not be kept first: {error}. Nothing was changed.", reason=str(error)
         ) from error
     return archive
+
+
+class CheckpointKeeper:
+    """See `store.Checkpoints`. `branch`: the run's own; by default any branch of a task in a worktree of its own."""
+
+    def __init__(self, branch: str | None = None) -> None:
+        self._branch = branch
+
+    def create(self, state: WorkflowState, *, step: StepId, reason: str, at: str) -> None:
+        """See `store.Checkpoints.create`."""
+        record = state.step(step)
+        before = state.checkpoints[-1] if state.checkpoints else None
+        checkpoint: dict[str, Any] = {
+            "id": f"cp-{1 + max((number_of(one) for one in state.checkpoints), default=0)}",
+            "step_id": step,
+            "step_name": record.name if record else str(step),
+            "timestamp": at,
+            "reason": reason,
+            "can_rollback": True,
+            "why_not": None,
+            "state_snapshot": kept(state),
+            "files": {},
+        }
+        state.checkpoints = [*state.checkpoints, checkpoint]
+        doomed, state.checkpoints = state.checkpoints[:-MOST], state.checkpoints[-MOST:]
+        try:
+            place = Place(state, self._branch)
+            manifest = place.manifest_of(before)
+            credit(state, before, manifest)
+            show(state, manifest)
+            checkpoint["files"] = place.keep(state, checkpoint, manifest)
+            for one in doomed:
+                place.forget(one, state.checkpoints)
+        except (InterlockError, OSError, ValueError) as error:
+            checkpoint["can_rollback"] = False
+            checkpoint["why_not"] = f"its files could not be kept: {error}"
+            try:
+                show(state, None)
+            except (InterlockError, OSError, ValueError):
+                return  # The ledger has it all the same.
+
+    def restore(self, state: WorkflowState) -> Sequence[str] | None:
+        """See `store.Checkpoints.restore`."""
+        return restore_step(state, state.updated_at or state.checkpoints[-1]["timestamp"] if state.checkpoints else "")
+
+    def wrote(self, state: WorkflowState, paths: Iterable[str]) -> None:
+        """Note that the run has just written (or deleted) these files, absolute or from the project's root: as they are
+        now they are the run's. Paths outside the project are passed over."""
+        for path in paths:
+            try:
+                name = files.relative(state.plan.project, path)
+                found = current(state.plan.project, name)
+            except (InterlockError, OSError, ValueError):
+                continue
+            state.written[name] = found[0] if found else ""

@@ -6,14 +6,37 @@ status that goes to and fro more than three times is warned about, and the debou
 from review and returns to it is at work, not cycling, as long as it takes as long as work does.
 
 Time and changes come through a `Source`: tests own both, `file_changes.FileChanges` watches real files.
+
+What the watcher sees, in the team's history: so that whoever follows its events hears of a project's progress.
+
+The source of changes for the watcher that watches real files, by the operating system's own notices (watchfiles).
+
+Directories are watched, not files: an editor or an agent puts a new file in the place of the old one. A directory that
+does not exist yet is found by looking again every few seconds.
+
+While a workflow is at work, the status files of its project are watched, and what changes is in the team's history.
+
+Background work: nothing that goes wrong here stops the run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from math import inf
 from typing import Any, Protocol
 
+import anyio
+import anyio.to_thread
+from watchfiles import Change, awatch
+
+from interlock.core.unit_of_work import Principal, Workspace
+from interlock.errors import InterlockError
+from interlock.model.names import SYSTEM
 from interlock.workflow.state import status_file
 
 DEBOUNCE = 0.5
@@ -165,3 +188,162 @@ class SprintStatusWatcher:
             if known.seen != known.told and (known.told, known.seen) in known.raised
         ]
         return max(SOON, min([POLL, *due]))
+
+
+MOST = 100  # changes in one event; a first look at a large file has more
+
+
+class StatusEvents:
+    """`on_change` and `on_cycling` of a watcher, each one event."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def changed(self, changes: list[StatusChange]) -> None:
+        """Log what changed, one event for each file."""
+        for path in dict.fromkeys(one.path for one in changes):
+            here = [one.as_dict() for one in changes if one.path == path]
+            with self._workspace.act(Principal(SYSTEM)) as act:
+                act.event("workflow.status_changed", path=path, changes=here[:MOST], count=len(here))
+
+    def cycling(self, found: Cycling) -> None:
+        """Log a warning."""
+        with self._workspace.act(Principal(SYSTEM)) as act:
+            act.event(
+                "workflow.status_cycling", path=found.path, key=found.key, statuses=list(found.statuses),
+                count=found.count, debounce=found.debounce,
+            )  # fmt: skip
+
+
+STEP = 100  # ms in which the operating system's notices are gathered
+LOOK = 5.0  # seconds between looks for directories that are new
+
+
+class FileChanges:
+    """See `sprint_status_watcher.Source`. Made by `watching`."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._paths = frozenset(os.path.realpath(path) for path in paths)
+        self._folders = sorted({os.path.dirname(path) for path in self._paths})
+        self._send, self._receive = anyio.create_memory_object_stream[frozenset[str]](100)
+        self._stop = anyio.Event()
+
+    def now(self) -> float:
+        """Seconds that never run backwards."""
+        return time.monotonic()
+
+    async def changes(self, timeout: float) -> frozenset[str] | None:
+        """See `sprint_status_watcher.Source.changes`."""
+        found: frozenset[str] | None = frozenset()
+        with anyio.move_on_after(timeout):
+            try:
+                found = await self._receive.receive()
+            except (anyio.EndOfStream, anyio.ClosedResourceError):
+                return None
+        return found
+
+    def end(self) -> None:
+        """Let the watching end."""
+        self._stop.set()
+        self._send.close()
+        self._receive.close()
+
+    async def feed(self) -> None:
+        """Hear of changes until `end`."""
+        try:
+            while not self._stop.is_set():
+                here = [folder for folder in self._folders if os.path.isdir(folder)]
+                if not here:
+                    with anyio.move_on_after(LOOK):
+                        await self._stop.wait()
+                    continue
+                await self._watch(here)
+        finally:
+            self._send.close()
+
+    async def _watch(self, folders: list[str]) -> None:
+        """Watch these directories until another one appears, or one of them goes."""
+        await self._tell(frozenset(self._paths))  # What happened before we watched.
+        try:
+            await self._hear(folders)
+        except (OSError, RuntimeError):
+            # No more watches, or a file system without them: whoever listens looks every few seconds anyway.
+            with anyio.move_on_after(LOOK):
+                await self._stop.wait()
+
+    async def _hear(self, folders: list[str]) -> None:
+        watched = awatch(
+            *folders, watch_filter=self._ours, step=STEP, debounce=STEP, recursive=False, stop_event=self._stop,
+            rust_timeout=int(LOOK * 1000), yield_on_timeout=True,
+        )  # fmt: skip
+        async for heard in watched:
+            if heard:
+                await self._tell(frozenset(path for _, path in heard))
+            if folders != [folder for folder in self._folders if os.path.isdir(folder)]:
+                return
+
+    async def _tell(self, paths: frozenset[str]) -> None:
+        try:
+            self._send.send_nowait(paths)
+        except (anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return  # Whoever listens has a hundred to look at already, and looks at the files; or nobody does any more.
+
+    def _ours(self, change: Change, path: str) -> bool:
+        return os.path.realpath(path) in self._paths
+
+
+@asynccontextmanager
+async def watching(paths: Sequence[str]) -> AsyncIterator[FileChanges]:
+    """Changes of those files, heard of while the block runs."""
+    source = FileChanges(paths)
+    async with anyio.create_task_group() as group:
+        group.start_soon(source.feed)
+        try:
+            yield source
+        finally:
+            source.end()
+            group.cancel_scope.cancel()
+
+
+LAST = 5.0  # seconds for what is still to be written when the run ends
+
+
+@asynccontextmanager
+async def watched(workspace: Workspace, project: str, config: dict[str, object]) -> AsyncIterator[None]:
+    """Watch the status files of `project`, which its `config` places, while the block runs."""
+    events = StatusEvents(workspace)
+    paths = status_file.paths(project, config)
+    send, receive = anyio.create_memory_object_stream[Callable[[], None]](inf)
+    written = anyio.Event()
+
+    async def write() -> None:
+        async with receive:
+            async for one in receive:
+                try:
+                    await anyio.to_thread.run_sync(one)
+                except InterlockError:
+                    continue  # The ledger is busy or gone; the run itself will say so.
+        written.set()
+
+    failed: Exception | None = None
+    async with send, watching(paths) as source, anyio.create_task_group() as group:
+        watcher = SprintStatusWatcher(
+            paths,
+            source,
+            lambda changes: send.send_nowait(partial(events.changed, changes)),
+            lambda found: send.send_nowait(partial(events.cycling, found)),
+        )
+        group.start_soon(write)
+        group.start_soon(watcher.run)
+        try:
+            yield
+        except Exception as error:  # boundary: raised again below, not wrapped in a group
+            failed = error
+        finally:
+            watcher.look()  # What changed at the very end.
+            send.close()
+            with anyio.move_on_after(LAST, shield=True):
+                await written.wait()
+            group.cancel_scope.cancel()
+    if failed is not None:
+        raise failed

@@ -8,7 +8,7 @@ from typing import Any
 from interlock.surfaces.web.views import examined
 from interlock.surfaces.web.views.task import story
 from interlock.surfaces.web.visit import Visit
-from interlock.workflow.personal import progress_display
+from interlock.workflow.preferences import progress_display
 from interlock.workflow.state.document import GATE, place_of
 
 SHOWN = 20

@@ -1,1 +1,0 @@
-"""The rules by which the controller decides: confidence, batches, checkpoints, stalls and loops."""

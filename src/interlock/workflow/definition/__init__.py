@@ -1,1 +1,0 @@
-"""Workflow definitions as their authors ship them: packages, manifests, settings, variables, steps."""

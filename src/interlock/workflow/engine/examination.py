@@ -1,0 +1,181 @@
+"""PORT within `workflow`: an examination of finished work by others than whoever made it (epics 5 and 6).
+
+A code review after a story, the parallel validation of a generated agent, the review before a large project is closed:
+each is one `Examination`. The controller takes them up as steps of their own, after the last one of the workflow
+(`examining.py` leads them): it examines, hands findings to the agent that made the work, and examines again.
+
+Reports of those who examine something, each kept as soon as it is there: a crash does not pay for them twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import anyio
+
+from interlock.workflow.agents.assignment import Assignment, Report
+from interlock.workflow.engine.ports import Superseded
+from interlock.workflow.entry.verdicts import APPROVE as APPROVE
+from interlock.workflow.entry.verdicts import BLOCKED as BLOCKED
+from interlock.workflow.entry.verdicts import CHANGES as CHANGES
+from interlock.workflow.package.step import Step
+
+if TYPE_CHECKING:
+    from interlock.workflow.engine.context import RunContext
+
+NOT_DONE, SKIPPED, CAPACITY, STOPPED = "not_done", "skipped", "capacity", "stopped"
+"""Of an examination that came to no verdict: nobody could look at the work, a setting leaves it out, the provider of
+those who would look at it has no capacity left (`details.retry_at`, seconds since the epoch, where it says when), the
+run is being stopped."""
+BLOCKING, MAJOR, MINOR = "blocking", "major", "minor"
+SEVERITIES = (BLOCKING, MAJOR, MINOR)
+
+PRE_FINAL_REVIEW = "pre_final_review"
+MANDATORY = frozenset({PRE_FINAL_REVIEW})
+"""The names of those that nothing skips: not `--yolo`, no override, not an early end of the workflow (BMAD-5.3.4)."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong: where (`path:line` where it can be said), and what would mend it. `found_by` are the
+    labels of those who found it, each by itself."""
+
+    severity: str
+    title: str
+    location: str = ""
+    fix: str = ""
+    found_by: tuple[str, ...] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All fields."""
+        return {
+            "severity": self.severity,
+            "title": self.title,
+            "location": self.location,
+            "fix": self.fix,
+            "found_by": list(self.found_by),
+            **self.data,
+        }
+
+    @classmethod
+    def of(cls, kept: Mapping[str, Any]) -> Finding:
+        """The finding that `as_dict` gave."""
+        severity, title, location, fix = (str(kept.get(name, "")) for name in ("severity", "title", "location", "fix"))
+        data = {name: value for name, value in kept.items() if name not in cls.__dataclass_fields__}
+        return cls(severity, title, location, fix, tuple(kept.get("found_by", ())), data)
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What an examination came to. `details` is kept with the run (reports, checklist, scores); `told` stands in its
+    event beside verdict and round; `signals` are those of the confidence calculator that it gives, 0 to 100."""
+
+    verdict: str
+    summary: str
+    findings: tuple[Finding, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+    told: Mapping[str, Any] = field(default_factory=dict)
+    signals: Mapping[str, float] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The shape it is kept in."""
+        return {
+            "verdict": self.verdict,
+            "summary": self.summary,
+            "findings": [one.as_dict() for one in self.findings],
+            **self.details,
+        }
+
+    @classmethod
+    def of(cls, kept: Mapping[str, Any]) -> Examined:
+        """Verdict, summary and findings as `as_dict` gave them."""
+        return cls(
+            str(kept.get("verdict", "")),
+            str(kept.get("summary", "")),
+            tuple(Finding.of(one) for one in kept.get("findings", ())),
+        )
+
+
+class Examination(Protocol):
+    """See the module. `name` is that of its gate, `title` what people see."""
+
+    name: str
+    title: str
+
+    def called_for(self, run: RunContext) -> str | None:
+        """Why this run's work is to be examined, null where it is not. Cheap, and the same whenever it is asked."""
+
+    async def examine(self, run: RunContext, round: int) -> Examined:
+        """Look at the work as it is now; `round` counts from 1. Never raises for what agents do."""
+
+
+@runtime_checkable
+class StandIn(Examination, Protocol):
+    """An examination that is held instead of steps in which the maker would look at its own work (`standing_in.py`).
+
+    Its `Examined.details["stands_for"]` says what became of each of them: `{path: {status, summary, confidence}}`, with
+    the status `completed` or `skipped`.
+    """
+
+    def replaces(self, run: RunContext, step: Step) -> tuple[str, ...]:
+        """The paths of the steps that are not done where `step` is one of them; empty where it is none. Cheap."""
+
+    def declined(self, run: RunContext) -> str | None:
+        """Why they are done as they are written after all, null where it is held instead."""
+
+
+TRIES = 3
+FIRST_PAUSE = 1.0  # seconds; doubled each time
+KEPT = 60_000  # characters of a report, its end
+AGAIN = frozenset(("failed", "timeout", "preempted"))
+
+
+async def gather(run: RunContext, name: str, assignments: Sequence[Assignment]) -> list[Report]:
+    """A report on each of the assignments, in their order; they are carried out at once.
+
+    Those that a run before this one finished in the same round of the examination `name` are not asked for again; one
+    that failed is, with growing pauses. Never raises for what agents do.
+
+    Raises:
+        Superseded: the run is somebody else's now.
+    """
+    if run.dispatcher is None:
+        return [Report(one.label, "failed", detail="this run has no agents to give work to") for one in assignments]
+    kept: dict[str, Any] = run.state.examinations.setdefault(name, {"rounds": []}).setdefault("reports", {})
+    found: dict[str, Report] = {label: Report(**one) for label, one in kept.items()}
+    lost: list[Superseded] = []
+
+    async def one(assignment: Assignment) -> None:
+        report = found[assignment.label] = await _insistently(run, assignment)
+        if report.status != "completed":
+            return
+        kept[assignment.label] = asdict(replace(report, text=report.text[-KEPT:]))
+        try:
+            await run.save_soon()
+        except Superseded as error:
+            lost.append(error)
+            group.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        for assignment in assignments:
+            if assignment.label not in kept:
+                group.start_soon(one, assignment)
+    if lost:
+        raise lost[0]
+    return [found[one.label] for one in assignments]
+
+
+async def _insistently(run: RunContext, assignment: Assignment) -> Report:
+    assert run.dispatcher is not None
+    report = await run.dispatcher.run(assignment)
+    for number in range(1, TRIES):
+        if report.status not in AGAIN:
+            break
+        why = f"{report.label}: {report.detail or report.status}"
+        run.event("workflow.turn_failed", step=run.state.current_step, reason=why)
+        await anyio.sleep(FIRST_PAUSE * 2 ** (number - 1))
+        report = await run.dispatcher.run(assignment)
+    return report

@@ -1,0 +1,181 @@
+"""The beginning of a run: what it needs, what kind of project this is, and where it starts (epics 1 and 2a).
+
+A missing setting is looked for before anybody is asked (BMAD-2b.8.1): in what was given with `--set`, then in the
+configuration of the package's other modules. A human's answer to the question for it is kept with the run.
+
+What the project's own documents disagree about, found before a workflow builds on them (FR15, story 1.3).
+
+Nothing is held up by it: the agent is told, and it stands in the run's log.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+
+from interlock.workflow.engine import questions, recovery, steps
+from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.decision_log import Decision
+from interlock.workflow.engine.ports import Asking
+from interlock.workflow.entry import cross_reference_validator, preflight_validation, project_type, tier_suggester
+from interlock.workflow.package.packages import FOLDER
+from interlock.workflow.package.variables import is_set
+from interlock.workflow.state.document import INITIALIZING, RUNNING, WAITING_USER, Waiting
+
+NAMES = {
+    "prd": ("prd.md", "PRD.md", "*-prd.md"),
+    "architecture": ("architecture.md", "*-architecture.md"),
+    "stories": ("epics.md", "epics-and-stories.md", "stories.md"),
+}
+TOLD = 10
+"""Issues that the agent is told of."""
+
+
+def align(run: RunContext) -> None:
+    """Compare those of PRD, architecture and stories that are there; noted with the run where they disagree."""
+    found = {kind: text for kind, names in NAMES.items() if (text := _document(run, names))}
+    if len(found) < 2:
+        return
+    alignment = cross_reference_validator.compare(**found)
+    run.event("workflow.aligned", documents=sorted(found), **alignment.as_dict())
+    run.state.misaligned = [one.message for one in alignment.issues[:TOLD]]
+
+
+def _document(run: RunContext, names: tuple[str, ...]) -> str:
+    """The first document of those names in the folder for planning, "" where there is none."""
+    config = run.package.config(run.workflow.module)
+    folder = str(config.get("planning_artifacts") or config.get("output_folder") or "_bmad-output")
+    folder = run.workflow.variables.resolve(folder).text
+    for name in names:
+        for path in sorted(glob.glob(name, root_dir=os.path.join(run.root, folder))):
+            return steps.read(run.root, os.path.join(folder, path))
+    return ""
+
+
+LEVELS = (
+    f"{FOLDER}/bmm/workflows/workflow-status/project-levels.yaml",
+    f"{FOLDER}/bmgd/workflows/workflow-status/project-levels.yaml",
+)
+DOMAINS = ("healthcare", "medical", "finance", "fintech", "banking")
+
+
+async def initialize(run: RunContext) -> None:
+    """From IDLE to RUNNING, or to a question for what is missing."""
+    run.move(INITIALIZING)
+    state = run.state
+    state.workflow_hash = run.workflow.hash
+    state.module = run.workflow.module
+    state.created_at = state.created_at or run.desk.now()
+    missing = _missing(run)
+    if missing:
+        await _ask_for(run, missing)
+        return
+    _classify(run)
+    align(run)
+    first = steps.entry(run.workflow)
+    record = steps.record_of(state, first)
+    state.current_step = record.id
+    state.plan_of_steps = steps.expected(run.workflow, state, first, run.gates)
+    state.step_names = steps.names(run.workflow, state, state.plan_of_steps, run.examinations)
+    run.decide(Decision("first_step", str(record.id), f"the workflow begins with {first.path or first.title}"))
+    if run.knowledge.context:
+        run.event("workflow.context_loaded", characters=len(run.knowledge.context), relevance=run.knowledge.relevance)
+    run.move(RUNNING)
+    await run.save()
+
+
+def _missing(run: RunContext) -> list[str]:
+    """What the pre-flight validation misses and nothing else knows either."""
+    servers = [*preflight_validation.project_servers(run.package), *run.knowledge.servers]
+    found = preflight_validation.validate(run.package, run.workflow, servers)
+    run.event("workflow.preflight", **found.as_dict())
+    left = []
+    for name in found.missing:
+        if name in run.state.plan.values:
+            continue
+        value = _elsewhere(run, name)
+        if value is None:
+            left.append(name)
+            continue
+        run.state.plan.values[name] = value
+        why = "it is set in the configuration of another module"
+        run.decide(Decision("configuration", f"{name}={value}", why))
+        run.event("workflow.recovered", recovery_method="located_configuration", attempts_count=1, what=name)
+    return left
+
+
+def _elsewhere(run: RunContext, name: str) -> str | None:
+    for module in run.package.modules:
+        value = run.package.config(module).get(name)
+        if is_set(value):
+            return str(value)
+    return None
+
+
+async def _ask_for(run: RunContext, missing: list[str]) -> None:
+    state = run.state
+    listed = ", ".join(missing)
+    text = (
+        f"{state.skill} needs {listed}, which this project does not set. Answer with the value"
+        f"{'' if len(missing) == 1 else 's, one `name=value` a line'}, or `stop`."
+    )
+    entry = questions.new_entry(state, None, "preflight", text, run.desk.now())
+    state.waiting = Waiting(entry["key"], "preflight", text, ["stop"], data={"missing": missing})
+    run.decide(Decision("ask", listed, "the pre-flight validation misses it, and no configuration has it"))
+    run.move(WAITING_USER)
+    state.waiting.question_id = await run.save(Asking(entry["key"], "clarification", text))
+    state.waiting.asked_at = run.desk.now()
+
+
+def take_values(run: RunContext, missing: list[str], reply: str) -> bool:
+    """Put a human's values where the run finds them; whether there was one for each."""
+    pairs = (line.partition("=") for line in reply.splitlines())
+    given = {name.strip(): value.strip() for name, _, value in pairs if value}
+    if len(missing) == 1 and not given:
+        given = {missing[0]: reply.strip()}
+    run.state.plan.values |= {name: value for name, value in given.items() if value}
+    return all(run.state.plan.values.get(name) for name in missing)
+
+
+def _classify(run: RunContext) -> None:
+    """Project type, tier and domain, unless somebody has said them."""
+    plan = run.state.plan
+    survey = project_type.survey(run.root)
+    if plan.project_type is None:
+        found = project_type.classify(survey)
+        plan.project_type = found.project_type
+        signals = ", ".join(found.detection_signals[:6]) or "nothing of a project"
+        run.decide(Decision("project_type", found.project_type, f"found: {signals}"))
+    text = f"{plan.brief}\n{plan.arguments}".strip()
+    files = run.package.files
+    levels = next((files.settings(path).values for path in LEVELS if files.exists(path)), {})
+    brown = survey if plan.project_type == "brownfield" else None
+    tier = tier_suggester.suggest(text, brown, tier_suggester.from_levels(levels))
+    plan.own_tier = tier.tier if tier.confidence == "high" else None
+    if plan.tier is None:
+        plan.tier = tier.tier
+        words = ", ".join(tier.matched_keywords) or "no word of any tier"
+        run.decide(Decision("tier", str(tier.tier), f"{tier.confidence} confidence: {words}"))
+    if plan.domain is None:
+        named = run.workflow.settings.get("domain")
+        plan.domain = named if isinstance(named, str) else _domain(run)
+
+
+def _domain(run: RunContext) -> str | None:
+    """The domain that the project's configuration names; text alone does not make a project regulated."""
+    value = run.package.config(run.workflow.module).get("domain")
+    return str(value) if is_set(value) else None
+
+
+def outputs(run: RunContext) -> list[str]:
+    """The documents of the step at hand."""
+    return steps.outputs(run.workflow, run.step, run.state.plan.values)
+
+
+def fresh(run: RunContext) -> None:
+    """A step's visit begins: nothing of an earlier one is left over."""
+    run.state.transcript, run.state.menu_stack, run.state.sent = [], [], None
+    if run.state.recovery.get("kind") not in (None, recovery.VALIDATION):
+        run.state.recovery = {}
+    elif run.state.recovery:
+        run.state.recovery |= {"attempts": 0, "tried": []}

@@ -1,0 +1,392 @@
+"""Loop-Back Handler: validate, edit, validate again, and know when to stop (FR24, FR25, stories 5.9 and 5.10).
+
+Pure, over a record that can be kept as JSON: `validated` takes a loop and what a validation found, and gives the loop
+as it is then with what it calls for. A loop begins at iteration 0; each validation that follows an edit ends one
+iteration more. Whatever errors come, in whatever order, it calls for another edit at most ten times.
+
+- ten iterations, and still errors: the run ends (`max_iterations_exceeded`) with a summary of the attempts;
+- the same error three times in a row: a human is asked (`persistent_error`);
+- the same error three times within five iterations: edits undo one another (`oscillation_detected`), likewise;
+- as the last iteration but one begins, people are warned.
+
+Errors are told apart one by one, by what `stalls` leaves of them, so that one that stays is noticed among others that
+come and go.
+
+Stalls and loops: work that repeats itself (BMAD-2b.10, 2b.12, FR19a–d, decision 31).
+
+A stall is one validation whose result equals the one before it; a loop is a state of the controller that comes back
+five times without a human in between. Stalls are handled first, so a loop is what no remedy has helped against.
+
+The loops of a run, kept in `state.loops`: one for each step that is validated, and one for a workflow that edits.
+
+A workflow that edits what is there (edit-module and its kin, the edit path of a builder) is one loop from its first
+step to its last, whichever of its steps validates: an error that one step mends and the next brings back is the same
+error (FR24).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.decision_log import Decision
+from interlock.workflow.markdown import ANSI
+from interlock.workflow.state.document import StepId, step_key
+
+LOOP_VISITS = 5
+PARTY_ATTEMPTS = 2
+FALLBACKS = ("memory_patterns", "heuristic_fixes", "template_fixes", "user_escalation")
+
+# What differs between two runs that say the same: times, durations, the temporary directory of a test run.
+VARYING = (
+    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"), "<time>"),
+    (re.compile(r"\b\d{1,2}:\d\d:\d\d(?:\.\d+)?\b"), "<time>"),
+    (re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|µs|s|sec|seconds)\b"), "<duration>"),
+    (re.compile(r"/tmp/[\w./-]+"), "<path>"),
+)
+SPACE = re.compile(r"\s+")
+
+
+def normalized(text: str) -> str:
+    """`text` without what varies between equal runs: escapes, times, durations, white space."""
+    text = ANSI.sub("", text)
+    for pattern, name in VARYING:
+        text = pattern.sub(name, text)
+    return SPACE.sub(" ", text).strip()
+
+
+def output_hash(output: str) -> str:
+    """SHA-256 (hex) of the normalised output."""
+    return hashlib.sha256(normalized(output).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def issue_hash(issues: Iterable[str | Mapping[str, Any]]) -> str:
+    """SHA-256 (hex) of a set of issues: neither their order nor repetition counts."""
+    one_each = sorted({_issue(issue) for issue in issues})
+    return hashlib.sha256("\n".join(one_each).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def validation_hash(output: str, issues: Iterable[str | Mapping[str, Any]] | None = None) -> str:
+    """The hash two validations are compared by: of the issues where there are any, else of the output."""
+    listed = list(issues or ())
+    return issue_hash(listed) if listed else output_hash(output)
+
+
+def _issue(issue: str | Mapping[str, Any]) -> str:
+    if isinstance(issue, str):
+        return normalized(issue).casefold()
+    fields = {str(key): normalized(str(value)).casefold() for key, value in issue.items() if value is not None}
+    return json.dumps(fields, sort_keys=True)
+
+
+def is_stalled(previous: str | None, current: str) -> bool:
+    """Whether two consecutive validations have the same hash."""
+    return previous is not None and previous == current
+
+
+def stall_response(attempts: int, current: str, failed_party: frozenset[str] = frozenset()) -> str:
+    """What to do about a stall after `attempts` validations.
+
+    `retry_with_memory` below two attempts, then `party_mode`, unless Party Mode has already failed on this very hash:
+    then `escalate`.
+    """
+    if attempts < PARTY_ATTEMPTS:
+        return "retry_with_memory"
+    return "escalate" if current in failed_party else "party_mode"
+
+
+def next_fallback(tried: Iterable[str]) -> str:
+    """The first strategy not tried yet; the last one, a human, is always left."""
+    done = set(tried)
+    return next((one for one in FALLBACKS if one not in done), FALLBACKS[-1])
+
+
+@dataclass(frozen=True)
+class Visits:
+    """How often each state was seen since a human last answered."""
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def visit(self, state: str, step: str, depth: int, output: str) -> Visits:
+        """With one more visit of (controller state, step, menu depth, output)."""
+        key = self.key(state, step, depth, output)
+        return Visits({**self.counts, key: self.counts.get(key, 0) + 1})
+
+    @staticmethod
+    def key(state: str, step: str, depth: int, output: str) -> str:
+        """The name of one state."""
+        return f"{state}|{step}|{depth}|{output_hash(output)}"
+
+    @property
+    def looping(self) -> bool:
+        """Whether some state was visited five times: `infinite_loop_detected`."""
+        return any(count >= LOOP_VISITS for count in self.counts.values())
+
+    def answered(self) -> Visits:
+        """After a human reply nothing counts any more."""
+        return Visits()
+
+
+MAX_VALIDATION_ITERATIONS = 10
+MAX_SAME_ERROR_RETRIES = 3
+WINDOW = 5
+RECURRENCES = 3
+
+MAX_ITERATIONS = "max_iterations_exceeded"
+PERSISTENT = "persistent_error"
+OSCILLATION = "oscillation_detected"
+
+KEPT_ERRORS = 20  # of one iteration
+KEPT_TEXT = 500  # characters of one of them
+
+LINE = re.compile(r"(?::\d+(?:[-:,]\d+)*)+$")
+
+Error = str | Mapping[str, Any]
+"""What a validation found wrong: a sentence, or fields; `title` is what is shown of those, if there is one."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop. `errors_by_iteration` is what each validation found, that of iteration 0 being the first;
+    `signatures` are those of the latest ones since a human last said what to do. `same_error_count` is how many
+    validations in a row found the error that has stood longest. `open`: errors are being mended."""
+
+    current_iteration: int = 0
+    max_iterations: int = MAX_VALIDATION_ITERATIONS
+    errors_by_iteration: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    same_error_count: int = 0
+    signatures: Sequence[Sequence[str]] = ()
+    open: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """As it is kept."""
+        return {
+            "current_iteration": self.current_iteration,
+            "max_iterations": self.max_iterations,
+            "errors_by_iteration": {key: list(errors) for key, errors in self.errors_by_iteration.items()},
+            "same_error_count": self.same_error_count,
+            "signatures": [list(one) for one in self.signatures],
+            "open": self.open,
+        }
+
+    @classmethod
+    def of(cls, kept: Mapping[str, Any] | None) -> Loop:
+        """The loop that `as_dict` gave; a new one of none."""
+        kept = kept or {}
+        return cls(
+            int(kept.get("current_iteration", 0)),
+            int(kept.get("max_iterations", MAX_VALIDATION_ITERATIONS)),
+            dict(kept.get("errors_by_iteration", {})),
+            int(kept.get("same_error_count", 0)),
+            tuple(tuple(one) for one in kept.get("signatures", ())),
+            bool(kept.get("open", False)),
+        )
+
+    def status(self) -> dict[str, Any]:
+        """What is shown to whoever asks how far it is (BMAD-5.9.3)."""
+        shown = self.as_dict()
+        del shown["signatures"], shown["open"]
+        return shown
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a validation calls for: `passed`, another `edit`, to `escalate` to a human, or to `end` the run.
+
+    `error` is the code of the last two, `details` what people are told of it. `iterated`: it ended an iteration.
+    `warning` is a sentence for people, where one more iteration fits and no further.
+    """
+
+    action: Literal["passed", "edit", "escalate", "end"]
+    error: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    iterated: bool = False
+    warning: str | None = None
+
+
+def validated(loop: Loop, errors: Iterable[Error]) -> tuple[Loop, Judgement]:
+    """The loop after a validation that found `errors`, none where it passed, and what that calls for."""
+    found = list(errors)
+    if not found and not loop.open:
+        return loop, Judgement("passed")
+    marks = tuple(dict.fromkeys(signature(one) for one in found))
+    recent = (*loop.signatures, marks)[-max(WINDOW, loop.max_iterations) :]
+    after = Loop(
+        loop.current_iteration + (1 if loop.open else 0),
+        loop.max_iterations,
+        {**loop.errors_by_iteration, str(_next(loop)): [_shown(one) for one in found[:KEPT_ERRORS]]},
+        _longest_run(recent),
+        recent,
+        bool(found),
+    )
+    return after, _judged(after, found, iterated=loop.open)
+
+
+def advised(loop: Loop) -> Loop:
+    """After a human has said what to do: what came before is no sign of a loop any more. Iterations go on counting."""
+    return Loop(loop.current_iteration, loop.max_iterations, loop.errors_by_iteration, 0, (), loop.open)
+
+
+def signature(error: Error) -> str:
+    """By what an error is known again: without times, durations, places in /tmp, case and white space. Of one that has
+    a title, by that and its file: the line moves with every edit."""
+    if not isinstance(error, str) and error.get("title"):
+        place = LINE.sub("", str(error.get("location") or ""))
+        return issue_hash([{"title": error["title"], "location": place}])[:16]
+    return issue_hash([error])[:16]
+
+
+def attempts(loop: Loop) -> str:
+    """The summary of a loop for people: what each validation found."""
+    lines = []
+    for key, errors in loop.errors_by_iteration.items():
+        when = "at first" if key == "0" else f"iteration {key}"
+        said = "; ".join(errors[:5]) or "nothing"
+        lines.append(f"- {when}: {said}{f' (and {len(errors) - 5} more)' if len(errors) > 5 else ''}")
+    return "\n".join(lines)
+
+
+def _next(loop: Loop) -> int:
+    return loop.current_iteration + (1 if loop.open else 0)
+
+
+def _judged(loop: Loop, found: Sequence[Error], *, iterated: bool) -> Judgement:
+    if not found:
+        return Judgement("passed", iterated=iterated)
+    if loop.current_iteration >= loop.max_iterations:
+        details = {**loop.status(), "attempts": attempts(loop)}
+        return Judgement("end", MAX_ITERATIONS, details, iterated)
+    if loop.same_error_count >= MAX_SAME_ERROR_RETRIES:
+        standing = [_shown(one) for one in found if _run_of(signature(one), loop.signatures) >= MAX_SAME_ERROR_RETRIES]
+        details = {"errors": standing, "same_error_count": loop.same_error_count, "attempts": attempts(loop)}
+        return Judgement("escalate", PERSISTENT, details, iterated)
+    back = _recurring(loop.signatures)
+    if back:
+        details = {"errors": [_shown(one) for one in found if signature(one) in back], "attempts": attempts(loop)}
+        details |= {"window": WINDOW, "pattern": pattern(loop.signatures[-WINDOW:])}
+        return Judgement("escalate", OSCILLATION, details, iterated)
+    warning = None
+    if loop.current_iteration == loop.max_iterations - 2:
+        begins = loop.current_iteration + 1
+        warning = f"iteration {begins} of {loop.max_iterations} begins: after {loop.max_iterations} the run ends"
+    return Judgement("edit", iterated=iterated, warning=warning)
+
+
+def pattern(signatures: Sequence[Sequence[str]]) -> str:
+    """The order in which errors came, a letter for each: `A, B, A, B, A`; `-` for none, `A+B` for both at once."""
+    letters: dict[str, str] = {}
+    for marks in signatures:
+        for mark in marks:
+            letters.setdefault(mark, _letter(len(letters)))
+    return ", ".join("+".join(letters[mark] for mark in marks) or "-" for marks in signatures)
+
+
+def _letter(number: int) -> str:
+    return chr(ord("A") + number) if number < 26 else f"#{number + 1}"
+
+
+def _recurring(signatures: Sequence[Sequence[str]]) -> frozenset[str]:
+    """The errors that came three times or more within the latest five, the last of them among these."""
+    latest = signatures[-WINDOW:]
+    counts = Counter(mark for marks in latest for mark in marks)
+    return frozenset(mark for mark, count in counts.items() if count >= RECURRENCES and mark in latest[-1])
+
+
+def _longest_run(signatures: Sequence[Sequence[str]]) -> int:
+    return max((_run_of(mark, signatures) for mark in signatures[-1]), default=0) if signatures else 0
+
+
+def _run_of(mark: str, signatures: Sequence[Sequence[str]]) -> int:
+    """In how many of the latest validations, one after another, that error was found."""
+    count = 0
+    for marks in reversed(signatures):
+        if mark not in marks:
+            break
+        count += 1
+    return count
+
+
+def _shown(error: Error) -> str:
+    if isinstance(error, str):
+        text = error
+    else:
+        text = str(error.get("title") or error.get("message") or dict(error))
+        place = error.get("location")
+        text = f"{text} ({place})" if place else text
+    text = " ".join(text.split())
+    return text if len(text) <= KEPT_TEXT else text[: KEPT_TEXT - 1] + "…"
+
+
+EDIT = "edit"
+NAMED = re.compile(r"^(?:bmad-)?edit-")
+FOLDER = re.compile(r"^steps-e$")
+FILE = re.compile(r"^(?:step-)?e-\d")
+
+
+def edits(run: RunContext) -> bool:
+    """Whether the step at hand belongs to the editing of something that is there."""
+    if NAMED.match(run.workflow.skill.name):
+        return True
+    folder, name = posixpath.split(run.record.path)
+    return bool(FOLDER.match(posixpath.basename(folder)) or FILE.match(name))
+
+
+def key_of(run: RunContext) -> str:
+    """The key of the loop that the step at hand is in."""
+    return EDIT if run.examination is None and edits(run) else step_key(run.record.id)
+
+
+def begun(run: RunContext) -> None:
+    """A step begins: the loop of a workflow that edits is there from its first one, at iteration 0 (BMAD-5.9.1)."""
+    if key_of(run) == EDIT:
+        run.state.loops.setdefault(EDIT, Loop().as_dict())
+
+
+def loop_validated(run: RunContext, errors: Iterable[Error]) -> Judgement:
+    """What a validation of the step at hand calls for; the iteration is logged, and people are warned in time."""
+    key = key_of(run)
+    before = Loop.of(run.state.loops.get(key))
+    after, judgement = validated(before, errors)
+    if after is before:
+        return judgement
+    run.state.loops[key] = after.as_dict()
+    latest = after.errors_by_iteration[str(after.current_iteration)]
+    if judgement.iterated:
+        run.event(
+            "workflow.iterated", step=run.record.id, of=key, iteration=after.current_iteration,
+            max_iterations=after.max_iterations, errors=list(latest), same_error_count=after.same_error_count,
+        )  # fmt: skip
+    if judgement.warning is not None:
+        left = "; ".join(latest[:3])
+        run.warn(
+            "iteration_limit",
+            f"{run.record.name} of {run.state.skill}: {judgement.warning}. What is still wrong: {left}",
+        )
+    if judgement.error is not None:
+        basis = {"loop": after.status(), **judgement.details}
+        run.decide(Decision("loop", judgement.error, f"iteration {after.current_iteration} of {key}", basis=basis))
+    return judgement
+
+
+def went_back(run: RunContext, to: StepId) -> Judgement:
+    """A step that edits leads back to one that was done: a round without an error of its own is one all the same,
+    unless a human has just asked for it."""
+    mine = (run.record.id, run.record.visit)
+    if any((one["step"], one["visit"]) == mine and one.get("by") == "human" for one in run.state.asked):
+        loop_advised(run)
+        return Judgement("edit")
+    return loop_validated(run, [f"step {run.record.id} leads back to step {to}"])
+
+
+def loop_advised(run: RunContext) -> None:
+    """A human has said what to do about the step at hand."""
+    key = key_of(run)
+    if key in run.state.loops:
+        run.state.loops[key] = advised(Loop.of(run.state.loops[key])).as_dict()

@@ -1,0 +1,205 @@
+"""An examination as a step of a run: examine, let the maker mend what was found, examine again, until it is approved.
+
+The rounds are kept in `state.examinations`, and what the maker has still to mend with them, so a run that is killed
+goes on with the round it was in. Its loop is kept like that of any step that is validated (`looping`): what does not
+end by itself is put to a human, or ends the run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from interlock.workflow.engine import (
+    confidence_signals,
+    loop_back_handler,
+    menus,
+    prompts,
+    questions,
+    transitions,
+    turn_interpreter,
+    turns,
+)
+from interlock.workflow.engine.context import Ending, RunContext
+from interlock.workflow.engine.decision_log import Decision
+from interlock.workflow.engine.examination import (
+    APPROVE,
+    BLOCKED,
+    CAPACITY,
+    CHANGES,
+    MINOR,
+    NOT_DONE,
+    SKIPPED,
+    STOPPED,
+    Examination,
+    Examined,
+)
+from interlock.workflow.engine.loop_back_handler import Visits
+from interlock.workflow.engine.turn_interpreter import Closing, Reading
+from interlock.workflow.menus.menu_participation_engine import ADVANCED_ELICITATION, PARTY_MODE
+from interlock.workflow.party import in_a_step
+from interlock.workflow.state import step_tracking
+from interlock.workflow.state.document import RUNNING
+
+SHOWN = 20  # findings that a human is shown
+SAID = 4000  # characters of the maker's answer to the findings
+
+
+async def work(run: RunContext, examination: Examination) -> Ending | None:
+    """What is to be done next: the maker mends, or one round and what it calls for. An ending where nobody can examine
+    it before the agents' provider has capacity again."""
+    state, record = run.state, run.record
+    kept = state.examinations.setdefault(examination.name, {"rounds": []})
+    if kept.get("mend"):
+        advice = str(state.recovery.pop("guidance", ""))
+        await _to_the_maker(run, f"{kept['mend']}\n\n{advice}".rstrip())
+        return None
+    number = len(kept["rounds"]) + 1
+    # Also of a round that goes on after a kill: what was asked in it is counted from its beginning.
+    kept.setdefault("since", max((int(one.get("n", 0)) for one in state.subagents), default=0))
+    if record.status != "in_progress":
+        step_tracking.begin(state, record.id, record.name, run.desk.now())
+        run.event("workflow.step_started", step=record.id, name=record.name, visit=record.visit)
+    await run.save()
+    found = await examination.examine(run, number)
+    if run.dispatcher is not None and run.dispatcher.stopped:
+        await run.save()  # Where it was stopped because the run is somebody else's, this says so.
+        return Ending("stopped", "it was not looked at to the end; the round begins again with the run")
+    if run.hooks is not None:
+        await run.hooks.settle()
+        if run.hooks.halted():
+            return None
+    # Others have looked at it: an agent that says the same in each round goes on all the same.
+    state.visits = dict(Visits().answered().counts)
+    run.pool.progressed()
+    if found.verdict == CAPACITY:
+        return Ending("capacity", found.summary, found.details.get("retry_at"))
+    if found.verdict == STOPPED:
+        return Ending("stopped", found.summary)
+    if found.verdict == SKIPPED:
+        run.warn(f"{examination.name}_skipped", f"{record.name} of {state.skill} is left out: {found.summary}")
+        await transitions.skipped(run, found.summary)
+        return None
+    _note(run, examination, kept, found, number)
+    await _act(run, examination, kept, found)
+    return None
+
+
+def _note(run: RunContext, examination: Examination, kept: dict[str, Any], found: Examined, number: int) -> None:
+    """The round is part of the run from now on; the reports it was made of are kept no longer. One in which nobody has
+    looked at the work is none."""
+    if found.verdict != NOT_DONE:
+        for earlier in kept["rounds"]:
+            earlier.pop("reports", None)
+        signals = {**confidence_signals.models(run.state.subagents, int(kept.get("since", 0))), **found.signals}
+        kept["rounds"].append({**found.as_dict(), "signals": signals, "at": run.desk.now()})
+    kept.pop("reports", None)
+    kept.pop("since", None)
+    kept.pop("advice", None)
+    basis = {"of": examination.name, "round": number}
+    run.decide(Decision("examination", found.verdict, found.summary, by="agent", basis=basis))
+    run.event(
+        "workflow.examined", step=run.record.id, of=examination.name, round=number, verdict=found.verdict,
+        findings=len(found.findings), **found.told,
+    )  # fmt: skip
+
+
+async def _act(run: RunContext, examination: Examination, kept: dict[str, Any], found: Examined) -> None:
+    name, skill = run.record.name, run.state.skill
+    if found.verdict == APPROVE:
+        loop_back_handler.loop_validated(run, [])
+        await _over(run, found, "PASS", "success")
+    elif found.details.get("left_open"):
+        await _over(run, found, "PARTIAL", "partial")
+    elif found.verdict == BLOCKED:
+        await questions.escalate(
+            run, f"{name} of {skill} is blocked: {found.summary}\n\n{_listed(found)}", found.summary
+        )
+    elif found.verdict == NOT_DONE:
+        text = f"{name} of {skill} could not be done: {found.summary}\n\nNobody has examined the work."
+        await questions.escalate(run, text, found.summary)
+    else:
+        await _changes(run, kept, found)
+
+
+async def _changes(run: RunContext, kept: dict[str, Any], found: Examined) -> None:
+    judgement = loop_back_handler.loop_validated(run, _errors(found))
+    kept["mend"] = prompts.findings(run.record.name, found)
+    if judgement.action == "end":
+        questions.exhausted(run, str(judgement.error), judgement.details)
+    elif judgement.action == "escalate":
+        text = f"{run.record.name} of {run.state.skill} does not come to an end: {found.summary}\n\n{_listed(found)}"
+        await questions.escalate(run, text, found.summary, (), judgement.error, judgement.details)
+    else:
+        asks_for = None if menus.had_help(run.state, run.record) else found.details.get("escalation")
+        if asks_for == PARTY_MODE:
+            await in_a_step.call(run, in_a_step.THRESHOLDS, found.summary, str(kept["mend"]))
+            return
+        if asks_for == ADVANCED_ELICITATION:
+            questions.triggered(run, ADVANCED_ELICITATION, found.summary)
+        round = len(kept["rounds"])
+        reason = f"before the findings of round {round} are mended"
+        await run.checkpoints.create(run.state, step=run.record.id, reason=reason)
+        await _to_the_maker(run, str(kept["mend"]))
+
+
+async def _to_the_maker(run: RunContext, text: str) -> None:
+    turns.send(run, turns.FIX, text)
+    run.move(RUNNING)
+    await run.save()
+
+
+async def mended(run: RunContext, examination: Examination, said: Reading) -> None:
+    """The maker says that it has mended what was found. Whoever mended its own work does not judge it: it is examined
+    again, by those who get to read what the maker says about their findings."""
+    kept = run.state.examinations[examination.name]
+    kept["mend"] = None
+    kept["answer"] = said.closing.text[-SAID:]
+    await transitions.settle_recovery(run)
+    run.record.status = "in_progress"
+    run.state.sent = None
+    run.move(RUNNING)
+    await run.save()
+
+
+async def advised(run: RunContext, examination: Examination, text: str | None) -> None:
+    """A human's answer to what an examination came to: `text` is their advice, null for `retry`.
+
+    Findings that were handed over again and again are handed over once more. A block is taken for removed, and what
+    nobody could examine is examined; with advice the maker is told first, or those who examine it.
+    """
+    state = run.state
+    kept = state.examinations.setdefault(examination.name, {"rounds": []})
+    last = kept["rounds"][-1] if kept["rounds"] else {}
+    if text is not None and last.get("verdict") == BLOCKED:
+        kept["mend"] = prompts.findings(run.record.name, Examined.of(last))
+    elif last.get("verdict") != CHANGES:
+        kept["mend"] = None
+    if text is not None:
+        advice = f"The user's advice:\n\n{prompts.quoted(text)}"
+        if kept.get("mend"):
+            kept["mend"] = f"{kept['mend']}\n\n{advice}"
+        else:
+            kept["advice"] = text
+    state.waiting = state.sent = None
+    run.move(RUNNING)
+
+
+def _errors(found: Examined) -> list[dict[str, Any]]:
+    """What a loop knows its findings by: those that count, where any do."""
+    grave = [one for one in found.findings if one.severity != MINOR] or list(found.findings)
+    return [{"title": one.title, "location": one.location} for one in grave] or [{"title": found.summary}]
+
+
+def _listed(found: Examined) -> str:
+    lines = []
+    for one in found.findings[:SHOWN]:
+        place = f" ({one.location})" if one.location else ""
+        lines.append(f"- {one.severity}: {one.title}{place}{f'. {one.fix}' if one.fix else ''}")
+    left = len(found.findings) - SHOWN
+    return "\n".join([*lines, *([f"- and {left} more"] if left > 0 else [])])
+
+
+async def _over(run: RunContext, found: Examined, verdict: str, outcome: str) -> None:
+    closing = Closing(found.summary, step=turn_interpreter.COMPLETED, verdict=verdict)
+    run.record.verdict = verdict
+    await transitions.done(run, Reading(turn_interpreter.COMPLETED, found.summary, closing), outcome)

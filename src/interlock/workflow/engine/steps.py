@@ -1,0 +1,288 @@
+"""The documents a workflow writes: where they are, and what their frontmatter says of the steps that are done.
+
+Their names stand in `outputFile` of a step and `default_output_file` of a workflow. What holds a `{{name}}` is filled
+in by the agent and known only once it has written it.
+
+Steps of a run: their records, the way they are expected to be taken, and which one follows.
+
+A record belongs to one step of the definition (path and line). Ids are those of the definition; where two folders of
+steps use the same number, the second gets its folder's name before it, so that no two records share an id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from interlock.workflow.engine import turn_interpreter as readings
+from interlock.workflow.engine.examination import Examination
+from interlock.workflow.package import files
+from interlock.workflow.package.step import Step, chain
+from interlock.workflow.package.variables import Variables
+from interlock.workflow.package.workflow import Workflow
+from interlock.workflow.state import step_tracking
+from interlock.workflow.state.document import DONE, StepId, StepRecord, WorkflowState, step_key
+from interlock.workflow.state.document import GATE as GATE
+
+START = 0
+GOTO = re.compile(r"^(?:step[-_ ]?)?(\d{1,2}[a-z]?)$", re.IGNORECASE)
+
+GATES = {
+    "privacy_review": "Review everything this run has written for personal and health data: what is collected, why, "
+    "where it is kept, who sees it, and for how long.",
+    "safety_review": "Review everything this run has written for harm to people: wrong or missing information, unsafe "
+    "defaults, what happens when it fails.",
+    "security_review": "Review everything this run has written for security: access, secrets, money movement, abuse.",
+    "compliance_review": "Review everything this run has written against the rules of its field: name each rule that "
+    "applies and where it is met or missing.",
+    "audit_trail": "Check that what this run has written says who decided what, and that each requirement can be "
+    "traced to its source.",
+}
+
+
+@dataclass(frozen=True)
+class Following:
+    """The step that follows, and why that one. `certain` is False where several might, and nothing says which."""
+
+    step: Step | None
+    why: str
+    certain: bool = True
+    ways: tuple[str, ...] = ()
+
+
+def identify(state: WorkflowState, step: Step) -> StepId:
+    """The id of a step in this run."""
+    for record in state.steps.values():
+        if (record.path, record.line) == (step.path, step.line) and record.path:
+            return record.id
+    taken = state.steps.get(step_key(step.id))
+    if taken is None or (taken.path, taken.line) == (step.path, step.line):
+        return step.id
+    folder = posixpath.basename(posixpath.dirname(step.path)).removesuffix("-steps").removeprefix("steps-")
+    return f"{folder}-{step.id}"
+
+
+def record_of(state: WorkflowState, step: Step) -> StepRecord:
+    """The record of a step, made where it is met for the first time."""
+    id = identify(state, step)
+    return state.steps.setdefault(step_key(id), StepRecord(id, step.title, step.path, step.line))
+
+
+def take_over(state: WorkflowState, step: Step, at: str) -> StepRecord:
+    """A step that the agent has begun by itself: the run is now at it."""
+    return step_tracking.begin(state, record_of(state, step).id, step.title, at)
+
+
+def called(record: StepRecord) -> str:
+    """How a step is called where people read it: its number once, and no id that only the engine knows."""
+    if str(record.id).startswith(GATE) and record.name:
+        return record.name
+    numbered = re.match(r"step\s+[\w.-]+:", record.name, re.IGNORECASE)
+    return record.name if numbered else f"Step {record.id}: {record.name}".removesuffix(": ")
+
+
+def find(workflow: Workflow, record: StepRecord) -> Step | None:
+    """The step of a record; gates and the start are made here."""
+    if isinstance(record.id, str) and record.id.startswith(GATE):
+        return gate(record.id.removeprefix(GATE), record.name)
+    if record.id == START and record.path == workflow.skill.path and workflow.follow:
+        return start(workflow)
+    return next((one for one in workflow.steps if (one.path, one.line) == (record.path, record.line)), None)
+
+
+def start(workflow: Workflow) -> Step:
+    """The workflow's own text as a step, where it is what decides which file is first."""
+    return Step(START, "Choose where to begin", workflow.skill.path, workflow.text, workflow.settings)
+
+
+def gate(name: str, title: str = "") -> Step:
+    """A validation beside the workflow's own: one that a regulated domain demands (BMAD-2a.7), which the agent does
+    itself, or an examination by others, which has no text."""
+    if name not in GATES:
+        return Step(f"{GATE}{name}", title, "", "")
+    text = (
+        f"{GATES[name]}\n\nChange nothing but what the review finds wrong. End with your findings and the verdict: "
+        '{"step": "completed", "verdict": "PASSED"}, or "FAILED" with the "issues" that are left.'
+    )
+    return Step(f"{GATE}{name}", name.replace("_", " ").capitalize(), "", text)
+
+
+def entry(workflow: Workflow) -> Step:
+    """Where a run begins: the only first step, or the workflow's own text that chooses among several."""
+    if len(workflow.entries) > 1:
+        return start(workflow)
+    first = workflow.first
+    return first if first is not None else start(workflow)
+
+
+def expected(workflow: Workflow, state: WorkflowState, current: Step | None, gates: Sequence[str] = ()) -> list[StepId]:
+    """The ids of the steps done and of those that will be gone through, branches along their likeliest way."""
+    done = list(state.completed_steps)
+    ahead: list[StepId] = []
+    if current is not None:
+        if workflow.follow and current.path in workflow.follow:
+            paths = chain(current.path, workflow.follow)
+            by_path = {one.path: one for one in workflow.steps}
+            ahead = [identify(state, by_path[path]) for path in paths if path in by_path]
+        elif current.id == START and workflow.follow:
+            ahead = [START]
+        elif current in workflow.steps:
+            place = workflow.steps.index(current)
+            ahead = [identify(state, one) for one in workflow.steps[place:]]
+        else:
+            ahead = [current.id]
+    return list(dict.fromkeys([*done, *ahead, *(f"{GATE}{name}" for name in gates)]))
+
+
+def names(
+    workflow: Workflow, state: WorkflowState, expected: Sequence[StepId], examinations: Sequence[Examination] = ()
+) -> dict[str, str]:
+    """The titles of the expected steps, by their ids."""
+    known = {str(identify(state, one)): one.title for one in workflow.steps}
+    known |= {f"{GATE}{name}": gate(name).title for name in GATES}
+    known |= {f"{GATE}{one.name}": one.title for one in examinations}
+    return {str(id): known[str(id)] for id in expected if known.get(str(id))}
+
+
+def onward(workflow: Workflow, step: Step) -> list[str]:
+    """The paths of the steps that may come after this one, the nearest first."""
+    if step.id == START and workflow.follow:
+        return list(workflow.entries)
+    if not workflow.follow:
+        return []
+    near = [one.path for one in workflow.follow.get(step.path, ()) if one.exists]
+    far = [path for one in near for path in chain(one, workflow.follow)]
+    return [path for path in dict.fromkeys([*near, *far]) if path != step.path]
+
+
+def following(workflow: Workflow, state: WorkflowState, step: Step, said: str | None, entered: str | None) -> Following:
+    """The step after `step`: the one that the agent began or names, else the one that its author put there."""
+    if step.id == START and workflow.follow:
+        return _first(workflow, said, entered)
+    if not workflow.follow:
+        return _within(workflow, step, said)
+    by_path = {one.path: one for one in workflow.steps}
+    if entered and entered in by_path:
+        return Following(by_path[entered], "the agent went on to it")
+    if said:
+        path = readings.named(said, list(by_path))
+        if path and path != step.path:
+            return Following(by_path[path], "the agent says that the step leads to it")
+    ways = [one for one in workflow.follow.get(step.path, ()) if one.exists and one.path in by_path]
+    main = [one for one in ways if one.via != "resume"]
+    if not main:
+        return Following(None, "it is the last step")
+    fresh = [
+        one for one in main if (record := _recorded(state, by_path[one.path])) is None or record.status not in DONE
+    ]
+    if not fresh:
+        return Following(None, "every step that may follow is done")
+    branches = [one for one in fresh if one.via == "branch"]
+    if len(branches) > 1 and fresh[0].via == "branch":
+        return Following(by_path[fresh[0].path], "it is the first of its branches", False, tuple(o.path for o in fresh))
+    words = {
+        "frontmatter": "the step's frontmatter names it",
+        "order": "it is the next file",
+        "branch": "it is the way on",
+    }
+    return Following(by_path[fresh[0].path], words.get(fresh[0].via, "the step's text names it"))
+
+
+def _first(workflow: Workflow, said: str | None, entered: str | None) -> Following:
+    by_path = {one.path: one for one in workflow.steps}
+    chosen = entered if entered in workflow.entries else readings.named(said, workflow.entries) if said else None
+    if chosen:
+        return Following(by_path[chosen], "the workflow's own text leads to it")
+    return Following(by_path[workflow.entries[0]], "it is named first", False, workflow.entries)
+
+
+def _within(workflow: Workflow, step: Step, said: str | None) -> Following:
+    """Within one file: a `goto`, or the next one. A number may be written as `5` or as `step 5`."""
+    if step not in workflow.steps:
+        return Following(None, "it is the last step")
+    wanted = GOTO.match(said.strip()) if said else None
+    if wanted:
+        target = next((one for one in workflow.steps if str(one.id).lower() == wanted[1].lower()), None)
+        if target is not None:
+            return Following(target, "the agent says that the step leads to it")
+    place = workflow.steps.index(step) + 1
+    if place >= len(workflow.steps):
+        return Following(None, "it is the last step")
+    return Following(workflow.steps[place], "it is the next step of the file")
+
+
+def _recorded(state: WorkflowState, step: Step) -> StepRecord | None:
+    return next((one for one in state.steps.values() if (one.path, one.line) == (step.path, step.line)), None)
+
+
+LIMIT = 2_000_000
+NAMES = ("outputFile", "default_output_file", "output_file", "wipFile")
+
+
+def variables_of(workflow: Workflow, step: Step, extra: Mapping[str, str] | None = None) -> Variables:
+    """The names that a step's text may use: given by the human, then the step's own, then the workflow's."""
+    return workflow.variables.with_own({**workflow.settings, **step.settings, **(extra or {})})
+
+
+def outputs(workflow: Workflow, step: Step, extra: Mapping[str, str] | None = None) -> list[str]:
+    """The documents a step writes, relative to the project's root, as far as they are known beforehand."""
+    variables = variables_of(workflow, step, extra)
+    found = []
+    for values in (step.settings, workflow.settings):
+        for name in NAMES:
+            if name in values and isinstance(values[name], str) and values[name]:
+                resolved = variables.resolve(str(values[name]))
+                if not resolved.missing and "{{" not in resolved.text:
+                    found.append(relative(variables.project_root, resolved.text))
+        if found:
+            break
+    return [path for path in dict.fromkeys(found) if path]
+
+
+def relative(root: str, path: str) -> str:
+    """`path` from the root; "" for one outside of it, which nothing of ours touches."""
+    whole = os.path.normpath(os.path.join(root, path))
+    inside = os.path.relpath(whole, root).replace(os.sep, "/")
+    return "" if inside.startswith("..") or inside == "." else inside
+
+
+def existing(root: str, paths: Iterable[str]) -> list[str]:
+    """Those of the paths that are files."""
+    return [path for path in paths if os.path.isfile(os.path.join(root, path))]
+
+
+def steps_done(root: str, paths: Iterable[str]) -> list[str]:
+    """What `stepsCompleted` of these documents lists, as text."""
+    found: list[str] = []
+    for path in paths:
+        settings = files.read(read(root, path), posixpath.basename(path))
+        listed = settings.values.get("stepsCompleted")
+        found += [str(one) for one in listed] if isinstance(listed, list) else []
+    return found
+
+
+def is_done(step: Step, listed: Iterable[str]) -> bool:
+    """Whether a document lists that step: by its number, its file's name, or the name it gives itself."""
+    names = {str(step.id), posixpath.basename(step.path).removesuffix(".md"), str(step.settings.get("name") or "")}
+    return any(one and one.removesuffix(".md") in names for one in listed)
+
+
+def read(root: str, path: str) -> str:
+    """The text of a document; "" where there is none."""
+    try:
+        with open(os.path.join(root, path), "rb") as file:
+            return file.read(LIMIT).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def digest(root: str, paths: Iterable[str]) -> str:
+    """SHA-256 over documents: another value means that something was written."""
+    found = hashlib.sha256()
+    for path in sorted(paths):
+        found.update(f"{path}\0{read(root, path)}\0".encode("utf-8", "surrogatepass"))
+    return found.hexdigest()

@@ -1,0 +1,281 @@
+"""A step is done: its verdict, its record, and what comes next: a pause, a checkpoint, the next step or the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from interlock.workflow.engine import (
+    confidence_signals,
+    loop_back_handler,
+    prompts,
+    questions,
+    recovery,
+    step_substitution,
+    steps,
+    turns,
+)
+from interlock.workflow.engine.checkpoint_pace import Batch, Operation, present, summary
+from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.decision_log import Decision
+from interlock.workflow.engine.examination import MANDATORY
+from interlock.workflow.engine.ports import Asking
+from interlock.workflow.engine.turn_interpreter import FINISHED, SKIPPED, Reading
+from interlock.workflow.entry import validation_type_detector, verdicts
+from interlock.workflow.entry.validation_type_detector import InvalidPattern
+from interlock.workflow.package.step import Step
+from interlock.workflow.party import in_a_step
+from interlock.workflow.state import step_tracking
+from interlock.workflow.state.document import COMPLETING, FAILED, RUNNING, WAITING_USER, StepId, StepRecord, Waiting
+
+OVERSIGHT = frozenset({"required", "true", "always"})
+
+
+async def validate(run: RunContext) -> None:
+    """VALIDATING: judge what the step says about itself; on to the next step, or to FAILED (FR3)."""
+    reading = run.reading
+    assert reading is not None
+    step, record = run.step, run.record
+    outcome, why = judge(run, reading, step)
+    record.verdict = reading.closing.verdict or (outcome if outcome != "unknown" else None)
+    if run.examination is None and await in_a_step.beyond_thresholds(run, reading):
+        return
+    if outcome == verdicts.FAILURE and reading.kind != SKIPPED:
+        issues = reading.closing.issues or _listed(reading.closing.text)
+        recovery.failed(run.state, recovery.VALIDATION, why, issues, reading.closing.text)
+        recovery.limited(run.state, loop_back_handler.loop_validated(run, issues or [reading.closing.text or why]))
+        step_tracking.fail(run.state, record.id, run.desk.now(), why)
+        run.decide(Decision("verdict", "failed", why, by="agent"))
+        run.event("workflow.step_failed", step=record.id, reason=why, attempts=record.attempts)
+        run.move(FAILED)
+        return
+    loop_back_handler.loop_validated(run, [])
+    await settle_recovery(run)
+    if await in_a_step.doubted(run, reading, confidence_signals.signals(run, outcome)):
+        return
+    await done(run, reading, outcome)
+
+
+def judge(run: RunContext, reading: Reading, step: Step) -> tuple[str, str]:
+    """(success, failure, partial or unknown, why) of a step, by what it says last.
+
+    An author's own pattern counts most; then the closing line; then a verdict after a label. Words in running text are
+    no verdict of the step.
+    """
+    closing = reading.closing
+    settings = step.settings if "validation" in step.settings else run.workflow.settings
+    detected = validation_type_detector.detect(settings, step.text)
+    if not isinstance(detected, InvalidPattern) and detected.custom is not None:
+        found = detected.custom.result(closing.text)
+        if found != "unknown":
+            return found, f"the workflow's own pattern says {found}"
+    if closing.verdict:
+        word = verdicts.read(f"Verdict: {closing.verdict.upper()}")
+        outcome = word.outcome if word else "unknown"
+        return outcome, f"the verdict is {closing.verdict}"
+    if closing.issues:
+        return verdicts.FAILURE, f"{len(closing.issues)} issues are open"
+    said = verdicts.read(closing.text)
+    by_verdict = getattr(detected, "validation_type", None) == validation_type_detector.VERDICT
+    if said is not None and said.labelled and by_verdict:
+        return said.outcome, f"it says {said.word}"
+    return "unknown", "nothing says how it went"
+
+
+async def settle_recovery(run: RunContext) -> None:
+    """A failure that is over: what helped is logged, and kept where it was more than trying again."""
+    found = run.state.recovery
+    tried, advice = found.get("tried") or [], found.get("advice")
+    if not tried and not advice:
+        return
+    method = str(tried[-1]["strategy"]) if tried else "human_advice"
+    attempts = max(1, int(found.get("attempts", len(tried))))
+    run.record.recovery_method, run.record.attempts_count = method, attempts
+    run.event("workflow.recovered", recovery_method=method, attempts_count=attempts, step=run.record.id)
+    if found.get("kind") == recovery.VALIDATION:
+        said = _first_line(run.reading.closing.text) if run.reading else ""
+        helped = f"{method.replace('_', ' ')}: {advice or said or 'each finding, where it stood'}"
+        failure = recovery.signature(found)
+        recovery.fixed(run.state, failure, helped, run.desk.now())
+        await run.knowledge.learn(failure, helped)
+    run.state.timeout_error = None
+    run.state.recovery = {}
+
+
+async def done(run: RunContext, reading: Reading, outcome: str) -> None:
+    """The record of the step, and the decision about what follows it, in one save."""
+    state, step, record = run.state, run.step, run.record
+    finished = reading.kind == FINISHED
+    found = steps.following(run.workflow, state, step, reading.next, reading.entered)
+    if not finished and not found.certain and run.once("which_next"):
+        turns.send(run, turns.NUDGE, prompts.which_next(step, found.ways))
+        run.move(RUNNING)
+        return
+    if not await stopped(run, reading.kind):
+        return
+    complete(run, step, record, reading, outcome)
+    if finished:
+        run.decide(Decision("next_step", "end", "the agent says that the workflow has ended", by="agent"))
+        left = _gate(run, mandatory=True)
+        await go_on(run, steps.record_of(state, left.step).id) if left and left.step else await _end(run)
+        return
+    found = after(run, found)
+    chosen = steps.record_of(state, found.step).id if found.step else "end"
+    run.decide(Decision("next_step", str(chosen), found.why, basis={"after": record.path, "said": reading.next}))
+    if chosen in state.completed_steps and loop_back_handler.edits(run) and _round_and_round(run, chosen):
+        return
+    await _pause_or(run, step, record, found.step)
+
+
+def after(run: RunContext, found: steps.Following, skipped: str | None = None) -> steps.Following:
+    """What follows a step that is done (or that a human skipped, for that reason), examinations in their places."""
+    found = step_substitution.onward(run, found, skipped)
+    return found if found.step is not None else _gate(run) or found
+
+
+def _round_and_round(run: RunContext, to: StepId) -> bool:
+    """A workflow that edits goes back to an earlier step, and through those after it once more: as often as its loop
+    allows; whether that is over."""
+    judgement = loop_back_handler.went_back(run, to)
+    if judgement.error is None:
+        step_tracking.reopen(run.state, to)
+        return False
+    why = f"the workflow goes back to step {to} again and again"
+    recovery.failed(run.state, recovery.VALIDATION, why)
+    recovery.limited(run.state, judgement)
+    run.move(FAILED)
+    return True
+
+
+async def skipped(run: RunContext, reason: str) -> None:
+    """The step at hand is not done: what comes after it, the validations beside the workflow's own among it."""
+    state, record = run.state, run.record
+    step_tracking.skip(state, record.id, record.name, reason)
+    run.event("workflow.step_completed", step=record.id, name=record.name, status=record.status, verdict=None)
+    step = after(run, steps.following(run.workflow, state, run.step, None, None), reason).step
+    await go_on(run, steps.record_of(state, step).id if step else None)
+
+
+async def stopped(run: RunContext, status: str) -> bool:
+    """The hooks of the step's end, before anything follows from it (BMAD-7.3.3); whether the run may go on."""
+    return run.hooks is None or await run.hooks.stop(status)
+
+
+def _gate(run: RunContext, *, mandatory: bool = False) -> steps.Following | None:
+    """The first validation beside the workflow's own that is left: what the domain demands, then the examinations.
+    `mandatory`: only those that also a workflow gets that has ended early."""
+    left = [one for one in run.gates if f"{steps.GATE}{one}" not in run.state.completed_steps]
+    left = [one for one in left if one in MANDATORY] if mandatory else left
+    if not left:
+        return None
+    examination = next((one for one in run.examinations if one.name == left[0]), None)
+    if examination is None:
+        return steps.Following(steps.gate(left[0]), f"the domain {run.state.plan.domain} demands it")
+    why = str(examination.called_for(run))
+    return steps.Following(steps.gate(examination.name, examination.title), why)
+
+
+def complete(run: RunContext, step: Step, record: StepRecord, reading: Reading, outcome: str) -> None:
+    """Write down that the step is done; saved with whatever follows."""
+    state = run.state
+    state.documents = list(dict.fromkeys([*state.documents, *steps.existing(run.root, _outputs(run, step, reading))]))
+    if reading.kind == SKIPPED:
+        step_tracking.skip(state, record.id, record.name, reading.closing.reason or "optional")
+    else:
+        output = step_tracking.input_hash(reading.closing.text)
+        step_tracking.complete(state, record.id, run.desk.now(), output=output, files=record.files)
+    confidence_signals.measure(run, record, outcome)
+    record.summary = _first_line(reading.closing.text)
+    run.pool.progressed()
+    state.sent = None
+    run.event("workflow.step_completed", step=record.id, name=record.name, status=record.status, verdict=record.verdict)
+
+
+async def _pause_or(run: RunContext, step: Step, record: StepRecord, following: Step | None) -> None:
+    """Oversight first, then the checkpoint of a full batch, then onward."""
+    state = run.state
+    following_record = steps.record_of(state, following) if following else None
+    demanded = step.settings.get("oversight", run.workflow.settings.get("oversight"))
+    oversight = str(demanded or "").strip().lower() in OVERSIGHT
+    if record.status != "skipped":
+        # A step that a checkpoint had done again is one step still.
+        state.batch = list(dict.fromkeys([*state.batch, record.name]))
+    settings = run.settings
+    size = settings.batch
+    full = size is not None and Batch(tuple(state.batch)).is_full(settings.tier, size) and not state.plan.yolo
+    data = {"next": following_record.id if following_record else None, "done": record.id}
+    if oversight:
+        await ask_to_confirm(
+            run, record, "oversight", f"{step.title} is done, and its author wants a human to confirm it.", data
+        )
+        return
+    if full and following is not None:
+        basis = {"batch": list(state.batch), "tier": settings.tier, "size": size}
+        run.decide(Decision("checkpoint", "checkpoint", summary(state.batch), basis=basis))
+        await ask_to_confirm(run, record, "checkpoint", summary(state.batch), data)
+        return
+    await go_on(run, data["next"])
+
+
+async def ask_to_confirm(
+    run: RunContext, record: StepRecord, purpose: str, title: str, data: Mapping[str, Any]
+) -> None:
+    """A checkpoint as a question, in the format that the confidence asks for; the whole log is its context."""
+    state = run.state
+    recent = [one for one in state.steps.values() if one.name in state.batch] or [record]
+    operations = [Operation(steps.called(one), one.summary) for one in recent]
+    since = {one.id for one in recent}
+    operations += [
+        Operation(f"{one['kind']}: {one['choice']}", str(one["why"]), True)
+        for one in state.decisions
+        if one["step"] in since and one["kind"] in ("menu", "question", "fix", "trigger")
+    ]
+    known = [one.confidence for one in recent if one.confidence is not None and confidence_signals.measured(one)]
+    unmeasured = [one.name for one in recent if not confidence_signals.measured(one)]
+    shown = present(min(known) if known else None, title, operations, unmeasured)
+    entry = questions.new_entry(state, record, purpose, f"{title}\n{shown.text}", run.desk.now())
+    options = (*shown.options, "stop")
+    text = f"{shown.text}\n\nGo on? ({' / '.join(options)}; or say what to change)"
+    state.waiting = Waiting(entry["key"], purpose, text, list(options), data={**data, "details": shown.details})
+    run.move(WAITING_USER)
+    question = Asking(entry["key"], "checkpoint", text, options, context=shown.details, data={"format": shown.format})
+    state.waiting.question_id = await run.save(question)
+    state.waiting.asked_at = run.desk.now()
+
+
+async def go_on(run: RunContext, following: object) -> None:
+    """To the step with that id, or to the end, before which the validations that are left come."""
+    state = run.state
+    if following is None and (left := _gate(run)) is not None and left.step is not None:
+        following = steps.record_of(state, left.step).id
+    if following is None:
+        await _end(run)
+        return
+    if not state.batch or state.waiting is not None:
+        state.batch = []
+    state.waiting = None
+    state.current_step = following  # type: ignore[assignment]
+    state.sent = None
+    run.move(RUNNING)
+    await run.save()
+
+
+async def _end(run: RunContext) -> None:
+    run.state.sent = run.state.waiting = None
+    run.move(COMPLETING)
+    await run.save()
+
+
+def _outputs(run: RunContext, step: Step, reading: Reading) -> list[str]:
+    named = [steps.relative(run.root, path) for path in reading.closing.outputs]
+    return [*steps.outputs(run.workflow, step, run.state.plan.values), *(path for path in named if path)]
+
+
+def _listed(text: str) -> list[str]:
+    """The findings of a report: its list items."""
+    lines = [line.strip() for line in text.splitlines()]
+    return [line[2:].strip() for line in lines if line.startswith(("- ", "* ")) and len(line) > 4][:50]
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip(" #*")[:200] for line in text.splitlines() if line.strip(" #*")), "")

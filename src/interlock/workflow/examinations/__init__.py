@@ -1,1 +1,0 @@
-"""Examinations of finished work: each implements `control.examination.Examination`."""

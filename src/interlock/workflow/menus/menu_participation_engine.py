@@ -1,0 +1,329 @@
+"""Menu Participation Engine: from what an agent said to what is answered (BMAD-2b.1 to 2b.4, FR7–FR12).
+
+When the builder module's validation results ask for help (BMAD-2b.3, FR9).
+
+More than 3 blocking errors or 5 major issues call Party Mode; a compliance score below 70 calls Advanced Elicitation.
+Party Mode goes first when both do (decision 29). Real reports call the two counts Critical and Major Issues.
+
+Which option is chosen, and how sure that is (BMAD-2b.2, FR8, FR10, decision 28).
+
+A menu is answered automatically when both its detection and its choice are at 80 or more, recommended at 50 to 79,
+and otherwise put to a human as it is. The choice is
+
+    100   one label is continue, proceed or next, the step's output exists, and nothing is open
+     85   the only option, or the one that the step marks as the way on
+     60   several ways on; a remembered answer, a preference, or recommendations that were always taken raise it to 85
+     30   the label accepts open findings, exits, overwrites, deletes or applies; nothing raises it
+
+What a person does not want here is not chosen; what is left is recommended at most, unless they prefer it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from interlock.workflow.menus import nesting, options, recognition, step_menus
+from interlock.workflow.menus.detection import Detection, detect
+from interlock.workflow.menus.nesting import DEEPEST, ELICITATION, PARTY
+from interlock.workflow.menus.options import Option
+from interlock.workflow.menus.recognition import Menu
+
+PARTY_MODE, ADVANCED_ELICITATION, CONTINUE = "party_mode", "advanced_elicitation", "continue"
+
+SCORE = re.compile(r"\bcompliance[ _]score\b\W*(\d{1,3}(?:\.\d+)?)\s*%?", re.IGNORECASE)
+COUNTS = {
+    "blocking_errors": re.compile(
+        r"\b(?:blocking[ _]errors?|critical(?: issues?)?)\b\W{0,6}(\d{1,6})\b", re.IGNORECASE
+    ),
+    "major_issues": re.compile(r"\bmajor(?:[ _]issues?)?\b\W{0,6}(\d{1,6})\b", re.IGNORECASE),
+}
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """The limits; a project or workflow may set its own."""
+
+    blocking_errors: int = 3
+    major_issues: int = 5
+    compliance_score: float = 70.0
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Thresholds:
+        """With the numbers that `settings` gives; anything else in it is not for us."""
+        default = cls()
+
+        def number(name: str, otherwise: float) -> float:
+            value = settings.get(name)
+            return value if isinstance(value, (int, float)) and not isinstance(value, bool) else otherwise
+
+        return cls(
+            int(number("blocking_errors", default.blocking_errors)),
+            int(number("major_issues", default.major_issues)),
+            float(number("compliance_score", default.compliance_score)),
+        )
+
+
+@dataclass(frozen=True)
+class BmbResult:
+    """What one validation found; `compliance_score` is 0 to 100, or None where none was given."""
+
+    blocking_errors: int = 0
+    major_issues: int = 0
+    compliance_score: float | None = None
+
+
+def escalation(result: BmbResult, limits: Thresholds | None = None) -> str:
+    """party_mode, advanced_elicitation or continue."""
+    limits = limits or Thresholds()
+    if result.blocking_errors > limits.blocking_errors or result.major_issues > limits.major_issues:
+        return PARTY_MODE
+    if result.compliance_score is not None and result.compliance_score < limits.compliance_score:
+        return ADVANCED_ELICITATION
+    return CONTINUE
+
+
+def read(report: str) -> BmbResult:
+    """The numbers of a validation report: the last of each kind."""
+    plain = report.replace("*", "")
+    scores = SCORE.findall(plain)
+    counts = {name: [int(one) for one in pattern.findall(plain)] for name, pattern in COUNTS.items()}
+    return BmbResult(
+        counts["blocking_errors"][-1] if counts["blocking_errors"] else 0,
+        counts["major_issues"][-1] if counts["major_issues"] else 0,
+        float(scores[-1]) if scores else None,
+    )
+
+
+AUTOMATIC, RECOMMENDED, HUMAN = "automatic", "recommended", "human"
+AUTOMATIC_FROM, RECOMMENDED_FROM = 80, 50
+COMMITS = re.compile(r"\b(?:apply|accept|publish|deploy|push|merge|exit|quit)\b", re.IGNORECASE)
+CERTAIN, ONLY_WAY, SEVERAL, RISKY, NONE = 100, 85, 60, 30, 0
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What is known beside the menu.
+
+    `output_exists`: the step's document is written (None: not known). `way_on`: the key that the step's own text marks
+    as the way on. `remembered`: the key a human chose here before. `within`: the nested mode that shows this menu.
+    `escalation`: what the builder's thresholds ask for. `depth`: how many menus are open. `rounds`: how often the
+    nested mode has answered already. `avoided` and `preferred`: keys that a person does not want here, and the one they
+    do; `threshold`: the confidence of several ways on, more than 60 where such recommendations were always taken.
+    """
+
+    output_exists: bool | None = None
+    open_findings: int = 0
+    way_on: str | None = None
+    remembered: str | None = None
+    within: str | None = None
+    escalation: str = CONTINUE
+    depth: int = 1
+    rounds: int = 0
+    avoided: tuple[str, ...] = ()
+    preferred: str | None = None
+    threshold: int = SEVERAL
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The option to take or to recommend; None when only a human can say. `confidence_score` is 0 to 100; `learned`
+    says that it is not what it would have been without what was learned of a person."""
+
+    mode: str
+    option: Option | None
+    confidence_score: int
+    selection_reason: str
+    choice: int = 0
+    detection: int = 0
+    learned: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """The shape in which it is logged."""
+        return {
+            "mode": self.mode,
+            "selection": self.option.key if self.option else None,
+            "label": self.option.label if self.option else None,
+            "selection_reason": self.selection_reason,
+            "confidence_score": self.confidence_score,
+        }
+
+
+def select(menu: Menu, detection: int, situation: Situation) -> Selection:
+    """What to answer to `menu`, which was detected with that certainty (0–100)."""
+    if situation.depth > DEEPEST:
+        return Selection(HUMAN, None, 0, f"menus are nested more than {DEEPEST} deep", 0, detection)
+    found = _choice(menu, situation)
+    option, choice, reason = wished = _learned(menu, situation, found)
+    learned, score = wished != found, min(detection, choice)
+    if option is None or score < RECOMMENDED_FROM:
+        return Selection(HUMAN, None, score, reason, choice, detection, learned)
+    mode = AUTOMATIC if score >= AUTOMATIC_FROM else RECOMMENDED
+    return Selection(mode, option, score, reason, choice, detection, learned)
+
+
+Choice = tuple[Option | None, int, str]
+
+
+def _choice(menu: Menu, situation: Situation) -> Choice:
+    nested = _nested(menu, situation)
+    if nested:
+        return nested
+    if situation.escalation != CONTINUE:
+        return _escalated(menu, situation.escalation)
+    if situation.open_findings:
+        return _with_findings(menu, situation.open_findings)
+    safe = [option for option in menu.options if not _risky(menu, option)]
+    go_on = [option for option in safe if _goes_on(menu, option)]
+    marked = _by_key(menu, situation.way_on)
+    if len(go_on) == 1 and situation.output_exists:
+        return go_on[0], CERTAIN, "one option continues, the step's output exists and nothing is open"
+    if len(menu.options) == 1:
+        return _only(menu)
+    if marked is not None:
+        if _risky(menu, marked):
+            return marked, RISKY, f"the step marks {marked.key} as the way on, but it {_danger(menu, marked)}"
+        return marked, ONLY_WAY, f"the step marks {marked.key} as the way on"
+    if len(go_on) == 1:
+        return go_on[0], SEVERAL, "one option continues, but that the step's output exists is not known"
+    ways = go_on or [option for option in safe if options.meaning(option.label) in {options.WAY_ON, options.YES}]
+    if ways:
+        return ways[0], SEVERAL, f"{len(ways)} way{'' if len(ways) == 1 else 's'} on; none is marked as the one"
+    if not safe:
+        return menu.options[0], RISKY, "every option exits, overwrites, deletes, applies or accepts something"
+    return None, NONE, "no option says that it leads on"
+
+
+def _nested(menu: Menu, situation: Situation) -> Choice | None:
+    """Within Advanced Elicitation only `x` returns; Party Mode ends by its exit option."""
+    form = recognition.form_of(menu)
+    if situation.within == ELICITATION and form == recognition.ELICITATION:
+        first = _by_key(menu, "1")
+        if situation.rounds == 0 and first is not None:
+            return first, ONLY_WAY, "the first elicitation method was selected for this content"
+        leave = _by_key(menu, "x")
+        return leave, CERTAIN if leave else NONE, "elicitation has had its round; x returns to the parent menu"
+    if situation.within == PARTY and form == recognition.PARTY:
+        leave = menu.options[0]
+        if options.meaning(leave.label) == options.EXIT:
+            return leave, CERTAIN, "Party Mode has had its rounds; its exit returns to the parent menu"
+    return None
+
+
+def _escalated(menu: Menu, escalation: str) -> Choice:
+    wanted = options.PARTY if escalation == PARTY_MODE else options.ELICITATION
+    offered = menu.by_meaning(wanted)
+    if offered:
+        return offered[0], ONLY_WAY, f"the validation result asks for {escalation.replace('_', ' ')}"
+    return None, NONE, f"the validation result asks for {escalation.replace('_', ' ')}, which this menu does not offer"
+
+
+def _with_findings(menu: Menu, count: int) -> Choice:
+    findings = f"{count} finding{'' if count == 1 else 's'} still open"
+    fixes = menu.by_meaning(options.FIX)
+    if fixes:
+        return fixes[0], SEVERAL, f"{findings}; {fixes[0].key} fixes them"
+    ways = menu.by_meaning(*options.WAYS_ON)
+    return (ways[0] if ways else None), RISKY, f"to go on would accept {findings}"
+
+
+def _only(menu: Menu) -> Choice:
+    option = menu.options[0]
+    if _risky(menu, option):
+        return option, RISKY, f"the only option {_danger(menu, option)}"
+    return option, ONLY_WAY, "the only option"
+
+
+def _goes_on(menu: Menu, option: Option) -> bool:
+    if menu.shape == "asked":
+        return options.meaning(option.label) == options.YES and _asks_to_continue(menu.prompt)
+    return options.meaning(option.label) == options.CONTINUE
+
+
+def _asks_to_continue(prompt: str) -> bool:
+    return re.search(r"\b(?:continue|proceed|next step|go on)\b[^.?!]*\??\W*$", prompt, re.IGNORECASE) is not None
+
+
+def _risky(menu: Menu, option: Option) -> bool:
+    return _danger(menu, option) != ""
+
+
+def _danger(menu: Menu, option: Option) -> str:
+    """What is dangerous about an option, as the end of a sentence; "" when nothing is."""
+    meaning = options.meaning(option.label)
+    if menu.shape == "asked" and meaning == options.YES:
+        about = f"{menu.prompt}"
+        if options.DESTROYS.search(about) or re.search(
+            r"\b(?:apply|accept|publish|deploy|push|merge|exit|quit)\b", about, re.I
+        ):
+            return "says yes to something that cannot be taken back"
+        return ""
+    return {
+        options.DESTRUCTIVE: "overwrites, deletes or applies something",
+        options.ACCEPT: "accepts what is open",
+        options.EXIT: "exits",
+    }.get(meaning, "")
+
+
+def _learned(menu: Menu, situation: Situation, found: Choice) -> Choice:
+    """What is known of a person raises 60 to 85, never 30; and what they do not want is left out."""
+    option, choice, reason = found
+    open_, unwanted = choice == SEVERAL, option is not None and option.key in situation.avoided
+    if option is not None and unwanted:
+        open_ = choice >= SEVERAL
+        option, choice, reason = _without(menu, situation, option)
+    for key, why in ((situation.preferred, "is preferred here"), (situation.remembered, "was chosen here before")):
+        known = _by_key(menu, key)
+        if open_ and known is not None and known.key not in situation.avoided and not _risky(menu, known):
+            return known, ONLY_WAY, f"{known.key} {why}"
+    if choice == SEVERAL and situation.threshold > SEVERAL and not unwanted and option is not None:
+        return option, min(situation.threshold, ONLY_WAY), f"{reason}; such recommendations were always taken"
+    return option, choice, reason
+
+
+def _without(menu: Menu, situation: Situation, unwanted: Option) -> Choice:
+    """The choice among the options that are not unwanted: recommended at most, for a human has not seen it yet."""
+    rest = tuple(option for option in menu.options if option.key not in situation.avoided)
+    why = f"you do not want {unwanted.key} here"
+    if not rest:
+        return None, NONE, why
+    option, choice, reason = _choice(replace(menu, options=rest), replace(situation, escalation=CONTINUE, way_on=None))
+    return option, min(choice, SEVERAL), f"{why}; {reason}"
+
+
+def _by_key(menu: Menu, key: str | None) -> Option | None:
+    if key is None:
+        return None
+    return next((option for option in menu.options if option.key.lower() == key.lower()), None)
+
+
+@dataclass(frozen=True)
+class Participation:
+    """The detection, and the selection where a menu was found."""
+
+    detection: Detection
+    selection: Selection | None
+
+    @property
+    def within(self) -> str | None:
+        """The nested mode that shows the menu that was found: party, elicitation or None."""
+        menu = self.detection.step_menu or self.detection.menu
+        return nesting.belongs_to(menu) if menu else None
+
+
+def participate(output: str, step: str = "", situation: Situation | None = None) -> Participation:
+    """What to do about `output`.
+
+    `step` is the text of the step being run: with it, the step's own menus are recognised (also in a fence), and the
+    option that its text marks as the way on is known.
+    """
+    situation = situation or Situation()
+    detection = detect(output, step_menus.menus_of(step) if step else ())
+    menu = detection.step_menu or detection.menu
+    if menu is None:
+        return Participation(detection, None)
+    if situation.way_on is None and step and detection.step_menu:
+        situation = replace(situation, way_on=step_menus.way_on(step))
+    return Participation(detection, select(menu, detection.certainty, situation))

@@ -1,0 +1,188 @@
+"""Options as they are written in one line: `[A] Label [P] Label`, `[C]ontinue`, `Approve [a], Edit [e]`, `(y/n/edit)`.
+
+Reading is by shape only; whether the line is a menu is decided in `recognition.py`, what a label means in `labels.py`.
+
+What an option means, read from its label: letters mean nothing by themselves (decision 29).
+
+`[C]` is Continue in most menus, and Exit, Manual Review, Clarify or Create in others of the same package.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from interlock.workflow import markdown
+
+KEY = r"[A-Za-z]{1,2}|\d{1,2}"
+MARKER = re.compile(rf"(?<![\w\]])\[({KEY})[\])](?!\()")
+LEADING = re.compile(rf"^\[({KEY}|[A-Z][a-z]{{2,9}})[\])](?!\()\s*(.*)$")
+LISTED = re.compile(r"^(\d{1,2}|[A-Za-z])[.)]\s+(\S.*)$")
+BULLET = re.compile(r"^[-*+•–]\s+")
+CHECKBOX = re.compile(r"^(?:[-*+]|\d{1,3}[.)])\s+\[[ xX]\](?!\()")
+NUMBERED = re.compile(r"^\d{1,2}[.)]\s+(?=[*_`]*\[(?:[A-Za-z]{1,2}|\d{1,2})\])")
+SEPARATOR = re.compile(r"^\s*(?:[,/|;?:.]|or\b|and\b|$)")
+LONGEST = 2000  # characters of a line that may hold options
+TRIM = " \t\u00a0,;/|·•\"“”'*_"
+WORDS = {
+    word.lower(): word
+    for word in "Yes No Edit Other Skip Continue Exit Quit Cancel Retry Abort Approve Reject Accept All None".split()
+} | {"y": "Yes", "n": "No", "e": "Edit", "a": "All"}
+ASKED = re.compile(r"[\[(]\s*((?:[A-Za-z]+|\d{1,2})(?:\s*/\s*(?:[A-Za-z]+|\d{1,2}))+)\s*[\])]")
+RANGE = re.compile(
+    r"[\[(](?:enter |choose |select )?\d{1,2}\s*(?:-|–|/|,| or |to)[\d\s/,–or-]*\d{1,2}[\])]", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Option:
+    """What may be answered (`key`, as written) and what it says."""
+
+    key: str
+    label: str
+
+    def as_dict(self) -> dict[str, str]:
+        """The shape in which it is shown."""
+        return {"key": self.key, "label": self.label}
+
+
+@dataclass(frozen=True)
+class Written:
+    """A line without its decoration. `code`: all of it stood in backticks; `bulleted`: it was a list item."""
+
+    text: str
+    code: bool = False
+    bulleted: bool = False
+    checkbox: bool = False
+
+
+def undecorated(line: str) -> Written:
+    """`line` without indentation, bullet, emphasis, quotation marks and code that hides brackets."""
+    text = line.strip()
+    if len(text) > LONGEST:
+        return Written("")
+    checkbox = CHECKBOX.match(text) is not None
+    bulleted = BULLET.match(text) is not None
+    text = NUMBERED.sub("", BULLET.sub("", text.strip("|").strip(), count=1), count=1)
+    spans = markdown.code_spans(text)
+    if spans and (spans[0][0], spans[0][1]) == (0, len(text)):
+        ticks = spans[0][2]
+        return Written(_plain(text[ticks:-ticks]), True, bulleted, checkbox)
+    return Written(_plain(_without_spans(text, spans)), False, bulleted, checkbox)
+
+
+def _without_spans(text: str, spans: Sequence[tuple[int, int, int]]) -> str:
+    """`text` with code as plain text, and blanks for code that holds brackets."""
+    parts, done = [], 0
+    for start, end, ticks in spans:
+        inside = text[start + ticks : end - ticks]
+        shown = "[" not in inside or MARKER.fullmatch(inside)  # `[C]` Continue
+        parts += [text[done:start], inside if shown else " " * len(inside)]
+        done = end
+    return "".join([*parts, text[done:]])
+
+
+def _plain(text: str) -> str:
+    return text.replace("**", "").replace("__", "").strip().strip('"“”').strip()
+
+
+def inline(text: str) -> tuple[str, tuple[Option, ...]]:
+    """The options within one line and the text before the first; no options where a marker has no label."""
+    markers = list(MARKER.finditer(text))
+    if not markers:
+        return text, ()
+    if len(markers) > 1 and all(SEPARATOR.match(text[one.end() :]) for one in markers):
+        return _key_last(text, markers)
+    options = []
+    for marker, end in zip(markers, [*(one.start() for one in markers[1:]), len(text)], strict=True):
+        options.append(Option(marker[1], label(marker[1], text[marker.end() : end])))
+    if not all(option.label for option in options):
+        return text, ()
+    return text[: markers[0].start()].strip(), tuple(options)
+
+
+def label(key: str, rest: str) -> str:
+    """What follows a marker, trimmed; `[C]reate` is Create."""
+    glued = rest[:1].islower() and key.isalpha()
+    text = rest.strip(TRIM)
+    text = re.sub(r"[\s,/|]+(?:or|and)$", "", text).strip(TRIM)
+    text = re.sub(r"^[-–—]\s+", "", text).rstrip(" ?:")
+    return f"{key}{text}" if glued else text
+
+
+def _key_last(text: str, markers: list[re.Match[str]]) -> tuple[str, tuple[Option, ...]]:
+    """`Continue [c] or Edit [e]?`: the label stands before the key."""
+    options: list[Option] = []
+    start, prefix = 0, ""
+    for marker in markers:
+        before = text[start : marker.start()]
+        words = re.split(r"[,/|;?!.]|\bor\b|\band\b|:", before)
+        if not options:
+            prefix = before[: len(before) - len(words[-1])].strip()
+        options.append(Option(marker[1], words[-1].strip(TRIM)))
+        start = marker.end()
+    good = all(option.label and len(option.label.split()) <= 4 for option in options)
+    return (prefix, tuple(options)) if good else (text, ())
+
+
+def asked(text: str) -> tuple[str, tuple[Option, ...]]:
+    """The options of a `(y/n)` at the end of a line, with the question before it."""
+    found = list(ASKED.finditer(text))
+    if not found or text[found[-1].end() :].strip(' :?.>*_"') or not text[: found[-1].start()].strip():
+        return text, ()
+    keys = [key.strip() for key in found[-1][1].split("/")]
+    if any(key.isdigit() for key in keys) or not all(key.lower() in WORDS for key in keys):
+        return text, ()
+    return text[: found[-1].start()].strip(), tuple(Option(key, WORDS[key.lower()]) for key in keys)
+
+
+CONTINUE, WAY_ON, ELICITATION, PARTY, EXIT = "continue", "way_on", "elicitation", "party", "exit"
+DESTRUCTIVE, ACCEPT, FIX, RETRY, EDIT, HELP = "destructive", "accept", "fix", "retry", "edit", "help"
+YES, NO, OTHER = "yes", "no", "other"
+
+WAYS_ON = frozenset({CONTINUE, WAY_ON})
+RISKY = frozenset({DESTRUCTIVE, ACCEPT, EXIT})
+
+# Looked for in the whole label: wherever it says so, the option destroys something.
+DESTROYS = re.compile(
+    r"\b(?:overwrit\w+|delet\w+|discard\w*|eras\w+|start (?:over|fresh)|remove\b|reset\b|force|wipe|drop)\b", re.I
+)
+# Looked for at the beginning, before any explanation. The first that fits counts.
+HEADS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (meaning, re.compile(pattern, re.IGNORECASE))
+    for meaning, pattern in (
+        (EXIT, r"^(?:exit|quit|cancel|dismiss|leave|abort|stop|end)\b"),
+        (PARTY, r"\bparty[ -]?mode\b"),
+        (ELICITATION, r"\belicitation\b"),
+        (DESTRUCTIVE, r"^(?:apply|archive|replace|move to archive|update meta|publish|deploy|push|merge|commit)\b"),
+        (ACCEPT, r"^(?:accept|ignore|skip|waive|acknowledge)\b|\b(?:anyway|as[- ]is)\b"),
+        (FIX, r"^(?:fix|resolve|address|repair|mend)\b"),
+        (RETRY, r"^(?:retry|re-?run|reshuffle|try again|repeat)\b"),
+        (EDIT, r"^(?:edit|modify|adjust|make adjustments|manual|clarify|revise|change|refine|launch edit)\b"),
+        (HELP, r"^(?:get help|help|explain|list all|show|view|more|overview)\b"),
+        (CONTINUE, r"^(?:yes,? )?(?:continue|proceed|next|go on|weiter)\b"),
+        (
+            WAY_ON,
+            r"^(?:yes,|complete|finish|finali[sz]e|done|begin|start|save|approve|confirm|looks good|ready|execute"
+            r"|resume|implement)",
+        ),
+        (YES, r"^(?:yes|y|ok|okay|sure)$"),
+        (NO, r"^(?:no|n)\b"),
+    )
+)
+
+
+def meaning(label: str) -> str:
+    """What that label means, one of the names above."""
+    if DESTROYS.search(label):
+        return DESTRUCTIVE
+    if re.search(r"\bnot recommended\b", label, re.IGNORECASE):
+        return OTHER
+    beginning = head(label)
+    return next((name for name, pattern in HEADS if pattern.search(beginning)), OTHER)
+
+
+def head(label: str) -> str:
+    """The name of an option, without the explanation that follows a dash, a colon or a bracket."""
+    return re.split(r"\s[-–—]\s|:\s|\s\(", label, maxsplit=1)[0].strip(" *_\"'.")

@@ -1,0 +1,301 @@
+"""Step files: which step a file is, and what its frontmatter says.
+
+A step is known by its file name. The `name` in its frontmatter is wrong in one of thirteen real files, and 62 of 244
+have no frontmatter at all.
+
+Instructions written as `<step n="1" goal="…">`, in .xml, in .md, and within newer SKILL.md files.
+
+Only the .xml files are well-formed, so tags are found in the text; nothing here depends on their balance.
+
+Which step follows: by frontmatter, by the step's own words, or by the order of the files.
+
+Real references dangle in twenty files (a directory renamed, a variable never defined); the file of that name beside
+the step, or in another folder of steps of the same workflow, is what was meant.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from interlock.workflow.package.files import Fault, Settings
+from interlock.workflow.package.variables import Variables
+
+FILE = re.compile(r"^(?:step-)?(?P<path>[a-z](?=-\d))?-?(?P<number>\d{1,2})(?P<letter>[a-z])?(?:-(?P<slug>.+))?\.md$")
+NAMED = re.compile(r"^step-(?P<slug>.+)\.md$")
+HEADING = re.compile(r"^#\s+(.+)$", re.MULTILINE)
+PROGRESS = re.compile(r"\bstep\s+(\d{1,2})\s+of\s+(\d{1,2})\b", re.IGNORECASE)
+FOLDER = re.compile(r"(?:^|[-_])steps(?:-[a-z])?$")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a workflow.
+
+    `id` is an integer, a string where it is lettered or of a path of its own ("8a", "e3", "v2a"); `path` is that of its
+    file from the project's root, `line` where it starts in it (files with several steps).
+    """
+
+    id: int | str
+    title: str
+    path: str
+    text: str = field(repr=False)
+    settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    fault: Fault | None = None
+    line: int = 1
+    optional: bool = False
+    attributes: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def order(self) -> tuple[str, int, str]:
+        """By which steps of one workflow are sorted: path, number, letter."""
+        return order_of(self.path) or ("", self.id if isinstance(self.id, int) else 0, "")
+
+    @property
+    def oversight(self) -> str | None:
+        """What its author demands of a human, as written (`required`)."""
+        value = self.settings.get("oversight")
+        return value if isinstance(value, str) else None
+
+
+def is_step_file(path: str) -> bool:
+    """Whether a file is a step by its name: numbered, or any other in a folder of steps."""
+    folder, name = posixpath.split(path)
+    if not name.endswith(".md"):
+        return False
+    numbered = FILE.match(name) is not None and (name[0] in "se" or name[0] == "v")
+    return numbered or NAMED.match(name) is not None or FOLDER.search(posixpath.basename(folder)) is not None
+
+
+def order_of(path: str) -> tuple[str, int, str] | None:
+    """The sort key of a step file, or None for a file without a number."""
+    found = FILE.match(posixpath.basename(path))
+    return (found["path"] or "", int(found["number"]), found["letter"] or "") if found else None
+
+
+def step_id(path: str) -> int | str:
+    """The id that a file name gives; a file without a number is called by its name."""
+    order = order_of(path)
+    if order is None:
+        named = NAMED.match(posixpath.basename(path))
+        return named["slug"] if named else posixpath.basename(path).removesuffix(".md")
+    kind, number, letter = order
+    return number if not kind and not letter else f"{kind}{number}{letter}"
+
+
+def of_file(path: str, settings: Settings) -> Step:
+    """The step in a file."""
+    heading = HEADING.search(settings.body)
+    name = settings.values.get("name")
+    title = heading[1].strip() if heading else str(name) if name else posixpath.basename(path).removesuffix(".md")
+    return Step(step_id(path), title, path, settings.body, settings.values, settings.fault, settings.body_line)
+
+
+def progress(step: Step) -> tuple[int, int] | None:
+    """The (number, total) that a step says of itself ("Step 2 of 11"), where it does."""
+    found = PROGRESS.search(step.text)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+STEP = re.compile(r"<step\b((?:[^<>\"']++|\"[^\"]{0,500}+\"|'[^']{0,500}+')*+)>")
+ATTRIBUTE = re.compile(r"(?<![\w-])([\w-]++)\s*+=\s*+(?:\"([^\"]*)\"|'([^']*)')")
+TAG = re.compile(
+    r"<(ask|template-output|check|invoke-workflow|invoke-task|goto)\b([^>]{0,2000})>(?:([^<]*)</\1>)?", re.DOTALL
+)
+SECTION = re.compile(r"^#{2,3}\s+(?:step\s+)?(\d{1,2})[.:)]?\s*[:\-–—]?\s*(.+)$", re.IGNORECASE | re.MULTILINE)
+MOST = 200
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question within a step: what the agent is told to ask."""
+
+    text: str
+    condition: str = ""
+
+
+def steps_of(text: str, path: str) -> list[Step]:
+    """The steps of an instructions file, in its order. A step with `if`, `optional` or `repeat` says so."""
+    found = list(STEP.finditer(text))[:MOST]
+    if not found:
+        return []
+    steps = []
+    seen: set[int | str] = set()
+    for match, end in zip(found, [*(one.start() for one in found[1:]), len(text)], strict=True):
+        attributes = attributes_of(match[1])
+        # The same number stands in the branches of some files; the second is another step all the same.
+        number = _identity(attributes.get("n", ""), seen)
+        seen.add(number)
+        title = attributes.get("goal") or attributes.get("title") or f"Step {number}"
+        optional = attributes.get("optional") == "true" or "if" in attributes
+        line = text.count("\n", 0, match.start()) + 1
+        steps.append(Step(number, title, path, text[match.end() : end], {}, None, line, optional, attributes))
+    return steps
+
+
+def sections_of(text: str, path: str, first_line: int = 1) -> list[Step]:
+    """The numbered headings of a text, as steps, where it has no step tags: `### Step 1: Load`, `## 1. Load`."""
+    found = list(SECTION.finditer(text))[:MOST]
+    if not found:
+        return []
+    steps: list[Step] = []
+    seen: set[int | str] = set()
+    for match, end in zip(found, [*(one.start() for one in found[1:]), len(text)], strict=True):
+        number = _identity(match[1], seen)
+        seen.add(number)
+        line = first_line + text.count("\n", 0, match.start())
+        steps.append(Step(number, match[2].strip(" *"), path, text[match.end() : end], {}, None, line))
+    return steps
+
+
+def attributes_of(text: str) -> Mapping[str, str]:
+    """The attributes of a tag."""
+    return {name: double or single for name, double, single in ATTRIBUTE.findall(text)}
+
+
+def asked(step: Step) -> list[Asked]:
+    """What a step tells the agent to ask a human."""
+    return [
+        Asked(found[3].strip(), attributes_of(found[2]).get("if", ""))
+        for found in TAG.finditer(step.text)
+        if found[1] == "ask" and found[3] and found[3].strip()
+    ]
+
+
+def outputs(step: Step) -> list[str]:
+    """The sections of the document that a step writes."""
+    return [found[3].strip() for found in TAG.finditer(step.text) if found[1] == "template-output" and found[3]]
+
+
+def _identity(number: str, seen: set[int | str]) -> int | str:
+    identity: int | str = int(number) if number.isdigit() else number or len(seen) + 1
+    if identity not in seen:
+        return identity
+    return next(name for letter in range(1, MOST + 2) if (name := f"{identity}.{letter}") not in seen)
+
+
+MAIN_KEY = re.compile(r"^nextStepFile$")
+ANY_KEY = re.compile(r".")
+BRANCH = re.compile(r"^(?:nextStep(?!File$)\w*|nextStepFile.+|alternateNextStep\w*|altStep\w*|skipToStep\w*|\w+Build)$")
+RESUME = re.compile(r"^(?:continueFile|continueStepFile)$")
+PROSE = re.compile(
+    r"(?:\bload\b|\bexecute\b|\bproceed to\b|\bnext:?\*{0,2}|\bread fully\b|\bthen\b)[^`\n]{0,90}"
+    r"[`\"'(]((?:\{[\w-]+\}/|\.{1,2}/)?[\w./{}-]*?(?:step-[\w{}-]+|[ev]-\d\d?[a-z]?-[\w-]+)\.md)[`\"')]",
+    re.IGNORECASE,
+)
+TERMINAL = re.compile(
+    r"\b(?:final step|last step|workflow (?:is )?complete|completes? the workflow"
+    r"|no (?:additional|next|further|more) steps?)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Next:
+    """A step that may follow. `via` is frontmatter, branch, prose, resume or order; `key` the setting that names it."""
+
+    path: str
+    via: str
+    key: str = ""
+    exists: bool = True
+
+
+def next_steps(
+    step: Step, variables: Variables, siblings: Sequence[str], exists: Callable[[str], bool], *, start: bool = False
+) -> list[Next]:
+    """The steps that may follow `step`, the most likely first; none after a final one.
+
+    `siblings` are the paths of all step files of the workflow, `exists` says whether there is a file at a path (both
+    from the project's root). With `start`, `step` is the workflow's own text, and any setting may name a first step.
+    """
+    declared = ((MAIN_KEY, "frontmatter"), (BRANCH, "branch"), (RESUME, "resume"))
+    keys = ((ANY_KEY, "branch"),) if start else declared
+    found = [*_declared(step, variables, siblings, exists, keys), *_prose(step, variables, siblings, exists)]
+    unique: dict[str, Next] = {}
+    for one in found:
+        if one.path != step.path:
+            unique.setdefault(one.path, one)
+    ways = sorted(unique.values(), key=lambda one: one.via == "resume")
+    if start or any(one.via != "resume" for one in ways) or TERMINAL.search(step.text):
+        return ways
+    return ways + _by_order(step, siblings)
+
+
+def _declared(
+    step: Step,
+    variables: Variables,
+    siblings: Sequence[str],
+    exists: Callable[[str], bool],
+    keys: Sequence[tuple[re.Pattern[str], str]],
+) -> Iterable[Next]:
+    for wanted, via in keys:
+        for key, value in step.settings.items():
+            named = isinstance(value, str) and value.endswith(".md")
+            if named and wanted.match(key) and (wanted is not ANY_KEY or is_step_file(value)):
+                path, there = locate(value, step.path, variables, siblings, exists)
+                yield Next(path, via, key, there)
+
+
+def _prose(step: Step, variables: Variables, siblings: Sequence[str], exists: Callable[[str], bool]) -> Iterable[Next]:
+    for found in PROSE.finditer(step.text):
+        if "{{" in found[1]:
+            continue
+        path, there = locate(found[1], step.path, variables, siblings, exists)
+        if there:  # what is not there was an example
+            yield Next(path, "resume" if "continue" in posixpath.basename(path) else "prose")
+
+
+def _by_order(step: Step, siblings: Sequence[str]) -> list[Next]:
+    """The next number in the same folder; a lettered file (1b) is a side entrance and has no follower of its own."""
+    here = order_of(step.path)
+    if here is None or here[2]:
+        return []
+    folder = posixpath.dirname(step.path)
+    later = [
+        (order, path)
+        for path in siblings
+        if posixpath.dirname(path) == folder and (order := order_of(path)) and order[0] == here[0] and order > here
+    ]
+    after = [(order, path) for order, path in later if order[1] == here[1] + 1]
+    return [Next(min(after)[1], "order")] if after else []
+
+
+def locate(
+    reference: str, step_path: str, variables: Variables, siblings: Sequence[str], exists: Callable[[str], bool]
+) -> tuple[str, bool]:
+    """The path that a reference means, from the project's root, and whether it is there."""
+    resolved = variables.resolve(reference).text
+    if resolved.startswith(variables.project_root + "/"):
+        resolved = resolved[len(variables.project_root) + 1 :]
+        at_root = posixpath.normpath(resolved)
+        if exists(at_root):
+            return at_root, True
+    folder = posixpath.dirname(step_path)
+    tried = [posixpath.normpath(resolved)]
+    if not resolved.startswith("/"):
+        tried = [posixpath.normpath(posixpath.join(folder, resolved)), tried[0]]
+        tried.append(posixpath.normpath(posixpath.join(posixpath.dirname(folder), resolved)))
+    for path in tried:
+        if exists(path):
+            return path, True
+    name = posixpath.basename(resolved)
+    same = [path for path in siblings if posixpath.basename(path) == name]
+    beside = [path for path in same if posixpath.dirname(path) == folder]
+    if beside or same:
+        return (beside or same)[0], True
+    return tried[0], False
+
+
+def chain(first: str, follow: Mapping[str, Sequence[Next]]) -> list[str]:
+    """The steps from `first` along the most likely way, until one has no follower or comes again."""
+    path, seen = first, []
+    while path not in seen:
+        seen.append(path)
+        ways = [one for one in follow.get(path, ()) if one.exists and one.path not in seen]
+        if not ways:
+            break
+        path = ways[0].path
+    return seen

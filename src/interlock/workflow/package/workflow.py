@@ -1,0 +1,241 @@
+"""One workflow as its author wrote it, whatever its format: settings, variables, steps, and which follows which.
+
+The manifest names the file. Its kind decides how steps are found: `workflow.yaml` names its instructions, `workflow.md`
+its first step file, `SKILL.md` may do either. Some directories hold a yaml and a md; then the manifest has chosen.
+
+Our own settings for workflows that must stay as they were shipped (decision 34): `interlock.workflows.yaml`.
+
+    workflows:
+      bmm/create-prd:
+        oversight: required            # a human confirms after each step
+        parallel_validation: false     # the builder's validation steps one after the other, as they are written
+        validation: {type: custom, success_pattern: "…", failure_pattern: "…"}
+        skip_review: true              # of dev-story: its work is not reviewed
+        steps:
+          8: {oversight: required}
+          8a: {hooks: {…}}
+    profiles:
+      night: {tier: 1, batch_size: 10}     # for `profile: night`
+
+The file stands in the project's root. Where an author has put a setting in the workflow itself, that one counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from interlock.workflow.package import step
+from interlock.workflow.package import step as instructions
+from interlock.workflow.package import step as next_step
+from interlock.workflow.package.files import Fault, Files
+from interlock.workflow.package.packages import Package, Skill
+from interlock.workflow.package.step import Next, Step
+from interlock.workflow.package.variables import Variables
+
+FILE = "interlock.workflows.yaml"
+EXTENSIONS = (
+    *("oversight", "hooks", "validation", "thresholds", "domain", "module"),
+    *("parallel_validation", "skip_review"),
+    *("requires", "required_config", "required_mcp", "required_documents"),
+)
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """The settings of one workflow in that file. `raw` is all that stands there, also what is no setting."""
+
+    workflow: Mapping[str, Any] = field(default_factory=dict)
+    steps: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    fault: Fault | None = None
+    raw: Mapping[str, Any] = field(default_factory=dict)
+
+    def step(self, id: int | str) -> Mapping[str, Any]:
+        """The settings of one step; what it does not say about `oversight` the workflow says."""
+        inherited = {"oversight": self.workflow["oversight"]} if "oversight" in self.workflow else {}
+        return {**inherited, **self.steps.get(str(id), {})}
+
+
+def read_overlay(files: Files, module: str, name: str) -> Overlay:
+    """The overlay of a workflow; an absent file is an empty one."""
+    if not files.exists(FILE):
+        return Overlay()
+    settings = files.settings(FILE)
+    workflows = settings.values.get("workflows")
+    if settings.fault is None and not isinstance(workflows, Mapping | None):
+        return Overlay(fault=Fault("`workflows` maps MODULE/NAME of each workflow to its settings", 1))
+    found = workflows.get(f"{module}/{name}") if isinstance(workflows, Mapping) else None
+    if settings.fault is None and not isinstance(found, Mapping | None):
+        return Overlay(fault=Fault(f"`{module}/{name}` below `workflows` has no settings: a mapping is wanted", 1))
+    if not isinstance(found, Mapping):
+        return Overlay(fault=settings.fault)
+    steps = found.get("steps")
+    return Overlay(
+        {key: value for key, value in found.items() if key in EXTENSIONS},
+        {str(id): value for id, value in steps.items() if isinstance(value, Mapping)}
+        if isinstance(steps, Mapping)
+        else {},
+        settings.fault,
+        found,
+    )
+
+
+def profiles(files: Files) -> object:
+    """What the file says under `profiles`; null where it says nothing."""
+    return files.settings(FILE).values.get("profiles") if files.exists(FILE) else None
+
+
+STEP_FOLDERS = 12
+MOST_STEPS = 200
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """A workflow, read. `faults` are (path, fault) of every file of it whose settings could not be read."""
+
+    skill: Skill
+    kind: str
+    module: str
+    settings: Mapping[str, Any]
+    text: str = field(repr=False)
+    variables: Variables = field(repr=False, compare=False)
+    steps: tuple[Step, ...] = ()
+    entries: tuple[str, ...] = ()
+    follow: Mapping[str, tuple[Next, ...]] = field(default_factory=dict, repr=False)
+    faults: tuple[tuple[str, Fault], ...] = ()
+    files: tuple[str, ...] = ()
+    hash: str = ""
+
+    @property
+    def first(self) -> Step | None:
+        """Where it starts."""
+        if self.entries:
+            return next((one for one in self.steps if one.path == self.entries[0]), None)
+        return self.steps[0] if self.steps else None
+
+    def after(self, current: Step) -> tuple[Next, ...]:
+        """The steps that may follow; for steps of one file the next of them."""
+        if current.path in self.follow:
+            return self.follow[current.path]
+        place = self.steps.index(current)
+        return (Next(self.steps[place + 1].path, "order"),) if place + 1 < len(self.steps) else ()
+
+
+def read(package: Package, skill: Skill) -> Workflow:
+    """The definition of `skill`. Reads files, changes none."""
+    files = package.files
+    settings = files.settings(skill.path)
+    extra = read_overlay(files, skill.module, skill.name)
+    values = {**extra.workflow, **settings.values}
+    module = values.get("module") if isinstance(values.get("module"), str) else None
+    folder = posixpath.dirname(skill.path)
+    variables = Variables(
+        values,
+        project_root=files.root,
+        installed_path=posixpath.join(files.root, folder),
+        config=package.config(module or skill.module),
+        configs=lambda path: files.settings(path).values,
+    )
+    kind = "yaml" if skill.path.endswith((".yaml", ".yml")) else "skill" if skill.path.endswith("SKILL.md") else "md"
+    workflow = Workflow(skill, kind, module or skill.module, values, settings.body, variables)
+    workflow = _with_steps(workflow, package)
+    steps = tuple(replace(one, settings={**extra.step(one.id), **one.settings}) for one in workflow.steps)
+    faults = [(skill.path, settings.fault)] if settings.fault else []
+    faults += [(FILE, extra.fault)] if extra.fault else []
+    faults += [(one.path, one.fault) for one in steps if one.fault]
+    used = tuple(dict.fromkeys((skill.path, *workflow.files, *(one.path for one in steps))))
+    return replace(workflow, steps=steps, faults=tuple(faults), files=used, hash=_hash(package, used))
+
+
+def _with_steps(workflow: Workflow, package: Package) -> Workflow:
+    """With the steps of its step files, else of its instructions, else of its own text."""
+    text, path = workflow.text, workflow.skill.path
+    named = workflow.variables.value("instructions") if workflow.kind == "yaml" else None
+    if named:
+        path = _relative(package, named)
+        text = package.files.text(path) or ""
+    found = _step_files(package, posixpath.dirname(workflow.skill.path))
+    uses_files = found and (workflow.kind != "yaml" or path.endswith("workflow.md"))
+    if uses_files:
+        return _with_files(replace(workflow, text=text, files=(path,)), package, text, path, found)
+    steps = instructions.steps_of(text, path)
+    if not steps:
+        steps = instructions.sections_of(text, path, 1)
+    if not steps:
+        steps = [Step(1, workflow.skill.name, path, text, {}, None, 1)]
+    return replace(workflow, text=text, steps=tuple(steps), files=(path,))
+
+
+def _with_files(workflow: Workflow, package: Package, text: str, path: str, found: Sequence[str]) -> Workflow:
+    files = package.files
+    read: dict[str, Step] = {}
+    follow: dict[str, tuple[Next, ...]] = {}
+    start = Step(0, "start", path, text, workflow.settings)
+    ways = next_step.next_steps(start, workflow.variables, found, files.exists, start=True)
+    waiting = list(dict.fromkeys([*found, *(way.path for way in ways if way.exists)]))
+    while waiting and len(read) < MOST_STEPS:
+        path_of = waiting.pop(0)
+        one = read[path_of] = step.of_file(path_of, files.settings(path_of))
+        follow[path_of] = tuple(next_step.next_steps(one, _variables_of(workflow, package, one), found, files.exists))
+        # A copied example leads on into the files it was copied from; then those are its steps.
+        waiting += [way.path for way in follow[path_of] if way.exists and way.path not in {*read, *waiting}]
+    steps = sorted(read.values(), key=lambda one: (posixpath.dirname(one.path), one.order))
+    entries = tuple(dict.fromkeys(_entry(one.path, list(follow)) for one in ways if one.path in follow)) or (
+        steps[0].path,
+    )
+    return replace(workflow, steps=tuple(steps), follow=follow, entries=entries)
+
+
+def _entry(path: str, found: Sequence[str]) -> str:
+    """The first step of the folder of a step that the workflow's own text names: some name the second."""
+    here = step.order_of(path)
+    firsts = [
+        one
+        for one in found
+        if posixpath.dirname(one) == posixpath.dirname(path) and here and step.order_of(one) == (here[0], 1, "")
+    ]
+    return firsts[0] if firsts else path
+
+
+def _variables_of(workflow: Workflow, package: Package, one: Step) -> Variables:
+    return Variables(
+        {**workflow.settings, **one.settings},
+        project_root=package.files.root,
+        installed_path=posixpath.join(package.files.root, posixpath.dirname(workflow.skill.path)),
+        config=package.config(workflow.module),
+        configs=lambda path: package.files.settings(path).values,
+    )
+
+
+def _step_files(package: Package, folder: str) -> list[str]:
+    """The step files of a workflow, from the project's root: in its own folder and in its folders of steps."""
+    root = package.files.path(folder)
+    if not os.path.isdir(root):
+        return []
+    places = ["", *[name for name in sorted(os.listdir(root)) if step.FOLDER.search(name)][:STEP_FOLDERS]]
+    found = []
+    for place in places:
+        directory = os.path.join(root, place)
+        for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
+            path = posixpath.join(folder, place, name)
+            if re.match(r"^(?:step-|[ev]-\d)", name) and step.is_step_file(path):
+                found.append(path)
+    return found[:MOST_STEPS]
+
+
+def _relative(package: Package, path: str) -> str:
+    whole = package.files.path(path)
+    return os.path.relpath(whole, package.files.root).replace(os.sep, "/")
+
+
+def _hash(package: Package, paths: Sequence[str]) -> str:
+    """SHA-256 over the files of a workflow: another value means that it has changed since (decision 36)."""
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        digest.update(f"{path}\0{package.files.text(path) or ''}\0".encode())
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""What people prefer: overrides, profiles, feedback, pace and progress."""

@@ -1,0 +1,1 @@
+"""Reviews of finished work by agents other than its author."""

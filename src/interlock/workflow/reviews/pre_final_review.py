@@ -1,0 +1,192 @@
+"""The review before a large project's workflow is closed: at least two perspectives (BMAD-5.3.4, FR21c).
+
+From tier 3 on. A discussion about the whole of the work, in which each voice approves, requests changes or blocks, with
+its findings. It is approved where most approve and nobody has found anything blocking; it is blocked where most block,
+where fewer than two could be heard, and where its maker has not satisfied it in three rounds. Nothing skips it but a
+human who was shown what it found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.examination import (
+    APPROVE,
+    BLOCKED,
+    BLOCKING,
+    CHANGES,
+    MAJOR,
+    MINOR,
+    PRE_FINAL_REVIEW,
+    Examined,
+    Finding,
+)
+from interlock.workflow.party import cast, in_a_step, party_mode_driver, rounds
+from interlock.workflow.party.contributions import Contribution
+from interlock.workflow.party.party_mode_driver import Party, summary
+from interlock.workflow.party.rounds import PARTY_MODE
+
+PERSPECTIVES = 2
+ROUNDS = 2  # of the discussion: a look by oneself, and one at what the others have found
+PATIENCE = 3  # examinations before a human is asked
+FINDINGS = 40
+
+FORM = '"findings": [{"severity": "blocking|major|minor", "title": "…", "location": "path:line", "fix": "…"}]'
+OPTIONS = {"A": "approve", "B": "request changes", "C": "block"}
+QUESTIONS = (
+    "Is everything there that was asked for, and does it fit together?",
+    "What would those who go on with this work stumble over?",
+    "Is there anything that must not leave here as it is? Approve where there is not.",
+)
+SEVERITY = {
+    **dict.fromkeys(("blocking", "blocker", "critical", "fatal", "high"), BLOCKING),
+    **dict.fromkeys(("minor", "low", "nit", "info", "trivial"), MINOR),
+}
+VERDICTS = (
+    (BLOCKED, re.compile(r"\bblock\w*|\breject\w*", re.IGNORECASE)),
+    (CHANGES, re.compile(r"\bchange\w*|\brequest\w*|\bneeds? work|\bfix\w*|\bnot ready|\brevise\w*", re.IGNORECASE)),
+    (APPROVE, re.compile(r"\bapprov\w*|\baccept\w*|\bready\b|\bpass\w*|\bship\b|\blgtm\b", re.IGNORECASE)),
+)
+
+
+class PreFinalReview:
+    """See the module and `control.examination.Examination`."""
+
+    name = PRE_FINAL_REVIEW
+    title = "Pre-final review"
+
+    def called_for(self, run: RunContext) -> str | None:
+        """From tier 3 on, also where a lower one was asked for; not of Party Mode itself, which leaves no work."""
+        tier = run.settings.safety_tier
+        if tier < in_a_step.LARGE or run.workflow.skill.name == PARTY_MODE:
+            return None
+        return f"tier {tier} demands a review by several perspectives before the end"
+
+    async def examine(self, run: RunContext, round: int) -> Examined:
+        """Have several perspectives look at the whole of the work.
+
+        Raises:
+            Postponed: nobody has capacity for now.
+        """
+        party = rounds.of(run)
+        if party is None or not party.running or (party.purpose, party.visit) != (self.name, round):
+            party = _new(run, round)
+        return _examined(await rounds.hold(run, party), round)
+
+
+def _new(run: RunContext, round: int) -> Party:
+    state = run.state
+    steps = [f"- {one.name}: {one.summary or one.status}" for one in state.steps.values() if one.completed_at]
+    problem = (
+        f"The workflow {state.skill} is about to be closed. Review the whole of what it has made, as it now is in its "
+        "files, before it is."
+    )
+    party = in_a_step.new(
+        run, PRE_FINAL_REVIEW, "large work is reviewed before it is closed", topic=cast.REVIEW, problem=problem
+    )
+    context = "\n\n".join([party.context, *(["The steps that were done:\n" + "\n".join(steps[-40:])] if steps else [])])
+    known = _earlier(state.examinations.get(PRE_FINAL_REVIEW, {}).get("rounds", ()))
+    return replace(
+        party, visit=round, questions=QUESTIONS, options=dict(OPTIONS), form=FORM, max_rounds=ROUNDS,
+        context="\n\n".join(part for part in (context, known) if part),
+    )  # fmt: skip
+
+
+def _earlier(rounds: Iterable[Mapping[str, Any]]) -> str:
+    """What was found before, and is said to be mended now."""
+    found = [one for round in rounds for one in round.get("findings", ())]
+    listed = "\n".join(f"- {one['severity']}: {one['title']} {one.get('location', '')}".rstrip() for one in found[-20:])
+    return f"Found in an earlier round, and said to be mended now; check that it is:\n{listed}" if listed else ""
+
+
+def _examined(party: Party, round: int) -> Examined:
+    said = {agent: one for agent, (one, _) in party_mode_driver.latest(party.rounds).items()}
+    verdicts = {agent: verdict_of(one) for agent, one in said.items()}
+    findings = merged(said.values())
+    came_to = summary(party)
+    details = {
+        "perspectives": verdicts,
+        "discussion": {"exit_reason": party.exit_reason, "rounds": len(party.rounds), "error": party.error},
+    }
+    if len(verdicts) < PERSPECTIVES:
+        heard = f"{len(verdicts)} of at least {PERSPECTIVES} perspectives could be heard"
+        why = f"The review needs more: {heard}{f' ({party.error})' if party.error else ''}."
+        return Examined(BLOCKED, why, findings, details)
+    counted = Counter(verdicts.values())
+    most = len(verdicts) / 2
+    serious = any(one.severity == BLOCKING for one in findings)
+    if counted[BLOCKED] > most:
+        verdict = BLOCKED
+    elif counted[APPROVE] > most and not serious:
+        verdict = APPROVE
+    else:
+        verdict = CHANGES
+    told = ", ".join(f"{agent}: {one.replace('_', ' ')}" for agent, one in verdicts.items())
+    if verdict == CHANGES and round >= PATIENCE:
+        verdict, told = BLOCKED, f"{told}; {round} rounds of changes have not satisfied it"
+    if verdict == CHANGES and not findings:
+        findings = tuple(
+            Finding(MAJOR, one.recommendation or one.position, found_by=(agent,))
+            for agent, one in said.items()
+            if verdicts[agent] != APPROVE
+        )
+    return Examined(verdict, told, findings, details, signals={"party_mode": came_to.confidence})
+
+
+def verdict_of(one: Contribution) -> str:
+    """What a voice says to the work: approve, changes_requested or blocked; what is unclear asks for changes."""
+    letter = one.position.strip()[:1].upper() if re.match(r"^\W*[A-Ca-c]\b(?!\w)", one.position.strip()) else ""
+    if letter in OPTIONS and (len(one.position.strip()) < 3 or one.position.strip()[1:2] in ":.)"):
+        return {"A": APPROVE, "B": CHANGES, "C": BLOCKED}[letter]
+    for text in (one.position, one.recommendation):
+        for verdict, pattern in VERDICTS:
+            if text and pattern.search(text):
+                return verdict
+    return CHANGES
+
+
+def merged(said: Iterable[Contribution]) -> tuple[Finding, ...]:
+    """The findings of all voices, the worst first; what several have found once, with all of them."""
+    found: list[Finding] = []
+    for one in said:
+        for given in _listed(one.data.get("findings")):
+            finding = _finding(given, one.agent)
+            if finding is None:
+                continue
+            same = next((n for n, known in enumerate(found) if _same(known, finding)), None)
+            if same is None:
+                found.append(finding)
+                continue
+            known = found[same]
+            worst = min(known, finding, key=lambda one: (BLOCKING, MAJOR, MINOR).index(one.severity))
+            by = tuple(dict.fromkeys((*known.found_by, one.agent)))
+            found[same] = replace(worst, found_by=by, fix=known.fix or finding.fix)
+    found.sort(key=lambda one: (BLOCKING, MAJOR, MINOR).index(one.severity))
+    return tuple(found[:FINDINGS])
+
+
+def _listed(given: object) -> list[Any]:
+    return given[:FINDINGS] if isinstance(given, list) else []
+
+
+def _finding(given: Any, agent: str) -> Finding | None:
+    table = given if isinstance(given, Mapping) else {"title": given}
+
+    def word(name: str) -> str:
+        value = table.get(name)
+        return " ".join(str(value).split())[:500] if isinstance(value, (str, int, float)) else ""
+
+    title = word("title") or word("issue") or word("description")
+    if not title:
+        return None
+    severity = SEVERITY.get(word("severity").lower(), MAJOR)
+    return Finding(severity, title, word("location"), word("fix"), (agent,))
+
+
+def _same(one: Finding, other: Finding) -> bool:
+    return one.location == other.location and party_mode_driver.alike(one.title, other.title)

@@ -1,0 +1,217 @@
+"""What a chat message says about workflows: begin one, how far is it, undo, roll back, cancel, go on, be careful.
+
+`chat_command` only understands; `carry_out` does it with the verbs of a team and answers in words. Anything else than
+such a command is None, and is no business of ours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from interlock.model.question import reply_command
+from interlock.workflow.entry.workflow_entry_wrapper import Invocation, Malformed, detect
+from interlock.workflow.party import leaving
+from interlock.workflow.preferences import overrides, preferences, progress_display
+from interlock.workflow.preferences.overrides import Blocked
+from interlock.workflow.state import rollback_plan
+from interlock.workflow.state.document import place_of
+
+RUN, STATUS, CANCEL, RESUME, ROLLBACK, CHECKPOINTS, UNDO, FEEDBACK, ADJUST, LEAVE, INVALID = (
+    *("run", "status", "cancel", "resume", "rollback", "checkpoints", "undo", "feedback", "adjust", "leave", "invalid"),
+)
+LONGEST = 60  # characters of a message that is a command and nothing else
+
+WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (kind, re.compile(rf"(?:please\s+)?(?:{pattern})\W*", re.IGNORECASE))
+    for kind, pattern in (
+        (STATUS, r"status|progress|(?:workflow\s+status)|how far (?:is it|are you|are we)|where are (?:you|we)"),
+        (CANCEL, r"(?:cancel|abort|stop)(?:\s+(?:it|this|that|the (?:run|workflow)|workflow))?"),
+        (RESUME, r"(?:resume|go on|carry on|continue)(?:\s+(?:it|with it|the (?:run|workflow)|workflow))?"),
+    )
+)
+
+CONFIRMED = re.compile(r"[,;:.]\s*(?:yes|confirmed?|do it)\W*$", re.IGNORECASE)
+
+
+class Runs(Protocol):
+    """The verbs of a team that a command needs; see `client_workflow.WorkflowRuns`."""
+
+    def start_workflow(self, skill: str) -> dict[str, Any]:
+        """Begin a run."""
+
+    def workflow_run(self, run: str | None = None) -> dict[str, Any]:
+        """One run."""
+
+    def cancel_workflow(self, run: str | None = None) -> dict[str, Any]:
+        """Call it off."""
+
+    def resume_workflow(self, run: str | None = None) -> dict[str, Any]:
+        """Take it up again."""
+
+    def workflow_checkpoints(self, run: str | None = None) -> list[dict[str, Any]]:
+        """What it can be rolled back to."""
+
+    def rollback_workflow(
+        self, run: str | None = None, *, to: str | int | None = None, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """Roll it back."""
+
+    def adjust_workflow(self, said: str = "", run: str | None = None, *, session: str | None = None) -> dict[str, Any]:
+        """Say how careful or talkative it is."""
+
+    def workflow_feedback(self, text: str, *, run: str | None = None) -> dict[str, Any]:
+        """Say what was good or bad about its last decision."""
+
+
+@dataclass(frozen=True)
+class ChatCommand:
+    """One command. `text` is the invocation for `run`, the step for `rollback`, what was said for `feedback`, `adjust`
+    and `leave` (an exit word, meant where Party Mode is under way), and what is wrong for `invalid`. `modifier` is an
+    inline one beside `resume`. `precise`: it can hardly mean anything else, also where no workflow has begun yet."""
+
+    kind: str
+    text: str = ""
+    arguments: str = ""
+    modifier: str = ""
+    precise: bool = True
+
+
+def chat_command(text: str) -> ChatCommand | None:
+    """The command in a message, if it is one: `/bmad:…` anywhere in it, the others alone."""
+    message = text.strip()
+    invoked = detect(message)
+    if isinstance(invoked, Invocation):
+        refused = overrides.understood(overrides.inline(invoked.arguments)[1])
+        if isinstance(refused, Blocked):
+            return ChatCommand(INVALID, _refused(refused))
+        return ChatCommand(RUN, invoked.text, invoked.arguments)
+    if isinstance(invoked, Malformed):
+        return ChatCommand(INVALID, str(invoked.as_dict()["message"]))
+    if preferences.understood(message) is not None:
+        return ChatCommand(FEEDBACK, message)
+    modifier, left = overrides.inline(message)
+    if modifier is not None and left:
+        found = _short(left)
+        return replace(found, modifier=modifier) if found is not None and found.kind == RESUME else None
+    if leaving.alone(message) is not None:
+        return ChatCommand(LEAVE, message)
+    return _short(message) or _adjusting(message)
+
+
+def _short(message: str) -> ChatCommand | None:
+    if len(message) > LONGEST:
+        return None
+    wish = rollback_plan.understood(message)
+    if wish is not None:
+        kinds = {"list": CHECKPOINTS, "to": ROLLBACK, "undo": UNDO}
+        return ChatCommand(kinds[wish.kind], "" if wish.step is None else str(wish.step))
+    return next((ChatCommand(kind) for kind, pattern in WORDS if pattern.fullmatch(message)), None)
+
+
+def _adjusting(message: str) -> ChatCommand | None:
+    """A wish about care or progress. One that is refused is a command too, so that it is explained."""
+    if progress_display.understood(message) is not None:
+        return ChatCommand(ADJUST, message)
+    said = overrides.understood(message)
+    if said is None:
+        return None
+    precise = not isinstance(said, Blocked) and all(one.precise and one.kind != overrides.INLINE for one in said)
+    return ChatCommand(ADJUST, message, precise=precise)
+
+
+def _refused(refused: Blocked) -> str:
+    return f"{refused.error.message} ({refused.code})"
+
+
+def carry_out(team: Runs, command: ChatCommand, *, run: str | None = None, session: str | None = None) -> str:
+    """Do what a command says to the run that is meant (the newest by default); the answer, in words. `session` is the
+    chat's, where there is one: what is said about care counts for all of its workflows.
+
+    Raises:
+        InterlockError: it cannot be done; the message says why and what can.
+    """
+    if command.kind == INVALID:
+        return command.text
+    if command.kind == RUN:
+        begun = team.start_workflow(f"{command.text} {command.arguments}".strip())
+        return f"{begun['workflow_id']} begins: {begun['skill']}, as {begun['task_id']}."
+    if command.kind == STATUS:
+        return status(team.workflow_run(run))
+    if command.kind == CANCEL:
+        found = team.cancel_workflow(run)
+        return f"{found['workflow_id']} is cancelled. What it wrote stays where it is."
+    if command.kind in (ADJUST, LEAVE):
+        return str(team.adjust_workflow(command.text, run, session=session)["text"])
+    if command.kind == RESUME:
+        if command.modifier:
+            team.adjust_workflow(f"[{command.modifier}]", run, session=session)
+        found = team.resume_workflow(run)
+        return f"{found['workflow_id']}: {found['resumed']}."
+    if command.kind == FEEDBACK:
+        return str(team.workflow_feedback(command.text, run=run)["text"])
+    if command.kind == CHECKPOINTS:
+        return checkpoints(team.workflow_checkpoints(run))
+    if command.kind == UNDO:
+        return str(team.rollback_workflow(run)["text"])
+    done = team.rollback_workflow(run, to=command.text)
+    return f"{done['text']}\n\nSay `resume` to go on from there."
+
+
+def preview(team: Runs, command: ChatCommand, *, run: str | None = None) -> str | None:
+    """What has to be confirmed before a command is carried out: a rollback says first what it would do."""
+    if command.kind != ROLLBACK:
+        return None
+    text = team.rollback_workflow(run, to=command.text, dry_run=True)["text"]
+    return f"{text}\n\nSay `rollback to step {command.text}, yes` and it is done."
+
+
+def confirmed(text: str) -> tuple[str, bool]:
+    """A message without the word that confirms it, and whether there was one."""
+    bare = CONFIRMED.sub("", text.strip())
+    return bare, bare != text.strip()
+
+
+def status(found: dict[str, Any]) -> str:
+    """How far a run is: in a line, its steps by name, what it waits for and what was said about it."""
+    progress = found["progress"]
+    whole = progress["completed_count"] + progress["remaining_count"]
+    said = f"{found['skill']}: {progress['completed_count']} of {whole} steps ({progress['progress_percent']} %)"
+    steps = "\n".join(f"  {line}" for line in progress_display.summary(found))
+    if found["outcome"]:
+        error = f" {found['error']}" if found["error"] else ""
+        return f"{said}, {str(found['outcome']).lower()}.{error}\n{steps}"
+    at = f", at {_at(found)}" if found["current_step"] is not None else ""
+    waits = f"\nIt waits for you: {found['waiting']['text']}" if found["waiting"] else ""
+    if waits and found["waiting"].get("question_id"):
+        command = reply_command(found["waiting"]["question_id"], found["task_id"])
+        waits += f"\nAnswer it on the page, or with `{command}`."
+    return "\n".join([f"{said}{at}.", steps, *in_force(found)]) + waits
+
+
+def _at(found: Mapping[str, Any]) -> str:
+    called = place_of(found["current_step"], found["current_step_name"])
+    return called if called == found["current_step_name"] else f"{called} ({found['current_step_name']})"
+
+
+def in_force(found: Mapping[str, Any]) -> list[str]:
+    """What was said about care and counts now, and whether the next menu waits: a line for each."""
+    named = [(name, one) for name, one in (found.get("in_force") or {}).items() if one["method"] != "project"]
+    lines = [f"  {name.replace('_', ' ')} {one['value']}, by {one['text']!r} ({one['method']})" for name, one in named]
+    if found.get("rate_limited"):
+        until = f"until {found['next_available_at']}" if found["rate_limit_reason"] == "interval" else "for your word"
+        lines.append(f"  menus are held back {until}")
+    return lines
+
+
+def checkpoints(found: list[dict[str, Any]]) -> str:
+    """What can be rolled back to (BMAD-3.7.1)."""
+    if not found:
+        return "There is no checkpoint yet: nothing to roll back to."
+    lines = ["Say `rollback to step N`; there are checkpoints of:"]
+    for one in found:
+        no = "" if one["can_rollback"] else f" (not available: {one['why_not']})"
+        lines.append(f"  step {one['step_id']}  {one['step_name']}  {one['timestamp']}{no}")
+    return "\n".join(lines)

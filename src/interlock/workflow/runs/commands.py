@@ -1,0 +1,141 @@
+"""What people and the lead do with runs: list, show, cancel, take up again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from interlock.clock import seconds
+from interlock.core.tasks import change
+from interlock.core.tasks.create import create
+from interlock.core.tasks.find import find as find_task
+from interlock.core.tasks.transition import WORKFLOW
+from interlock.core.unit_of_work import UnitOfWork
+from interlock.errors import AmbiguousId, Forbidden, InvalidTransition, WorkflowNotFound
+from interlock.model.task import FINAL
+from interlock.storage.ledger import Rows
+from interlock.workflow.engine import machine
+from interlock.workflow.engine.loop_back_handler import Loop
+from interlock.workflow.package.packages import Package
+from interlock.workflow.preferences import progress_display
+from interlock.workflow.runs import override_commands
+from interlock.workflow.state import queue, step_tracking
+from interlock.workflow.state import resume as resuming
+from interlock.workflow.state.document import CANCELLED, FAILED, TERMINAL, WorkflowState
+from interlock.workflow.state.workflow_state_manager import Store
+
+
+def find(rows: Rows, store: Store, reference: str | None) -> WorkflowState:
+    """A run by its id, the end of it, its task, or its skill's name; without a reference the newest one.
+
+    Raises:
+        WorkflowNotFound: there is none.
+        AmbiguousId: several are meant.
+        StateUnreadable: its state is damaged.
+    """
+    runs = store.list(rows)
+    if reference is None:
+        open_ = [one for one in runs if one.state != TERMINAL]
+        if open_ or runs:
+            return (open_ or list(runs))[0]
+        raise WorkflowNotFound("No workflow was run here yet. `interlock workflow list` shows what can be.")
+    exact = next((one for one in runs if one.workflow_id == reference), None)
+    if exact is not None:
+        return exact
+    if rows.workflows.get(reference) is not None:
+        return store.load(rows, reference)  # damaged: says so
+    wanted = reference.lstrip("/")
+    task = next((one for one in runs if one.task_id and one.task_id.endswith(reference)), None)
+    if task is not None:
+        return task
+    found = [one for one in runs if one.workflow_id.endswith(reference)]
+    found = found or [one for one in runs if wanted in (one.skill.lstrip("/"), one.skill.rpartition(":")[2])][:1]
+    if len(found) > 1:
+        names = [one.workflow_id for one in found]
+        raise AmbiguousId(f"{reference!r} could be {', '.join(names[:5])}.", candidates=names)
+    if not found:
+        raise WorkflowNotFound(
+            f"No run {reference!r} of a workflow. `interlock workflow status` shows the runs of this team.",
+            workflow_id=reference,
+        )
+    return found[0]
+
+
+def documented(state: WorkflowState) -> dict[str, Any]:
+    """The contract's fields, with its loops as people count them and how far it is."""
+    whole = state.as_dict()
+    whole["loops"] = {key: Loop.of(one).status() for key, one in state.loops.items()}
+    whole["progress"] = step_tracking.progress(state).as_dict()
+    return whole
+
+
+def shown(state: WorkflowState, rows: Rows, at: str, mode: str) -> dict[str, Any]:
+    """A run as every face shows it at that moment: its document, what was said about it, and whether its next menu
+    waits. `mode` is how talkative it is unless somebody said otherwise."""
+    whole = documented(state)
+    whole |= override_commands.shown(state, rows, seconds(at), mode)
+    whole["estimated_percent"] = progress_display.percent(whole, seconds(at))
+    return whole
+
+
+def installed(package: Package) -> list[dict[str, Any]]:
+    """The workflows of a package, as every face lists them."""
+    return [
+        {"skill": one.invocation, "module": one.module, "name": one.name, "description": one.description}
+        for one in package.of_type("workflows")
+    ]
+
+
+def cancel(act: UnitOfWork, store: Store, state: WorkflowState, reason: str = "as a human asked") -> WorkflowState:
+    """Call a run off: its task is cancelled, its programs are ended by their runner, its state says so.
+
+    Raises:
+        InvalidTransition: it has ended already.
+        Forbidden: only its task's maker, the lead or a human may.
+    """
+    if state.state == TERMINAL:
+        raise InvalidTransition(f"{state.workflow_id} has ended already ({state.outcome}).", state=state.outcome)
+    if state.task_id is not None:
+        task = find_task(act.rows, state.task_id)
+        if task.state not in FINAL:
+            change.cancel(act, task, reason=reason)
+    elif not act.leads:
+        raise Forbidden("Only the lead or a human may cancel it.")
+    machine.end(state, CANCELLED)
+    store.save(act, state)
+    act.event("workflow.ended", state.task_id, workflow_id=state.workflow_id, outcome=CANCELLED, reason=reason)
+    return state
+
+
+def take_up(act: UnitOfWork, store: Store, state: WorkflowState) -> str:
+    """Let a run that was interrupted, or failed, go on; answers what it goes on with.
+
+    Raises:
+        InvalidTransition: it is done, or was called off.
+    """
+    if state.state == TERMINAL and state.outcome != FAILED:
+        raise InvalidTransition(
+            f"{state.workflow_id} has ended ({state.outcome}); `interlock workflow run {state.skill}` begins another.",
+            state=state.outcome,
+        )
+    offered = resuming.offer(state)
+    if state.outcome == FAILED:
+        machine.reopen(state)
+        state.resumed = offered.indicator
+        store.save(act, state)
+        act.event("workflow.resumed", state.task_id, workflow_id=state.workflow_id, text=offered.indicator)
+    task = find_task(act.rows, state.task_id) if state.task_id is not None else None
+    if task is not None and task.state == "deadletter":
+        change.retry(act, task)
+    elif task is None or task.state in FINAL:
+        # Its task is over, as after a rollback of a finished run: another one carries it on.
+        member = task.assignee or task.owner if task is not None else None
+        group, project = (task.group_id, task.project_id) if task is not None else (None, None)
+        made = create(
+            act, state.skill, body=f"Go on with {state.workflow_id}.", type=WORKFLOW, review="none", assignee=member,
+            group_id=group, project_id=project,
+        )  # fmt: skip
+        act.rows.tasks.update(made, workflow=state.workflow_id, retries=0)
+        state.task_id = made.id
+        store.save(act, state)
+        queue.add(act, made, skill=state.skill, data={"workflow_id": state.workflow_id})
+    return offered.indicator

@@ -1,0 +1,245 @@
+"""A task's run of a workflow opened for work: its state and definition, as they are now.
+
+What memory knows of a run's project and of its failures, and what the run adds to it (FR31, FR35, FR19d).
+
+Memory is optional: where it cannot be asked, the run begins with an empty context and every failure is a new one, and
+an event says so.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import anyio.to_thread
+
+from interlock.core.tasks.find import find
+from interlock.core.unit_of_work import Principal, Workspace
+from interlock.errors import InterlockError, InvalidRequest, WorkflowNotFound
+from interlock.memory.store import Log, MemoryStore, OpenMemory
+from interlock.model.names import SYSTEM
+from interlock.runner.executor import HumanWait, Job
+from interlock.workflow.agents.pool import AgentPool, Limits
+from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
+from interlock.workflow.engine import machine
+from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.examination import Examination
+from interlock.workflow.engine.ports import Choices, Knowledge
+from interlock.workflow.entry.context_pre_loader import ContextPreLoader
+from interlock.workflow.hooks import definitions
+from interlock.workflow.hooks.moments import Hooking
+from interlock.workflow.hooks.runner import HookRunner
+from interlock.workflow.memory.memory_bridge import MemoryBridge, Origin
+from interlock.workflow.package import workflow as overlay
+from interlock.workflow.package.files import Files
+from interlock.workflow.package.packages import Package
+from interlock.workflow.package.variables import is_set
+from interlock.workflow.package.workflow import Workflow
+from interlock.workflow.preferences.decision_memory import DecisionMemory
+from interlock.workflow.preferences.overrides import Profile
+from interlock.workflow.preferences.preferences import Choice, Feedback
+from interlock.workflow.reviews.code_review import CodeReview
+from interlock.workflow.reviews.parallel_bmb_validation import ParallelBmbValidation
+from interlock.workflow.reviews.pre_final_review import PreFinalReview
+from interlock.workflow.runs import override_commands, starting
+from interlock.workflow.runs.desk import LedgerDesk, ThreadedCheckpoints
+from interlock.workflow.state import files
+from interlock.workflow.state.document import FAILED, WorkflowState
+from interlock.workflow.state.rollback import CheckpointKeeper, Rollback
+from interlock.workflow.state.workflow_state_manager import Store, WorkflowStateManager
+
+EXAMINATIONS: tuple[Examination, ...] = (
+    ParallelBmbValidation(),
+    CodeReview(anyio.to_thread.run_sync),
+    PreFinalReview(),
+)
+"""Those that there are, in the order in which they come after a workflow's last step."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything but the agent. `ceiling` is the absolute limit of a turn in seconds, `said` a line for the log,
+    `subagents` how many there are at once, `max_model` the largest class of model they get; `hooked` says whether hooks
+    may be run."""
+
+    package: Package
+    workflow: Workflow
+    state: WorkflowState
+    limits: Limits
+    ceiling: float
+    task_id: str
+    said: str
+    subagents: int
+    max_model: str
+    hooked: bool = True
+
+    def context(
+        self,
+        workspace: Workspace,
+        caller: Principal,
+        pool: AgentPool,
+        knowledge: Knowledge,
+        dispatcher: SubagentDispatcher | None = None,
+        patience: HumanWait | None = None,
+        hooks: Hooking | None = None,
+    ) -> RunContext:
+        """What the controller works with. The life of a run that was begun in no chat is that of the process that
+        drives the team (`caller.process`): all workflows of one `interlock run`, `work` or `up` share it."""
+        session = override_commands.session_of(self.state)
+        chat = self.state.plan.session not in ("", self.state.workflow_id)
+        life = self.state.plan.session if chat else f"life:{caller.process or caller.session}"
+        return RunContext(
+            self.workflow, self.package, self.state, pool,
+            LedgerDesk(workspace, caller, self.task_id, store_of(workspace), session, life, patience), self.limits,
+            checkpoints=ThreadedCheckpoints(CheckpointKeeper(), workspace.clock), knowledge=knowledge,
+            thresholds=self._thresholds, dispatcher=dispatcher, examinations=EXAMINATIONS, hooks=hooks,
+            profiles=self._profiles,
+        )  # fmt: skip
+
+    def hooks(self, job: Job) -> Hooking | None:
+        """The hooks of the run, where it has some and they are switched on."""
+        if not self.hooked or not definitions.everywhere(self.package.files, self.workflow):
+            return None
+        name = self.state.workflow_id
+        runner = HookRunner(self.package.root, job.environment, name, secrets=job.secrets, stop_grace=job.stop_grace)
+        return Hooking(self.package, self.workflow, runner, os.path.dirname(job.log))
+
+    @property
+    def config(self) -> dict[str, object]:
+        """The configuration of the workflow's module."""
+        return dict(self.package.config(self.workflow.module))
+
+    def _thresholds(self) -> Mapping[str, Any]:
+        """What the overlay file says now, so that a change counts at the next decision."""
+        skill = self.workflow.skill
+        found = overlay.read_overlay(Files(self.package.root), skill.module, skill.name).workflow.get("thresholds")
+        return found if isinstance(found, Mapping) else {}
+
+    def _profiles(self) -> Mapping[str, Profile]:
+        """The project's own, as they are now. A file that cannot be used has none: what named them says so."""
+        try:
+            return override_commands.profiles_in(self.package.root)
+        except InterlockError:
+            return {}
+
+
+def store_of(workspace: Workspace) -> Store:
+    """Where the states of a team's runs are kept."""
+    return WorkflowStateManager(workspace.ledger, workspace.clock)
+
+
+def prepare(workspace: Workspace, caller: Principal, task_id: str, workdir: str) -> Prepared:
+    """The run of that task, new where it has none yet; one that has failed is taken up again.
+
+    Raises:
+        InvalidRequest, WorkflowNotFound: its workflow is not installed (any more).
+        StateUnreadable: its state is damaged; the message says how to start afresh.
+        RollbackRefused: an interrupted rollback cannot be finished.
+    """
+    store = store_of(workspace)
+    with workspace.act(caller, acknowledge=False) as act:
+        task = find(act.rows, task_id)
+        if task.workflow is not None:
+            state = store.load(act.rows, task.workflow)
+        else:
+            state = starting.for_task(act, store, task, workdir)
+        if state.outcome == FAILED:
+            machine.reopen(state)
+        settings = act.settings
+        limits = Limits(
+            silence=float(settings.get("workflow_silence")),
+            nested=float(settings.get("workflow_nested")),
+            workflow=float(settings.get("workflow_timeout")),
+            selection=float(settings.get("workflow_selection")),
+            grace=float(settings.get("stop_grace")),
+            party_round=float(settings.get("workflow_party_round")),
+            sync_wait=float(settings.get("workflow_sync_wait")),
+            menu_interval=float(settings.get("workflow_menu_interval")),
+            menu_pause=int(settings.get("workflow_menu_pause")),
+        )
+        subagents, max_model = int(settings.get("workflow_subagents")), str(settings.get("workflow_max_model"))
+        ceiling, hooked = float(settings.get("workflow_ceiling")), bool(settings.get("workflow_hooks"))
+    # A rollback that was killed between state and files is finished before anything builds on them.
+    Rollback(workspace, caller, store).finish(state)
+    try:
+        found = starting.locate(state.skill, state.plan.project or workdir)
+    except WorkflowNotFound as error:
+        raise WorkflowNotFound(
+            f"{error.message} Its run {state.workflow_id} cannot go on.", skill=state.skill
+        ) from error
+    steps = len(state.completed_steps)
+    said = f"workflow {state.workflow_id}: {'goes on' if steps else 'begins'} ({state.skill}, {steps} steps done)"
+    return Prepared(found.package, found.workflow, state, limits, ceiling, task_id, said, subagents, max_model, hooked)
+
+
+TOLD = 20  # different troubles of one run that are logged
+
+
+def opened(open_memory: OpenMemory | None, workspace: Workspace, state: WorkflowState, log: Log) -> MemoryStore | None:
+    """The memory for a run's project, as the settings say; null where they make no sense, which is logged."""
+    if open_memory is None:
+        return None
+    project = state.plan.project
+    try:
+        with workspace.ledger.snapshot() as rows:
+            settings = workspace.settings(rows)
+        return open_memory(settings, project, files.output_folder(project, state.plan.output_folder), log)
+    except InvalidRequest as error:
+        log(error.message, "open")
+        return None
+
+
+def about(
+    state: WorkflowState, workflow: Workflow, memory: MemoryStore | None, log: Log = lambda *_: None
+) -> Knowledge:
+    """The knowledge for that run. Never raises."""
+    if memory is None:
+        return Knowledge()
+    origin = origin_of(state, workflow)
+    words = [workflow.skill.name.replace("-", " "), workflow.skill.description, state.plan.arguments, state.plan.brief]
+    loaded = ContextPreLoader(memory, log).load(origin.project_id, [one for one in words if one][:4])
+    bridge = MemoryBridge(memory, origin, log)
+
+    async def fix(failure: str) -> str | None:
+        return await anyio.to_thread.run_sync(partial(bridge.fix, failure))
+
+    async def learn(failure: str, helped: str) -> None:
+        await anyio.to_thread.run_sync(partial(bridge.fixed, failure, helped))
+
+    decisions = DecisionMemory(memory, origin.project_id, log, run=origin.workflow_id)
+
+    async def keep(one: Choice | Feedback) -> None:
+        kept = partial(decisions.chose, one) if isinstance(one, Choice) else partial(decisions.learn, one)
+        await anyio.to_thread.run_sync(kept)
+
+    choices = Choices(decisions.load(state.skill), keep)
+    return Knowledge(loaded.context, loaded.relevance, fix, learn, loaded.servers, choices)
+
+
+def origin_of(state: WorkflowState, workflow: Workflow) -> Origin:
+    """Where the memories of a run come from: its project has the name of its configuration, else of its directory."""
+    name = workflow.variables.value("project_name")
+    project = name if name is not None and is_set(name) else os.path.basename(state.plan.project)
+    return Origin(project, state.workflow_id, state.skill)
+
+
+def degraded(workspace: Workspace, task_id: str | None, workflow_id: str) -> Log:
+    """Notes each trouble with memory as an event, once for a run."""
+    told: set[tuple[str, str]] = set()
+
+    def log(reason: str, operation: str) -> None:
+        if (reason, operation) in told or len(told) >= TOLD:
+            return
+        told.add((reason, operation))
+        try:
+            with workspace.act(Principal(SYSTEM)) as act:
+                act.event(
+                    "memory.degraded", task_id, reason=reason[:1000], operation=operation, workflow_id=workflow_id
+                )
+        except InterlockError:
+            return  # The ledger is busy or gone: memory's troubles are not worth waiting for it.
+
+    return log

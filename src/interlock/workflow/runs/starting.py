@@ -1,0 +1,278 @@
+"""The beginning of a run: what is asked for, found among what is installed, and made a task of type WORKFLOW.
+
+A workflow before it is run, and a run's decisions after it: what `--dry-run` and `show` tell.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from interlock.core.tasks import create
+from interlock.core.tasks.transition import WORKFLOW
+from interlock.core.unit_of_work import UnitOfWork
+from interlock.errors import InterlockError, InvalidRequest, InvalidSkillPath, WorkflowNotFound
+from interlock.model.event import Event
+from interlock.model.task import Task
+from interlock.workflow.engine import decision_log, steps
+from interlock.workflow.entry import preflight_validation, validation_type_detector
+from interlock.workflow.entry.workflow_entry_wrapper import Invocation, Malformed, detect
+from interlock.workflow.hooks import definitions, runner
+from interlock.workflow.menus import step_menus
+from interlock.workflow.package import packages
+from interlock.workflow.package import workflow as overlay
+from interlock.workflow.package import workflow as workflows
+from interlock.workflow.package.packages import Package, Skill
+from interlock.workflow.package.workflow import Workflow
+from interlock.workflow.preferences import safety
+from interlock.workflow.runs import override_commands
+from interlock.workflow.state import queue
+from interlock.workflow.state.document import Plan, WorkflowState
+from interlock.workflow.state.workflow_state_manager import Store
+
+BRIEF_LIMIT = 200_000
+VALUES = 100
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a run is asked to do. `skill` is an invocation, with whatever was said after it as its arguments. Runs of
+    one `session` share what is said to one of them."""
+
+    skill: str
+    directory: str
+    brief: str = ""
+    values: Mapping[str, str] = field(default_factory=dict)
+    tier: int | None = None
+    yolo: bool = False
+    domain: str | None = None
+    agent: str = ""
+    arguments: str = ""
+    session: str = ""
+    profile: str = ""
+    progress: str = ""
+
+
+@dataclass(frozen=True)
+class Located:
+    """A workflow that is installed, read."""
+
+    package: Package
+    skill: Skill
+    workflow: Workflow
+    arguments: str = ""
+
+
+def locate(text: str, directory: str) -> Located:
+    """The workflow that `text` invokes, among those installed in the project at or above `directory`.
+
+    Raises:
+        InvalidRequest: it invokes none. InvalidSkillPath: it begins like an invocation and is none.
+        WorkflowNotFound: no package is installed there, or none with a workflow of that name; the message names the
+            nearest.
+    """
+    package = packages.find(directory)
+    words = text.strip()
+    asked = detect(words, [skill.key for skill in package.skills] if package is not None else ())
+    if isinstance(asked, Malformed):
+        found = asked.as_dict()
+        raise InvalidSkillPath(str(found["message"]), field="skill", examples=found["examples"])
+    if package is None:
+        raise WorkflowNotFound(
+            f"No workflow package is installed in {os.path.abspath(directory)} or above it (no `_bmad` directory). "
+            "Install one there, or name the project with --dir.",
+            field="dir",
+        )
+    if asked is None and words and not words.startswith("/"):
+        # A person at a terminal may leave everything out but the name, where only one workflow has it.
+        module, colon, name = words.partition(":")
+        asked = Invocation(module if colon else None, "workflows", name or words, words)
+    if asked is None:
+        raise InvalidRequest(f"{words[:100]!r} names no workflow. `interlock workflow list` shows them.", field="skill")
+    skill = package.find(asked)
+    if skill is None:
+        raise _unknown(package, asked)
+    if skill.type != "workflows":
+        raise InvalidRequest(
+            f"{skill.invocation} is one of the {skill.type}, not a workflow: there are no steps to run.", field="skill"
+        )
+    return Located(package, skill, workflows.read(package, skill), asked.arguments)
+
+
+def _unknown(package: Package, asked: Invocation) -> WorkflowNotFound:
+    same = [one.invocation for one in package.skills if one.type == asked.type and one.name == asked.name]
+    if asked.module is None and len(same) > 1:
+        said = f"{asked.text} is the name of several: {', '.join(same)}. Say which one."
+        return WorkflowNotFound(said, skill=asked.text, nearest=same)
+    near = package.nearest(asked.name)
+    hint = f" Did you mean {' or '.join(near)}?" if near else " `interlock workflow list` shows what there is."
+    return WorkflowNotFound(f"{asked.text} is not installed here.{hint}", skill=asked.text, nearest=list(near))
+
+
+def new_id(act: UnitOfWork, skill: Skill) -> str:
+    """`<module>-<name>-<UTC time>-<4 hex>`."""
+    name = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in skill.name.lower())
+    stamp = act.at[:19].replace("-", "").replace(":", "")
+    return f"{skill.module or 'core'}-{name}-{stamp}-{act.clock.new_id()[-4:]}"
+
+
+def state_for(act: UnitOfWork, wanted: Wanted, found: Located) -> WorkflowState:
+    """The state of a run that has not begun.
+
+    Raises:
+        InvalidRequest: the brief is too long, the tier, profile or mode is none, or there are too many values.
+        SafetyOverrideBlocked: a value, the arguments or the configuration want to switch off what nobody can.
+    """
+    if len(wanted.brief) > BRIEF_LIMIT or len(wanted.values) > VALUES:
+        raise InvalidRequest(f"A brief has at most {BRIEF_LIMIT} characters, --set at most {VALUES} values.")
+    if wanted.tier is not None and not 0 <= wanted.tier <= 4:
+        raise InvalidRequest("The tier is a number from 0 to 4.", field="tier")
+    for name, value in wanted.values.items():
+        refused = safety.attempt_setting(name, value)
+        if refused is not None:
+            raise safety.refusal(refused, f"{name}={value}")
+    for path, fault in found.workflow.faults:
+        if path == overlay.FILE:
+            # What is meant to make the run careful must not be left out unseen.
+            raise InvalidRequest(
+                f"{path} cannot be read, so its settings and hooks would not count: line {fault.line}, "
+                f"{fault.message}. Mend it or take it away, then begin again.",
+                field=path,
+            )
+    override_commands.refuse_configured(found.workflow, found.package.root)
+    id, given = new_id(act, found.skill), (wanted.arguments or found.arguments)[:BRIEF_LIMIT]
+    said, arguments = override_commands.at_the_beginning(
+        id, found.package.root, tier=wanted.tier, profile=wanted.profile, progress=wanted.progress, arguments=given,
+        brief=wanted.brief, at=act.at, by=act.name,
+    )  # fmt: skip
+    folder = found.workflow.variables.value("output_folder") or str(
+        found.package.config(found.workflow.module).get("output_folder") or ""
+    )
+    folder = found.workflow.variables.resolve(folder).text if folder else ""
+    plan = Plan(
+        project=found.package.root,
+        output_folder=folder if "{" not in folder else "",
+        agent=wanted.agent,
+        brief=wanted.brief,
+        values={str(name): str(value) for name, value in wanted.values.items()},
+        tier=wanted.tier,
+        domain=wanted.domain,
+        yolo=wanted.yolo,
+        arguments=arguments,
+        session=wanted.session or id,
+        said=said,
+    )
+    return WorkflowState(
+        id, found.skill.invocation, found.workflow.hash, module=found.workflow.module, plan=plan,
+        created_at=act.at,
+    )  # fmt: skip
+
+
+def start(
+    act: UnitOfWork, store: Store, wanted: Wanted, found: Located, *, assignee: str | None = None, **task: Any
+) -> Task:
+    """A task whose work is the run, with its state; queued where as many workflows run as may.
+
+    Raises:
+        InvalidRequest, TaskLimit, MemberNotFound: as `tasks.create.create`.
+    """
+    state = state_for(act, wanted, found)
+    fields = {
+        "subject": found.skill.invocation, "body": _body(state), "review": "none", **task,
+        "type": WORKFLOW,
+    }  # fmt: skip
+    made = create.create(act, fields.pop("subject"), assignee=assignee, **fields)
+    attach(act, store, made, state)
+    queue.add(act, made, skill=state.skill, data={"workflow_id": state.workflow_id})
+    return made
+
+
+def attach(act: UnitOfWork, store: Store, task: Task, state: WorkflowState) -> None:
+    """Make `task` the one that carries out the run: its state is kept with it. The engine itself retries."""
+    state.task_id = task.id
+    store.save(act, state)
+    act.rows.tasks.update(task, workflow=state.workflow_id, retries=0, updated_at=act.at)
+    act.event("workflow.started", task.id, workflow_id=state.workflow_id, skill=state.skill, by=act.name)
+
+
+def for_task(act: UnitOfWork, store: Store, task: Task, directory: str) -> WorkflowState:
+    """The state of a task that somebody made by hand or by chat: by what its subject or body invokes.
+
+    Raises:
+        InvalidRequest, WorkflowNotFound: it invokes no workflow that is installed.
+    """
+    text = f"{task.subject}\n{task.body}" if not task.body.lstrip().startswith("/") else task.body
+    invoked = detect(text)
+    found = locate(invoked.text if isinstance(invoked, Invocation) else text, directory)
+    given = invoked.arguments if isinstance(invoked, Invocation) else ""
+    wanted = Wanted(found.skill.invocation, directory, arguments=given, session=task.group_id or "")
+    state = state_for(act, wanted, found)
+    attach(act, store, task, state)
+    return state
+
+
+def _body(state: WorkflowState) -> str:
+    plan = state.plan
+    parts = [f"Run {state.skill} in {plan.project}."]
+    if plan.arguments:
+        parts.append(plan.arguments[:2000])
+    if plan.brief:
+        parts.append(f"Brief:\n\n{plan.brief[:4000]}")
+    return "\n\n".join(parts)
+
+
+def preview(found: Located) -> dict[str, Any]:
+    """What a run would need and do; nothing is begun and no file is written."""
+    workflow = found.workflow
+    state = WorkflowState("preview", found.skill.invocation)
+    first = steps.entry(workflow)
+    likely = {str(one) for one in steps.expected(workflow, state, first)}
+    programs = definitions.everywhere(found.package.files, workflow)
+    validation = validation_type_detector.detect(workflow.settings, workflow.text)
+    return {
+        "skill": found.skill.invocation,
+        "module": workflow.module,
+        "description": found.skill.description,
+        "kind": workflow.kind,
+        "workflow_hash": workflow.hash,
+        "package": {"generation": found.package.generation, "version": found.package.version},
+        "preflight": preflight_validation.validate(
+            found.package, workflow, preflight_validation.project_servers(found.package)
+        ).as_dict(),
+        "validation": validation.as_dict(),
+        "steps": [
+            {
+                "step": one.id,
+                "name": one.title,
+                "path": one.path,
+                "expected": str(steps.identify(state, one)) in likely,
+                "optional": one.optional,
+                "menus": [list(menu.keys) for menu in step_menus.menus_of(one.text)],
+                "outputs": steps.outputs(workflow, one),
+                "next": [way.path for way in workflow.after(one)],
+            }
+            for one in workflow.steps
+        ],
+        "hooks": [
+            {**asdict(one), "command": one.name, "fault": runner.fault(one, found.package.root)}
+            for one in programs.hooks
+        ],
+        "hook_faults": [{"path": one.file, "line": one.line, "message": one.message} for one in programs.malformed],
+        "faults": [{"path": path, **fault.as_error()} for path, fault in workflow.faults],
+    }
+
+
+def decisions(state: WorkflowState, events: Iterable[Event]) -> list[dict[str, Any]]:
+    """Every decision of a run, with what it comes to when it is made again."""
+    try:
+        workflow = locate(state.skill, state.plan.project).workflow
+    except InterlockError:
+        workflow = None
+    found = []
+    for event in events:
+        if event.type == decision_log.EVENT and event.payload.get("workflow_id") == state.workflow_id:
+            again = decision_log.replay(event.payload, workflow) if workflow is not None else None
+            found.append({**event.payload, "replayed": again})
+    return found

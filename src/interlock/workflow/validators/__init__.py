@@ -1,1 +1,0 @@
-"""Checks of what a workflow has made."""
