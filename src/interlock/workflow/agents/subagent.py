@@ -20,7 +20,7 @@ import anyio
 
 from interlock.agents.session import Agent, AgentSession, Opening, Permission, Turn, Update, ignore, refuse
 from interlock.errors import AgentError, NoCapacity, StorageError
-from interlock.processes.groups import within
+from interlock.processes.groups import nested
 from interlock.processes.output import Output
 from interlock.workflow.agents.assignment import Assignment, Report
 from interlock.workflow.agents.pool import (
