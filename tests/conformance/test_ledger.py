@@ -351,16 +351,16 @@ class TestTeam:
 
     def test_sessions_begin_end_and_begin_again(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:
-            assert not rows.team.session_known("lead", "s1")
-            rows.team.begin_session("lead", "s1", AT, "p1")
-            rows.team.begin_session("lead", "s2", AT, None)
-            assert rows.team.session_known("lead", "s1") and not rows.team.session_known("ada", "s1")
-            assert sorted(rows.team.living_sessions("lead")) == [("s1", "p1"), ("s2", None)]
-            rows.team.end_session("lead", "s1", AT)
-            assert not rows.team.session_known("lead", "s1")
-            assert rows.team.living_sessions("lead") == [("s2", None)]
-            rows.team.begin_session("lead", "s1", AT, "p2")
-            assert ("s1", "p2") in rows.team.living_sessions("lead")
+            assert not rows.sessions.known("lead", "s1")
+            rows.sessions.begin("lead", "s1", AT, "p1")
+            rows.sessions.begin("lead", "s2", AT, None)
+            assert rows.sessions.known("lead", "s1") and not rows.sessions.known("ada", "s1")
+            assert sorted(rows.sessions.living("lead")) == [("s1", "p1"), ("s2", None)]
+            rows.sessions.end("lead", "s1", AT)
+            assert not rows.sessions.known("lead", "s1")
+            assert rows.sessions.living("lead") == [("s2", None)]
+            rows.sessions.begin("lead", "s1", AT, "p2")
+            assert ("s1", "p2") in rows.sessions.living("lead")
             rows.team.touch("lead", "s1", AT)
             lead = rows.team.member("lead")
             assert lead is not None and (lead.session, lead.last_active_at) == ("s1", AT)
@@ -533,8 +533,8 @@ class TestRuns:
     def test_runs_are_found_by_what_they_hang_on(self, ledger: Ledger) -> None:
         earlier, later = AT.replace("03:", "02:"), AT.replace("03:", "04:")
         with ledger.transaction() as rows:
-            rows.team.begin_session("bob", "s1", AT, "process")
-            rows.team.begin_session("bob", "s2", AT, None)
+            rows.sessions.begin("bob", "s1", AT, "process")
+            rows.sessions.begin("bob", "s2", AT, None)
             for number in range(1, 7):
                 state = "blocked" if number == 6 else "in-progress"
                 rows.tasks.insert(task(f"00{number}", state=state, owner="bob", run=1))
@@ -555,56 +555,56 @@ class TestRuns:
 
     def test_a_session_is_gone_until_it_acts_again(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:
-            assert rows.team.session("bob", "s1") is None
-            rows.team.begin_session("bob", "s1", AT, "process")
-            rows.team.note_gone("bob", "s1", AT)
-            rows.team.note_gone("bob", "s1", "later")
-            assert rows.team.session("bob", "s1") == ("process", AT)
-            rows.team.session_lives("bob", "s1", None)
-            assert rows.team.session("bob", "s1") == ("process", None)
-            rows.team.session_lives("bob", "s1", "another")
-            assert rows.team.session("bob", "s1") == ("another", None)
-            rows.team.end_session("bob", "s1", AT)
-            assert rows.team.session("bob", "s1") == ("another", AT)
+            assert rows.sessions.get("bob", "s1") is None
+            rows.sessions.begin("bob", "s1", AT, "process")
+            rows.sessions.note_gone("bob", "s1", AT)
+            rows.sessions.note_gone("bob", "s1", "later")
+            assert rows.sessions.get("bob", "s1") == ("process", AT)
+            rows.sessions.note_alive("bob", "s1", None)
+            assert rows.sessions.get("bob", "s1") == ("process", None)
+            rows.sessions.note_alive("bob", "s1", "another")
+            assert rows.sessions.get("bob", "s1") == ("another", None)
+            rows.sessions.end("bob", "s1", AT)
+            assert rows.sessions.get("bob", "s1") == ("another", AT)
 
     def test_the_seats_of_programs_that_joined_are_found_by_session_and_by_process(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:
-            rows.team.begin_session("bob", "by-hand", AT, "p1")
-            rows.team.begin_session("bob", "w1", "1", "p1", "claude")
-            rows.team.begin_session("ada", "w2", "2", "p2", "codex")
-            rows.team.begin_session("ada", "w3", "3", "p1", "claude")
-            rows.team.end_session("ada", "w3", AT)
-            assert rows.team.seats() == [("ada", "w2", "p2", None), ("bob", "w1", "p1", None)]
-            assert rows.team.seats("w3") == [("ada", "w3", "p1", AT)]
-            assert rows.team.seats(process="p1") == [("ada", "w3", "p1", AT), ("bob", "w1", "p1", None)]
-            assert rows.team.seats("by-hand") == rows.team.seats(process="p9") == []
+            rows.sessions.begin("bob", "by-hand", AT, "p1")
+            rows.sessions.begin("bob", "w1", "1", "p1", "claude")
+            rows.sessions.begin("ada", "w2", "2", "p2", "codex")
+            rows.sessions.begin("ada", "w3", "3", "p1", "claude")
+            rows.sessions.end("ada", "w3", AT)
+            assert rows.sessions.joined() == [("ada", "w2", "p2", None), ("bob", "w1", "p1", None)]
+            assert rows.sessions.joined("w3") == [("ada", "w3", "p1", AT)]
+            assert rows.sessions.joined(process="p1") == [("ada", "w3", "p1", AT), ("bob", "w1", "p1", None)]
+            assert rows.sessions.joined("by-hand") == rows.sessions.joined(process="p9") == []
 
     def test_the_process_of_a_program_that_joined_is_the_one_it_began_with(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:
-            rows.team.begin_session("bob", "w1", AT, "p1", "claude")
-            rows.team.note_gone("bob", "w1", AT)
-            rows.team.session_lives("bob", "w1", "its MCP server")
-            assert rows.team.session("bob", "w1") == ("p1", None)
-            rows.team.begin_session("bob", "w1", AT, "p2")
-            assert rows.team.seats() == [("bob", "w1", "p2", None)]
+            rows.sessions.begin("bob", "w1", AT, "p1", "claude")
+            rows.sessions.note_gone("bob", "w1", AT)
+            rows.sessions.note_alive("bob", "w1", "its MCP server")
+            assert rows.sessions.get("bob", "w1") == ("p1", None)
+            rows.sessions.begin("bob", "w1", AT, "p2")
+            assert rows.sessions.joined() == [("bob", "w1", "p2", None)]
 
     def test_whether_a_session_was_sent_back_in_this_turn(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:
-            assert not rows.team.sent_back("bob", "w1")
-            rows.team.begin_session("bob", "w1", AT, "p1", "claude")
-            assert not rows.team.sent_back("bob", "w1")
-            rows.team.note_sent_back("bob", "w1", True)
-            assert rows.team.sent_back("bob", "w1")
-            rows.team.note_sent_back("bob", "w1", False)
-            assert not rows.team.sent_back("bob", "w1")
+            assert not rows.sessions.sent_back("bob", "w1")
+            rows.sessions.begin("bob", "w1", AT, "p1", "claude")
+            assert not rows.sessions.sent_back("bob", "w1")
+            rows.sessions.note_sent_back("bob", "w1", True)
+            assert rows.sessions.sent_back("bob", "w1")
+            rows.sessions.note_sent_back("bob", "w1", False)
+            assert not rows.sessions.sent_back("bob", "w1")
 
     def test_whether_a_session_holds_work_that_no_runner_drives(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:
             rows.runs.begin(run("001", 1))
             rows.runs.begin(run("002", 2, runner="r"))
-            assert rows.team.holds_work("bob", "s1")
-            assert not rows.team.holds_work("bob", "s2")
-            assert not rows.team.holds_work("ada", "s1")
+            assert rows.sessions.hold_work("bob", "s1")
+            assert not rows.sessions.hold_work("bob", "s2")
+            assert not rows.sessions.hold_work("ada", "s1")
 
     def test_what_is_being_verified_is_found(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:

@@ -271,7 +271,7 @@ class Person:
         eyes = SimulatedEyes(self._world)
         with self._world.workspace().act(Principal()) as act:
             task = find(act.rows, task_id)
-            sessions = dict(act.rows.team.living_sessions(str(task.owner)))
+            sessions = dict(act.rows.sessions.living(str(task.owner)))
             process = sessions.get(str(task.session))
             finish.reject(act, task, "not so", author_lives=process is not None and bool(eyes.alive(process)))
 

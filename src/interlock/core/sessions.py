@@ -28,7 +28,7 @@ NAMES = 100
 
 def of_window(rows: Rows, session: str, lineage: Sequence[str]) -> str | None:
     """The member of the open session of that id, in one of these processes where several have it; null without one."""
-    found = [(member, process) for member, _, process, ended in rows.team.seats(session) if ended is None]
+    found = [(member, process) for member, _, process, ended in rows.sessions.joined(session) if ended is None]
     for member, process in found:
         if process in lineage:
             return member
@@ -40,7 +40,7 @@ def around(rows: Rows, lineage: Callable[[], Sequence[str]]) -> tuple[str, str] 
 
     `lineage` is asked only where anybody has joined: it costs a look at processes.
     """
-    seats = rows.team.seats()
+    seats = rows.sessions.joined()
     if not seats:
         return None
     for process in lineage():
@@ -64,19 +64,19 @@ def take(act: UnitOfWork, *, program: str, session: str, process: str, name: str
         MemberLimit: it needs a new member, and the team has as many as it may.
         InvalidRequest: the session's id is no text of at most 200 characters.
     """
-    team = act.rows.team
+    team, sessions = act.rows.team, act.rows.sessions
     member = _resumed(act, session, process, alive)
-    before = team.seats(process=process)
+    before = sessions.joined(process=process)
     if member is None:
         member = next((row[0] for row in before if team.address(row[0]) is not None), None)
     fresh = member is None
     if member is None:
         member = _free(act, name, program, alive)
-    for other, old, lives_in, _ in team.seats():
+    for other, old, lives_in, _ in sessions.joined():
         if (other, old) != (member, session) and lives_in is not None and alive(lives_in) is False:
             _end(act, other, old)
-    if not fresh and team.session_known(member, session):
-        team.begin_session(member, session, act.at, process, program)
+    if not fresh and sessions.known(member, session):
+        sessions.begin(member, session, act.at, process, program)
     joined = begin(act.rows, Principal(member, session, None, FACE, process, program=program), act.home, act.clock)
     joined.topics = act.topics
     for other, old, _, ended in before:
@@ -97,7 +97,7 @@ def leave(act: UnitOfWork) -> None:
 def unreported(act: UnitOfWork) -> list[tuple[str, str]]:
     """(id, subject) of the tasks in progress that the act's session claimed and has not reported on."""
     found: list[tuple[str, str]] = []
-    if not act.rows.team.holds_work(act.name, act.session):
+    if not act.rows.sessions.hold_work(act.name, act.session):
         return found
     for run in act.rows.runs.of_member_session(act.name, act.session):
         task = act.rows.tasks.get(run.task_id)
@@ -116,7 +116,7 @@ def idle(act: UnitOfWork, task_ids: Sequence[str]) -> None:
 
 def _resumed(act: UnitOfWork, session: str, process: str, alive: Alive) -> str | None:
     """The member that had that session, unless another living window has it open."""
-    for member, _, lives_in, ended in act.rows.team.seats(session):
+    for member, _, lives_in, ended in act.rows.sessions.joined(session):
         open_elsewhere = ended is None and lives_in not in (None, process) and alive(str(lives_in)) is not False
         if (
             not open_elsewhere
@@ -130,7 +130,7 @@ def _resumed(act: UnitOfWork, session: str, process: str, alive: Alive) -> str |
 def _occupied(act: UnitOfWork, member: str, process: str, alive: Alive) -> bool:
     return any(
         other == member and lives_in not in (None, process) and alive(str(lives_in)) is not False
-        for other, _, lives_in, _ in act.rows.team.seats()
+        for other, _, lives_in, _ in act.rows.sessions.joined()
     )
 
 
@@ -163,7 +163,7 @@ def _names(name: str, program: str) -> Iterator[str]:
 
 def _move(act: UnitOfWork, old: str) -> None:
     """The same window goes on in a new session: what it holds, it holds."""
-    if not act.rows.team.holds_work(act.name, old):
+    if not act.rows.sessions.hold_work(act.name, old):
         return
     for run in act.rows.runs.of_member_session(act.name, old):
         task = act.rows.tasks.get(run.task_id)
@@ -173,5 +173,5 @@ def _move(act: UnitOfWork, old: str) -> None:
 
 
 def _end(act: UnitOfWork, member: str, session: str) -> None:
-    act.rows.team.end_session(member, session, act.at)
+    act.rows.sessions.end(member, session, act.at)
     act.event("session.ended", member=member, session=session)

@@ -164,11 +164,11 @@ def begin(rows: Rows, caller: Principal, settings: Settings, clock: Clock, *, ac
     if caller.person and act.role != "person":
         raise Forbidden(f"{act.name} is a member of this team, and you come in as a person.", member=act.name)
     act.session = caller.session or f"cli:{act.name}"
-    if not rows.team.session_known(act.name, act.session):
+    if not rows.sessions.known(act.name, act.session):
         open_session(act)
     else:
         if not act.lasting and not act.session.startswith(RUN_SESSION):
-            rows.team.session_lives(act.name, act.session, act.process)
+            rows.sessions.note_alive(act.name, act.session, act.process)
         if acknowledge and act.lasting and act.face not in ("http", "page"):
             acknowledged(act)
     rows.team.touch(act.name, act.session, act.at)
@@ -198,7 +198,7 @@ def open_session(act: UnitOfWork) -> None:
         InvalidRequest: its id is no text of at most 200 characters.
     """
     check_text(act.session, "session", limit=SESSION_KEY_LIMIT, required=True)
-    act.rows.team.begin_session(act.name, act.session, act.at, act.process, act.program)
+    act.rows.sessions.begin(act.name, act.session, act.at, act.process, act.program)
     again = act.rows.messages.requeue(act.name, except_session=act.session, numbers=None)
     act.event("session.began", member=act.name, session=act.session, redelivered=len(again))
     _requeued(act, act.name, again, "new_session")
@@ -218,7 +218,7 @@ def _requeued(act: UnitOfWork, member: str, ids: list[str], reason: str) -> None
 
 def close_session(act: UnitOfWork, member: str, session: str) -> None:
     """That session is over: what it was given and has never shown to have seen goes back to the inbox at once."""
-    act.rows.team.end_session(member, session, act.at)
+    act.rows.sessions.end(member, session, act.at)
     act.event("session.ended", member=member, session=session)
     again = act.rows.messages.requeue(member, except_session=None, numbers=None, session=session)
     _requeued(act, member, again, "session_ended")

@@ -184,7 +184,7 @@ class RecoveryScan:
 
     def lost_session(self, member: str, session: str) -> RecoveryFinding | None:
         """The finding that the process of that session is gone, if that is so and was not known yet."""
-        found = self._rows.team.session(member, session)
+        found = self._rows.sessions.get(member, session)
         if found is None or found[0] is None or found[1] is not None or self._eyes.alive(found[0]) is not False:
             return None
         held = self._rows.runs.of_member_session(member, session)
@@ -198,7 +198,7 @@ class RecoveryScan:
 
     def left_behind(self, member: str, session: str) -> RecoveryFinding | None:
         """The finding that a session was kept for more work by a runner that is gone, and has no run that says so."""
-        found = self._rows.team.session(member, session)
+        found = self._rows.sessions.get(member, session)
         if found is None or found[0] is None or found[1] is not None or self._eyes.alive(found[0]) is not False:
             return None
         if any(run.session == session for run in self._rows.runs.of_runner(found[0])):
@@ -208,7 +208,7 @@ class RecoveryScan:
         return RecoveryFinding("close_session", None, reason, session=(member, session), evidence=evidence)
 
     def _left_behind(self) -> Iterator[RecoveryFinding]:
-        for member, session in self._rows.team.kept_sessions():
+        for member, session in self._rows.sessions.of_runners():
             if (finding := self.left_behind(member, session)) is not None:
                 yield finding
 
@@ -219,7 +219,7 @@ class RecoveryScan:
             return False
         if held == self._eyes.own:
             return self._eyes.at(task)
-        drivers = [self._rows.team.get().runner, *(process for _, process in self._rows.team.living_sessions(SYSTEM))]
+        drivers = [self._rows.team.get().runner, *(process for _, process in self._rows.sessions.living(SYSTEM))]
         return held in drivers and self._eyes.alive(str(held)) is not False
 
     def _overdue(self, task: Task) -> bool:
@@ -302,7 +302,7 @@ class RecoveryScan:
     def _by_session(self, run: Run, task: Task) -> RecoveryFinding | None:
         if task.state != "in-progress" or run.runner is not None or self._awake < CLAIM_GRACE:
             return None
-        process, since = self._rows.team.session(run.member, run.session) or (None, None)
+        process, since = self._rows.sessions.get(run.member, run.session) or (None, None)
         if process is None or since is None or seconds(since) + CLAIM_GRACE > self._now:
             return None
         return self._finding("requeue", run, task, f"the program of {run.member} is gone", session=process, since=since)

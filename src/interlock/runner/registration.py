@@ -100,7 +100,7 @@ def join(workspace: Workspace, *, shared: bool = False) -> str:
     try:
         with workspace.act(Principal(SYSTEM)) as act:
             session = f"{SERVER if shared else WORKERS}{act.clock.new_id()}"
-            act.rows.team.begin_session(SYSTEM, session, act.at, own)
+            act.rows.sessions.begin(SYSTEM, session, act.at, own)
             act.event("runner.started", process=own, endless=True)
             act.topics.add("members")
     except BaseException:
@@ -113,7 +113,7 @@ def leave(workspace: Workspace, session: str, reason: str) -> None:
     """No longer be a worker."""
     try:
         with workspace.act(Principal(SYSTEM)) as act:
-            act.rows.team.end_session(SYSTEM, session, act.at)
+            act.rows.sessions.end(SYSTEM, session, act.at)
             act.event("runner.stopped", reason=reason, endless=True)
             act.topics.add("members")
     finally:
@@ -122,11 +122,11 @@ def leave(workspace: Workspace, session: str, reason: str) -> None:
 
 def at_work(rows: Rows) -> list[str]:
     """The processes that drive the team here and live: its runner first, then workers."""
-    found = [rows.team.get().runner, *(process for _, process in rows.team.living_sessions(SYSTEM))]
+    found = [rows.team.get().runner, *(process for _, process in rows.sessions.living(SYSTEM))]
     return [process for process in dict.fromkeys(found) if process is not None and alive(process)]
 
 
 def servers(rows: Rows) -> list[str]:
     """Those of them that do more than work for this team."""
-    found = [(session, process) for session, process in rows.team.living_sessions(SYSTEM) if process is not None]
+    found = [(session, process) for session, process in rows.sessions.living(SYSTEM) if process is not None]
     return [process for session, process in found if session.startswith(SERVER) and alive(process)]

@@ -116,7 +116,7 @@ class Scheduler:
                 or rows.requests.open()
                 or rows.tasks.verifying()
                 or rows.tasks.merging()
-                or rows.team.kept_sessions()
+                or rows.sessions.of_runners()
             )
 
     def next_merge(self) -> RecoveryFinding | None:
@@ -337,7 +337,7 @@ def _tell(act: UnitOfWork, finding: RecoveryFinding, task: Task, run: Run) -> No
 
 def _lose_session(act: UnitOfWork, finding: RecoveryFinding) -> None:
     assert finding.session is not None
-    act.rows.team.note_gone(*finding.session, act.at)
+    act.rows.sessions.note_gone(*finding.session, act.at)
     act.event("session.lost", **finding.evidence)
 
 

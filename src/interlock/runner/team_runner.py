@@ -484,6 +484,6 @@ def _at_work(rows: Rows, run: Run) -> bool:
         and member.role == "member"
         and any(
             session == run.session and process is not None and alive(process)
-            for session, process in rows.team.living_sessions(run.member)
+            for session, process in rows.sessions.living(run.member)
         )
     )

@@ -6,9 +6,9 @@ A `Ledger` gives out two kinds of views of the same rows:
   nothing; whatever a rule reads inside it stays true until the commit. Raising rolls back.
 * `with ledger.snapshot() as rows:` reads a single moment and never waits for a writer.
 
-The port speaks in rows of an aggregate, never in SQL. The rules (who may claim, what unblocks) stand above it, in
-`tasks/`, `mailbox` and `teams`, and are written once; a backend only reads and writes. `tests/conformance/` holds
-every backend to this page. Code imports this module for types only: hooks do not pay for it.
+The port speaks in rows of an aggregate, never in SQL. The rules (who may claim, what unblocks) are written once, above
+it, in `core`; a backend only reads and writes. `update` writes the fields it is given, in the row and in the value in
+hand. Times are ISO 8601 UTC. `tests/conformance/` holds every backend to this page.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from interlock.model.event import Event
 from interlock.model.group import Group
+from interlock.model.json import Json
 from interlock.model.message import Message
 from interlock.model.question import Question
 from interlock.model.run import Artifact, Handoff, Run
@@ -28,28 +29,28 @@ from interlock.model.workflow import QueueEntry, WorkflowRow
 
 
 class TeamRows(Protocol):
-    """The team's one row, its members and their sessions."""
+    """The team's one row, and its members."""
 
     def get(self) -> Team:
         """The team."""
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Json:
         """The team's own settings, without the rest of its row."""
 
     def update(self, team: Team, **changes: Any) -> None:
-        """Write these fields, in the row and in `team`."""
+        """Write these fields."""
 
     def day_number(self, day: str) -> int:
         """The next task number of that UTC day (1, 2, …), counted up in the row."""
 
     def count_open(self, change: int) -> int:
-        """Add `change` to the number of open tasks and answer it."""
+        """Add `change` to the number of open tasks and return it."""
 
     def add_member(self, member: Member) -> None:
-        """Store a new member."""
+        """Store a new member; mail that waits for the name is counted as unread."""
 
     def update_member(self, member: Member, **changes: Any) -> None:
-        """Write these fields, in the row and in `member`."""
+        """Write these fields."""
 
     def remove_member(self, name: str) -> None:
         """Forget a member; its messages and runs stay."""
@@ -61,28 +62,58 @@ class TeamRows(Protocol):
         """The member with that session key."""
 
     def members(self) -> list[Member]:
-        """All, the lead first, then by joining; people last."""
+        """All, the lead first, then in the order they joined; people last."""
+
+    def names(self) -> list[str]:
+        """The names of all members and people, in the order they joined."""
 
     def inbox_taken(self, directory: str) -> str | None:
-        """The name of the member whose inbox directory equals that, without regard to case."""
+        """The member whose inbox directory equals that, ignoring case."""
 
-    def session_known(self, member: str, session: str) -> bool:
-        """Whether that session has begun."""
+    def address(self, name: str) -> tuple[str, str, str, int] | None:
+        """(name, inbox, role, unread) of a member, by name or session key: all that mail needs."""
 
-    def begin_session(
-        self, member: str, session: str, at: str, process: str | None, program: str | None = None
-    ) -> None:
-        """Store a session that begins, or goes on, with the process it lives in, if known, and, where it is a program
-        that joined, the kind of it."""
+    def touch(self, member: str, session: str, at: str) -> None:
+        """Note that a member acted, and in which session."""
 
-    def seats(
+
+class SessionRows(Protocol):
+    """The sessions of members. One is gone when its process is known not to exist any more."""
+
+    def known(self, member: str, session: str) -> bool:
+        """Whether that session has begun and has not ended."""
+
+    def begin(self, member: str, session: str, at: str, process: str | None, program: str | None = None) -> None:
+        """Store a session that begins or resumes, with its process, if known, and, for a program that joined, its
+        kind."""
+
+    def end(self, member: str, session: str, at: str) -> None:
+        """Note that a session has ended."""
+
+    def get(self, member: str, session: str) -> tuple[str | None, str | None] | None:
+        """(process, gone or ended since) of that session."""
+
+    def living(self, member: str) -> list[tuple[str, str | None]]:
+        """(session, process) of the sessions of that member that have not ended."""
+
+    def of_runners(self) -> list[tuple[str, str]]:
+        """(member, session) of the sessions that runners opened and that have not ended."""
+
+    def joined(
         self, session: str | None = None, process: str | None = None
     ) -> list[tuple[str, str, str | None, str | None]]:
-        """(member, session, process, ended at) of the sessions of programs that joined: the open ones, or all with
-        that id, or all of that process; the newest first."""
+        """(member, session, process, ended at) of the sessions of programs that joined, newest first: the open ones, or
+        all with that id or of that process."""
 
-    def holds_work(self, member: str, session: str) -> bool:
-        """Whether that session has open runs which no runner drives; asked by hooks, which load nothing of runs."""
+    def hold_work(self, member: str, session: str) -> bool:
+        """Whether that session has open runs which no runner drives."""
+
+    def note_alive(self, member: str, session: str, process: str | None) -> None:
+        """Note that a session acts, in `process` where that is known: an agent may have been restarted. The process of
+        a program that joined stays the one it began with, whoever acts for it."""
+
+    def note_gone(self, member: str, session: str, at: str) -> None:
+        """Note since when a session's process is known to be gone, unless that is noted already."""
 
     def sent_back(self, member: str, session: str) -> bool:
         """Whether that session was sent back in its present turn."""
@@ -90,40 +121,12 @@ class TeamRows(Protocol):
     def note_sent_back(self, member: str, session: str, sent: bool) -> None:
         """Note that it was, or that a new turn begins."""
 
-    def end_session(self, member: str, session: str, at: str) -> None:
-        """Note that a session has ended."""
-
-    def touch(self, member: str, session: str, at: str) -> None:
-        """Note that a member acted, and in which session."""
-
-    def address(self, name: str) -> tuple[str, str, str, int] | None:
-        """(name, inbox, role, unread) of a member, by name or session key: all that mail needs."""
-
-    def names(self) -> list[str]:
-        """The names of all members and people."""
-
-    def living_sessions(self, member: str) -> list[tuple[str, str | None]]:
-        """(session, process) of the sessions of that member that have not ended."""
-
-    def kept_sessions(self) -> list[tuple[str, str]]:
-        """(member, session) of the sessions that runners opened and that have not ended."""
-
-    def session(self, member: str, session: str) -> tuple[str | None, str | None] | None:
-        """(process, gone since) of that session; gone since null while it is not known to be gone, or to have ended."""
-
-    def session_lives(self, member: str, session: str, process: str | None) -> None:
-        """Note that a session acts, in `process` where that is known: an agent may have been started anew. The process
-        of a program that joined is the one it was begun with, whoever acts for it."""
-
-    def note_gone(self, member: str, session: str, at: str) -> None:
-        """Note since when the process of a session is known to be gone, unless that is noted already."""
-
 
 class MessageRows(Protocol):
-    """Mail. Stages change for many messages at once; the recipient's `unread` counter goes with them."""
+    """Mail. Stages change for many messages at once; the recipient's `unread` counter follows."""
 
     def insert(self, message: Message, client_id: str | None) -> int:
-        """Store a message, answer its `n` (also set on it) and count it as unread."""
+        """Store a message, set and return its `n`, and count it as unread."""
 
     def by_client_id(self, sender: str, client_id: str) -> list[Message]:
         """What that sender stored under that id of its own."""
@@ -132,7 +135,7 @@ class MessageRows(Protocol):
         """Messages not yet delivered, in order, each with the process that last offered it and when."""
 
     def offer(self, recipient: str, numbers: Sequence[int], session: str, process: str, at: str) -> None:
-        """Mark messages as being handed to a session by a process; counts up their attempts."""
+        """Mark messages as being handed to a session by a process, and count the attempt."""
 
     def deliver(self, recipient: str, numbers: Sequence[int], session: str, at: str) -> list[str]:
         """Mark offered messages of that session as delivered; the ids that were."""
@@ -141,7 +144,7 @@ class MessageRows(Protocol):
         """Mark what was delivered to that session as seen; the ids that were."""
 
     def acknowledge_ids(self, recipient: str, ids: Sequence[str], at: str) -> list[str]:
-        """Mark those of these messages as seen that were handed over at least once; the ids that were not seen yet."""
+        """Mark those that were handed over at least once as seen; the ids that were not seen before."""
 
     def seen(self, recipient: str, ids: Sequence[str]) -> list[str]:
         """Those of these messages that were acknowledged."""
@@ -156,7 +159,7 @@ class MessageRows(Protocol):
         `session` only, of all but `except_session`, or with these `numbers`."""
 
     def undelivered(self, recipient: str, after: int = 0) -> list[Message]:
-        """What `messages.jsonl` shows: not yet delivered, in order."""
+        """Not yet delivered, in order: what `messages.jsonl` shows."""
 
     def numbered(self, numbers: Sequence[int]) -> list[Message]:
         """The messages with those numbers."""
@@ -177,7 +180,7 @@ class QuestionRows(Protocol):
         """Store an open question."""
 
     def update(self, question: Question, **changes: Any) -> None:
-        """Write these fields, in the row and in `question`."""
+        """Write these fields."""
 
     def get(self, question_id: str) -> Question | None:
         """That question."""
@@ -186,7 +189,7 @@ class QuestionRows(Protocol):
         """Open questions, oldest first, of one task or all."""
 
     def of_task(self, task_id: str) -> list[Question]:
-        """Every question there ever was about the task, oldest first."""
+        """Every question ever asked about the task, oldest first."""
 
     def by_key(self, task_id: str, key: str) -> Question | None:
         """The question about that task which was asked with that key."""
@@ -195,13 +198,13 @@ class QuestionRows(Protocol):
 class RequestRows(Protocol):
     """Shutdown requests and their answers."""
 
-    def insert(self, request: dict[str, Any]) -> None:
+    def insert(self, request: Json) -> None:
         """Store an open request: id, subject, asked_by, asked (list of names), at, expires_at."""
 
-    def get(self, request_id: str) -> dict[str, Any] | None:
+    def get(self, request_id: str) -> Json | None:
         """That request, with `state` and `answers`."""
 
-    def open(self) -> list[dict[str, Any]]:
+    def open(self) -> list[Json]:
         """Requests not yet granted, rejected or expired."""
 
     def update(self, request_id: str, **changes: Any) -> None:
@@ -212,10 +215,10 @@ class HandoffRows(Protocol):
     """Tasks that were handed over."""
 
     def put(self, handoff: Handoff) -> None:
-        """Store the newest handoff of a task, in the place of an earlier one."""
+        """Store the newest handoff of a task, replacing an earlier one."""
 
     def update(self, handoff: Handoff, **changes: Any) -> None:
-        """Write these fields, in the row and in `handoff`."""
+        """Write these fields."""
 
     def get(self, task_id: str) -> Handoff | None:
         """The newest handoff of that task."""
@@ -225,7 +228,7 @@ class EventRows(Protocol):
     """The team's history."""
 
     def append(self, type: str, actor: str, task_id: str | None, at: str, payload: Mapping[str, Any]) -> int:
-        """Write an event and answer its `seq`."""
+        """Write an event and return its `seq`."""
 
     def since(self, seq: int, limit: int | None = None) -> list[Event]:
         """Events after `seq`, in order."""
@@ -234,11 +237,10 @@ class EventRows(Protocol):
         """Events about one task, in order; the newest `limit`."""
 
     def latest(self, before: int | None, limit: int, types: Sequence[str] = ()) -> list[Event]:
-        """The newest `limit` events below the `seq` `before` (null: of all), the newest first; of these types only,
-        where any are named."""
+        """The newest `limit` events below `seq` `before` (None: of all), newest first; of these types only, if any."""
 
     def head(self) -> int:
-        """The newest `seq`."""
+        """The newest `seq`; 0 where there is none."""
 
     def newest(self) -> tuple[int, str]:
         """(seq, at) of the newest event."""
@@ -257,7 +259,7 @@ class GroupRows(Protocol):
         """That group."""
 
     def page(self, offset: int, limit: int) -> list[Group]:
-        """Groups in order of their newest change, the newest first."""
+        """Groups, the most recently changed first."""
 
     def count(self) -> int:
         """How many there are."""
@@ -266,7 +268,7 @@ class GroupRows(Protocol):
         """Count a new task of the group, in that state."""
 
     def moved(self, group_id: str, origin: str, target: str, at: str) -> None:
-        """Count that a task of the group has changed its state; a deleted one leaves the group."""
+        """Count that a task of the group changed its state; a deleted one leaves the group."""
 
     def tasks(self, group_id: str) -> list[str]:
         """Ids of the group's tasks, oldest first, without deleted ones."""
@@ -276,16 +278,16 @@ class TaskRows(Protocol):
     """Tasks and their Work Logs."""
 
     def insert(self, task: Task) -> int:
-        """Store a new task and answer its `n`; `n` and `rank` of `task` are set to it."""
+        """Store a new task and return its `n`; `n` and `rank` of `task` are set to it."""
 
     def update(self, task: Task, **changes: Any) -> None:
-        """Write these fields, in the row and in `task`."""
+        """Write these fields."""
 
     def get(self, task_id: str) -> Task | None:
         """The task with exactly that id."""
 
     def ids_ending(self, suffix: str, limit: int) -> list[str]:
-        """Ids that end in `-<suffix>`, the newest first."""
+        """Ids that end in `-<suffix>`, newest first."""
 
     def by_plan_key(self, key: str) -> Task | None:
         """The newest task made from that key of a plan."""
@@ -302,14 +304,14 @@ class TaskRows(Protocol):
         after: int = 0,
         before: int | None = None,
     ) -> list[Task]:
-        """Tasks in order of creation; `states` none means all but deleted ones, `after` is an `n` to go on from.
+        """Tasks in order of creation, after the `n` `after`; without `states` all but deleted ones.
 
         With `before`, an `n`, the newest below it come first.
         """
 
     def next_ready(self, member: str, *, shell: bool | None, now: str) -> Task | None:
         """The ready task that `member` should take: most urgent, then oldest. `shell`: only tasks with (or without)
-        a command of their own. One that waits in the queue of workflows is passed over."""
+        a command of their own. Queued workflows are passed over."""
 
     def ready(self, limit: int) -> list[Task]:
         """The ready queue in its order."""
@@ -321,20 +323,20 @@ class TaskRows(Protocol):
         """Tasks that member holds now."""
 
     def verifying(self) -> list[Task]:
-        """Tasks whose verify is under way, or was when its process ended."""
+        """Tasks whose verify is running, or was when its process ended."""
 
     def merging(self) -> list[Task]:
         """Tasks whose branch waits for its merge or is being merged, or was when the process ended."""
 
     def worktrees(self) -> list[Task]:
-        """Tasks that were begun in a worktree of their own, whatever their state; also where that is gone by now."""
+        """Tasks that were begun in a worktree of their own, whatever their state, even where it is gone by now."""
 
     def baseline(self, tree: str, setup: str, command: str) -> tuple[bool | None] | None:
-        """Whether that check failed on that tree before anybody worked on it, null where it came to no end; null
-        altogether where it was not run."""
+        """(failed,) for that check on that tree before any work, (None,) where it did not finish; None where it was not
+        run."""
 
     def baselined(self, tree: str, setup: str, command: str, red: bool | None, at: str) -> None:
-        """Store it."""
+        """Store that."""
 
     def current(self) -> dict[str, str]:
         """For each owner the task in progress it took last."""
@@ -350,22 +352,22 @@ class TaskRows(Protocol):
 
 
 class GraphRows(Protocol):
-    """Who waits for whom. Edges outlive completion."""
+    """Dependencies. Edges outlive completion."""
 
     def add(self, blocker: str, blocked: str, by: str | None = None) -> bool:
-        """Store an edge and who made it; false where it stood already."""
+        """Store an edge and who made it; False where it exists already."""
 
     def maker(self, blocker: str, blocked: str) -> str | None:
-        """Who made that edge; null where there is none."""
+        """Who made that edge; None where there is none."""
 
     def remove(self, blocker: str, blocked: str) -> bool:
-        """Drop an edge; false where there was none."""
+        """Drop an edge; False where there is none."""
 
     def blockers(self, task_id: str) -> list[tuple[str, str]]:
-        """(id, state) of everything the task waits or waited for."""
+        """(id, state) of everything the task depends or depended on."""
 
     def dependents(self, task_id: str) -> list[str]:
-        """Ids of everything that waits or waited for the task."""
+        """Ids of everything that depends or depended on the task."""
 
     def open_dependents(self, task_id: str) -> list[Task]:
         """The dependents of a task that are not final."""
@@ -390,7 +392,7 @@ class RunRows(Protocol):
         """Store a new run."""
 
     def update(self, run: Run, **changes: Any) -> None:
-        """Write these fields, in the row and in `run`."""
+        """Write these fields."""
 
     def get(self, task_id: str, number: int) -> Run | None:
         """That run."""
@@ -405,11 +407,11 @@ class RunRows(Protocol):
         """Runs that have not ended."""
 
     def open_count(self) -> int:
-        """How many of them a runner drives: claims made by hand take nobody's place, nor does a session that waits for
-        a person."""
+        """How many of them a runner drives: manual claims take nobody's place, nor does a session that waits for a
+        person."""
 
     def lapsed(self, now: str) -> list[Run]:
-        """Open runs of tasks in progress or in review whose lease has run out by `now`, the oldest first."""
+        """Open runs of tasks in progress or in review whose lease has expired by `now`, oldest first."""
 
     def runners(self) -> list[str]:
         """The runners of open runs, each once."""
@@ -417,12 +419,12 @@ class RunRows(Protocol):
     def of_runner(self, runner: str) -> list[Run]:
         """The open runs that runner drives."""
 
-    def spent(self, now: str, *, task: str | None = None, member: str | None = None, since: str = "") -> dict[str, Any]:
-        """What runs have spent together, of one task or member or all, begun at `since` or later: `turns`, `tokens`,
+    def spent(self, now: str, *, task: str | None = None, member: str | None = None, since: str = "") -> Json:
+        """What runs used together, of one task or member or all, begun at `since` or later: `turns`, `tokens`,
         `input_tokens`, `output_tokens`, `cost_usd`, and `time` in seconds until `now`."""
 
     def last_agent_session(self, member: str) -> str | None:
-        """The agent's own id of the last session of that member that told one."""
+        """The agent's own id of that member's last session that reported one."""
 
     def joined(self) -> list[tuple[str, str, str, str | None]]:
         """(member, session, process, gone since) of the sessions with a process, living or ended, that hold open runs
@@ -435,7 +437,7 @@ class RunRows(Protocol):
         """Ids of the tasks whose open run no runner drives."""
 
     def keep(self, task_id: str, number: int, artifacts: Sequence[Artifact]) -> None:
-        """Note what that run made that is in no commit, in the place of what was noted before."""
+        """Record what that run made that is in no commit, replacing what was recorded before."""
 
     def artifacts(self, task_id: str) -> list[Artifact]:
         """What the runs of a task made that is in no commit, by run and path."""
@@ -445,10 +447,10 @@ class WorkflowRows(Protocol):
     """The states of workflow runs, each one versioned row."""
 
     def insert(self, row: WorkflowRow) -> bool:
-        """Store a new run; false, and nothing written, where there is one of that id."""
+        """Store a new run; False, and nothing written, where that id exists."""
 
     def replace(self, row: WorkflowRow, version: int) -> bool:
-        """Write `row` in the place of `version`; false, and nothing written, where the row has another version."""
+        """Write `row` over `version`; False, and nothing written, where the row has another version."""
 
     def get(self, workflow_id: str) -> WorkflowRow | None:
         """That run."""
@@ -461,20 +463,20 @@ class WorkflowRows(Protocol):
         open_only: bool = False,
         limit: int | None = None,
     ) -> list[WorkflowRow]:
-        """Runs, the newest first; `open_only`: those without an outcome."""
+        """Runs, newest first; `open_only`: those without an outcome."""
 
-    def session(self, id: str) -> dict[str, Any]:
+    def session(self, id: str) -> Json:
         """What the workflows of that session share; empty where nothing was kept."""
 
-    def keep_session(self, id: str, document: dict[str, Any], at: str) -> None:
-        """Keep it, in the place of what was there."""
+    def keep_session(self, id: str, document: Json, at: str) -> None:
+        """Keep it, replacing what was there."""
 
 
 class QueueRows(Protocol):
-    """Workflows that wait for their turn, each a task that nobody may pull while it stands here."""
+    """Workflows that wait for their turn, each a task that nobody may pull while it is queued."""
 
     def insert(self, entry: QueueEntry) -> None:
-        """Store an entry behind all others and set its `n`, which is never given twice while entries stand."""
+        """Store an entry behind all others and set its `n`, which no queued entry shares."""
 
     def get(self, task_id: str) -> QueueEntry | None:
         """The entry of that task."""
@@ -489,69 +491,47 @@ class QueueRows(Protocol):
         """How many there are."""
 
     def update(self, entry: QueueEntry, **changes: Any) -> None:
-        """Write these fields, in the row and in `entry`."""
+        """Write these fields."""
 
     def remove(self, task_id: str) -> bool:
-        """Drop the entry of a task; false where there was none."""
+        """Drop the entry of a task; False where there is none."""
 
     def active(self) -> int:
-        """How many tasks of type WORKFLOW have had their turn and are at work, or ready for a worker: neither queued,
-        nor waiting for a human or another task, nor ended."""
+        """How many tasks of type WORKFLOW are in progress or ready for a worker, and not queued."""
 
 
 class Rows(Protocol):
     """Everything in one team's ledger, as one transaction or one snapshot sees it."""
 
     @property
-    def team(self) -> TeamRows:
-        """The team, its members and sessions."""
-
+    def team(self) -> TeamRows: ...
     @property
-    def tasks(self) -> TaskRows:
-        """Tasks and Work Logs."""
-
+    def sessions(self) -> SessionRows: ...
     @property
-    def graph(self) -> GraphRows:
-        """Who waits for whom."""
-
+    def tasks(self) -> TaskRows: ...
     @property
-    def runs(self) -> RunRows:
-        """Attempts at tasks."""
-
+    def graph(self) -> GraphRows: ...
     @property
-    def messages(self) -> MessageRows:
-        """Mail."""
-
+    def runs(self) -> RunRows: ...
     @property
-    def questions(self) -> QuestionRows:
-        """Questions to people."""
-
+    def messages(self) -> MessageRows: ...
     @property
-    def requests(self) -> RequestRows:
-        """Shutdown requests."""
-
+    def questions(self) -> QuestionRows: ...
     @property
-    def events(self) -> EventRows:
-        """The history."""
-
+    def requests(self) -> RequestRows: ...
     @property
-    def groups(self) -> GroupRows:
-        """Chat sessions."""
-
+    def events(self) -> EventRows: ...
     @property
-    def handoffs(self) -> HandoffRows:
-        """What was handed over."""
-
+    def groups(self) -> GroupRows: ...
     @property
-    def workflows(self) -> WorkflowRows:
-        """The states of workflow runs."""
-
+    def handoffs(self) -> HandoffRows: ...
     @property
-    def queue(self) -> QueueRows:
-        """Workflows that wait for their turn."""
+    def workflows(self) -> WorkflowRows: ...
+    @property
+    def queue(self) -> QueueRows: ...
 
     def set_back(self, seconds: float) -> list[str]:
-        """Date what waits for a time, and open runs, that much earlier; the ids of the tasks that are concerned."""
+        """Date what waits for a time, and open runs, that much earlier; the ids of the tasks concerned."""
 
 
 class Ledger(Protocol):

@@ -22,7 +22,7 @@ def stage(team: Team, content: str) -> str:
 
 def living(team: Team, member: str) -> int:
     with team._workspace.look() as rows:  # type: ignore[attr-defined]
-        return len(rows.team.living_sessions(member))
+        return len(rows.sessions.living(member))
 
 
 @pytest.mark.req("TEAM-3.4", "TEAM-3.5")

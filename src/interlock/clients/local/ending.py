@@ -30,7 +30,7 @@ def running_members(workspace: Workspace) -> list[str]:
             if any(text is not None and alive(text) for text in (run.process, run.runner)):
                 found.add(run.member)
         for member in rows.team.members():
-            for _, process in rows.team.living_sessions(member.name):
+            for _, process in rows.sessions.living(member.name):
                 if process not in (None, own) and alive(str(process)):
                     found.add(member.name)
     return sorted(found)
@@ -129,7 +129,7 @@ def _let_go(workspace: Workspace, member: str) -> None:
     deadline = workspace.clock.monotonic() + PATIENCE
     while workspace.clock.monotonic() < deadline:
         with workspace.ledger.snapshot() as rows:
-            kept = [rows.team.session(name, id) for name, id in rows.team.kept_sessions() if name == member]
+            kept = [rows.sessions.get(name, id) for name, id in rows.sessions.of_runners() if name == member]
         if not any(one is not None and one[0] is not None and alive(one[0]) for one in kept):
             return
         workspace.clock.sleep(0.02)

@@ -228,7 +228,7 @@ class LocalMailing(LocalBase):
         caller = self._as(by)
         with self._workspace.look() as rows:
             found = rows.team.address(caller.name)
-            return found is not None and rows.team.session_known(found[0], caller.session or f"cli:{found[0]}")
+            return found is not None and rows.sessions.known(found[0], caller.session or f"cli:{found[0]}")
 
     def _wait(self, by: str | None, seconds: float, urgent_only: bool, closes: int) -> bool:
         """Sleep until the caller has mail; false when the time is up, or the home is closed once more than `closes`.

@@ -50,7 +50,7 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
         caller = self._caller
         if caller.session is not None:
             with self._act() as act:
-                act.rows.team.end_session(act.name, act.session, act.at)
+                act.rows.sessions.end(act.name, act.session, act.at)
                 act.event("session.ended", member=act.name, session=act.session)
 
     def protocol(self, message: str | Mapping[str, Any], *, by: str | None = None) -> dict[str, Any]:

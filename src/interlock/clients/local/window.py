@@ -93,7 +93,7 @@ class LocalWindow(LocalMailing):
     def _mail(self, act: UnitOfWork, event: str, fresh: bool) -> LocalHeard:
         urgent = event == "tool"
         if not urgent:
-            act.rows.team.note_sent_back(act.name, act.session, False)
+            act.rows.sessions.note_sent_back(act.name, act.session, False)
         messages = self._offered(act, urgent_only=urgent, earlier="unknown" if urgent else "seen")
         state = ""
         if act.role == "lead" and not urgent:
@@ -106,12 +106,12 @@ class LocalWindow(LocalMailing):
         """Send the window back for its mail, and for a task that it has not reported on; the second time it may go."""
         acknowledged(act)
         open_tasks = sessions.unreported(act)
-        if again or act.rows.team.sent_back(act.name, act.session):
+        if again or act.rows.sessions.sent_back(act.name, act.session):
             sessions.idle(act, [id for id, _ in open_tasks])
             return LocalHeard(act.name, self.name)
         messages = self._offered(act, urgent_only=False, earlier="seen")
         if messages or open_tasks:
-            act.rows.team.note_sent_back(act.name, act.session, True)
+            act.rows.sessions.note_sent_back(act.name, act.session, True)
         return LocalHeard(act.name, self.name, messages, open_tasks)
 
     def _offered(self, act: UnitOfWork, *, urgent_only: bool, earlier: str) -> list[Message]:

@@ -94,7 +94,7 @@ def author_lives(act: UnitOfWork, task: Task) -> bool:
         return False
     return any(
         session == task.session and process is not None and ref.alive(process)
-        for session, process in act.rows.team.living_sessions(str(task.owner))
+        for session, process in act.rows.sessions.living(str(task.owner))
     )
 
 

@@ -9,7 +9,7 @@ from interlock.storage.sqlite.messages import SqliteMessages
 from interlock.storage.sqlite.questions import SqliteQuestions, SqliteRequests
 from interlock.storage.sqlite.runs import SqliteHandoffs, SqliteRuns
 from interlock.storage.sqlite.tasks import SqliteGraph, SqliteGroups, SqliteTasks
-from interlock.storage.sqlite.team import SqliteTeam
+from interlock.storage.sqlite.team import SqliteSessions, SqliteTeam
 from interlock.storage.sqlite.workflows import SqliteQueue, SqliteWorkflows
 
 _WAITING = (
@@ -24,6 +24,7 @@ _WAITING = (
     "UPDATE questions SET asked_at = [asked_at], reminded_at = [reminded_at] WHERE state = 'open' RETURNING task_id",
     "UPDATE requests SET expires_at = [expires_at] WHERE state = 'open' RETURNING NULL",
 )
+"""What `set_back` dates earlier; [column] stands for its time less so many seconds."""
 
 
 class SqliteRows:
@@ -32,6 +33,7 @@ class SqliteRows:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self.team = SqliteTeam(connection)
+        self.sessions = SqliteSessions(connection)
         self.tasks = SqliteTasks(connection)
         self.graph = SqliteGraph(connection)
         self.runs = SqliteRuns(connection)
@@ -45,7 +47,6 @@ class SqliteRows:
         self.queue = SqliteQueue(connection)
 
     def set_back(self, seconds: float) -> list[str]:
-        """See `ledger.Rows.set_back`."""
         concerned: set[str | None] = set()
         for statement in _WAITING:
             sql = statement.replace("[", "strftime('%Y-%m-%dT%H:%M:%fZ', ").replace("]", ", :by)")

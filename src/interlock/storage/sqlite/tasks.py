@@ -1,66 +1,69 @@
-"""Tasks, their edges and their runs."""
+"""Tasks, the edges between them, and the groups that a chat session makes of them."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from interlock.model.group import Group
 from interlock.model.task import FINAL, PRIORITIES, Task
-from interlock.storage.sqlite.table import Table, as_json, assign, from_json, marks
+from interlock.storage.sqlite.table import FLAG, JSON, Aggregate, Table, as_json, from_json, marks
 
-_TASK = (
-    "n, id, subject, body, state, owner, assignee, reserved, type, priority, review, verify, command, parent_id, "
-    "group_id, project_id, plan_key, plan_digest, run, session, failures, rounds, open_blockers, soft, rank, "
-    "not_before, output, context, findings, evidence, verifying, metadata, created_by, created_at, updated_at, "
-    "claimed_at, completed_at, merging, worktree, env, timeout, retries, limits, workflow, "
-    "review_required, delegation_depth"
+_NOT_OWNED = ", ".join(f"'{state}'" for state in sorted(FINAL | {"deadletter"}))
+_EDGES = (
+    "SELECT b.id, b.state, d.id, d.state FROM edges e JOIN tasks b ON b.id = e.blocker "
+    "JOIN tasks d ON d.id = e.blocked WHERE "
 )
-_FIELDS = tuple(_TASK.split(", "))
-_EVIDENCE, _METADATA, _PRIORITY, _SOFT = (_FIELDS.index(f) for f in ("evidence", "metadata", "priority", "soft"))
-_INSERT = f"INSERT INTO tasks ({', '.join(_FIELDS[1:])}) VALUES ({marks(len(_FIELDS) - 1)})"
-_OPEN_STATES = ", ".join(f"'{state}'" for state in sorted(FINAL | {"deadletter"}))
+_GROUPS = (
+    "SELECT g.id, g.created_at, g.updated_at, g.first_prompt, g.latest_task, t.state, g.task_count, g.state_counts "
+    "FROM chat_groups g LEFT JOIN tasks t ON t.id = g.latest_task"
+)
 
 
-class SqliteTasks(Table):
+class SqliteTasks(Table[Task]):
     """See `ledger.TaskRows`."""
 
     name = "tasks"
-    key = "n"
-    columns = _FIELDS
-    json_columns = frozenset({"evidence", "verifying", "metadata", "merging", "worktree", "env", "limits"})
+    keys = ("n",)
+    columns = (
+        "n", "id", "subject", "body", "state", "owner", "assignee", "reserved", "type", "priority", "review", "verify",
+        "command", "parent_id", "group_id", "project_id", "plan_key", "plan_digest", "run", "session", "failures",
+        "rounds", "open_blockers", "soft", "rank", "not_before", "output", "context", "findings", "evidence",
+        "verifying", "metadata", "created_by", "created_at", "updated_at", "claimed_at", "completed_at", "merging",
+        "worktree", "env", "timeout", "retries", "limits", "workflow", "review_required", "delegation_depth",
+    )  # fmt: skip
+    coders = {  # noqa: RUF012
+        **dict.fromkeys(("evidence", "verifying", "metadata", "merging", "worktree", "env", "limits"), JSON),
+        "priority": (PRIORITIES.index, PRIORITIES.__getitem__),
+        "soft": FLAG,
+        "review_required": FLAG,
+    }
 
-    def encoded(self, column: str, value: Any) -> Any:
-        return PRIORITIES.index(value) if column == "priority" else super().encoded(column, value)
+    def _make(self, *values: Any) -> Task:
+        task = Task(*values)
+        task.evidence = task.evidence or []
+        return task
 
     def insert(self, task: Task) -> int:
-        values = [self.encoded(column, getattr(task, column)) for column in _FIELDS[1:]]
-        task.n = int(self.connection.execute(_INSERT, values).lastrowid or 0)
-        task.rank = task.n
+        task.n = task.rank = int(self._add(task, columns=self.columns[1:]).lastrowid or 0)
         self.connection.execute("UPDATE tasks SET rank=n WHERE n=?", (task.n,))
         return task.n
 
     def update(self, task: Task, **changes: Any) -> None:
-        self.write(task.n, changes)
-        assign(task, changes)
+        self._change(task, changes)
 
     def get(self, task_id: str) -> Task | None:
-        return self._one("id=?", (task_id,))
+        return self._first("id=?", task_id)
 
     def ids_ending(self, suffix: str, limit: int) -> list[str]:
         pattern = "%-" + suffix.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        found = self.connection.execute(
-            "SELECT id FROM tasks WHERE id LIKE ? ESCAPE '\\' ORDER BY n DESC LIMIT ?", (pattern, limit)
-        )
-        return [row[0] for row in found]
+        return self._firsts("SELECT id FROM tasks WHERE id LIKE ? ESCAPE '\\' ORDER BY n DESC LIMIT ?", pattern, limit)
 
     def by_plan_key(self, key: str) -> Task | None:
-        return self._one("plan_key=? ORDER BY n DESC LIMIT 1", (key,))
+        return self._first("plan_key=? ORDER BY n DESC LIMIT 1", key)
 
     def planned(self) -> list[Task]:
-        found = self._many("plan_key IS NOT NULL ORDER BY n", ())
-        return list({task.plan_key: task for task in found}.values())
+        return list({task.plan_key: task for task in self._select("plan_key IS NOT NULL ORDER BY n")}.values())
 
     def select(
         self,
@@ -71,7 +74,7 @@ class SqliteTasks(Table):
         after: int = 0,
         before: int | None = None,
     ) -> list[Task]:
-        where, values = ["n>?"], [after]  # type: list[str], list[Any]
+        where, values = ["n>?"], list[object]([after])
         if before is not None:
             where.append("n<?")
             values.append(before)
@@ -84,50 +87,48 @@ class SqliteTasks(Table):
         if owner is not None:
             where.append("owner=?")
             values.append(owner)
-        values.append(-1 if limit is None else limit)
         order = "n" if before is None else "n DESC"
-        return self._many(f"{' AND '.join(where)} ORDER BY {order} LIMIT ?", tuple(values))
+        return self._select(f"{' AND '.join(where)} ORDER BY {order} LIMIT ?", *values, -1 if limit is None else limit)
 
     def next_ready(self, member: str, *, shell: bool | None, now: str) -> Task | None:
-        best: Task | None = None
+        # Four looks at the ready queue's index, each of which ends at its first row, where one would sort the queue.
+        found = []
         for reserved, values in (("IS NULL", ()), ("= ?", (member,))):  # type: tuple[str, tuple[str, ...]]
             for without in (0, 1) if shell is None else (0 if shell else 1,):
-                task = self._one(
+                task = self._first(
                     f"state='ready' AND coalesce(reserved, assignee) {reserved} AND (command IS NULL) = {without} "
                     "AND (not_before IS NULL OR not_before<=?) "
                     "AND NOT (type IS 'WORKFLOW' AND id IN (SELECT task_id FROM workflow_queue)) "
                     "ORDER BY priority, n LIMIT 1",
-                    (*values, now),
+                    *values,
+                    now,
                 )
-                if task is not None and (best is None or _urgency(task) < _urgency(best)):
-                    best = task
-        return best
+                if task is not None:
+                    found.append(task)
+        return min(found, key=lambda task: (PRIORITIES.index(task.priority), task.n), default=None)
 
     def ready(self, limit: int) -> list[Task]:
-        return self._many("state='ready' ORDER BY priority, n LIMIT ?", (limit,))
+        return self._select("state='ready' ORDER BY priority, n LIMIT ?", limit)
 
     def ready_after(self, now: str) -> str | None:
-        found = self.connection.execute(
-            "SELECT min(not_before) FROM tasks WHERE state='ready' AND not_before IS NOT NULL AND not_before>?", (now,)
-        )
-        return found.fetchone()[0]  # type: ignore[no-any-return]
+        where = "state='ready' AND not_before IS NOT NULL AND not_before>?"
+        found: str | None = self._row(f"SELECT min(not_before) FROM tasks WHERE {where}", now)[0]
+        return found
 
     def owned(self, member: str) -> list[Task]:
-        return self._many(f"owner=? AND owner IS NOT NULL AND state NOT IN ({_OPEN_STATES}) ORDER BY n", (member,))
+        return self._select(f"owner=? AND owner IS NOT NULL AND state NOT IN ({_NOT_OWNED}) ORDER BY n", member)
 
     def verifying(self) -> list[Task]:
-        return self._many("verifying IS NOT NULL AND state = 'review' ORDER BY n", ())
+        return self._select("verifying IS NOT NULL AND state = 'review' ORDER BY n")
 
     def merging(self) -> list[Task]:
-        return self._many("merging IS NOT NULL AND state = 'review' ORDER BY n", ())
+        return self._select("merging IS NOT NULL AND state = 'review' ORDER BY n")
 
     def worktrees(self) -> list[Task]:
-        return self._many("worktree IS NOT NULL ORDER BY n", ())
+        return self._select("worktree IS NOT NULL ORDER BY n")
 
     def baseline(self, tree: str, setup: str, command: str) -> tuple[bool | None] | None:
-        found = self.connection.execute(
-            "SELECT red FROM baselines WHERE tree=? AND setup=? AND command=?", (tree, setup, command)
-        ).fetchone()
+        found = self._row("SELECT red FROM baselines WHERE tree=? AND setup=? AND command=?", tree, setup, command)
         return None if found is None else (None if found[0] is None else bool(found[0]),)
 
     def baselined(self, tree: str, setup: str, command: str, red: bool | None, at: str) -> None:
@@ -137,11 +138,10 @@ class SqliteTasks(Table):
         )
 
     def current(self) -> dict[str, str]:
-        found = self.connection.execute("SELECT owner, id FROM tasks WHERE state='in-progress' ORDER BY claimed_at, n")
-        return dict(found.fetchall())
+        return dict(self._rows("SELECT owner, id FROM tasks WHERE state='in-progress' ORDER BY claimed_at, n"))
 
     def counts(self) -> dict[str, int]:
-        return dict(self.connection.execute("SELECT state, count(*) FROM tasks GROUP BY state").fetchall())
+        return dict(self._rows("SELECT state, count(*) FROM tasks GROUP BY state"))
 
     def add_log(self, task_id: str, at: str, author: str, text: str) -> None:
         self.connection.execute(
@@ -149,23 +149,11 @@ class SqliteTasks(Table):
         )
 
     def log(self, task_id: str) -> list[tuple[str, str, str]]:
-        return self.connection.execute(
-            "SELECT at, author, text FROM work_log WHERE task_id=? ORDER BY n", (task_id,)
-        ).fetchall()
-
-    def _one(self, where: str, values: tuple[Any, ...]) -> Task | None:
-        row = self.connection.execute(f"SELECT {_TASK} FROM tasks WHERE {where}", values).fetchone()
-        return None if row is None else _task(row)
-
-    def _many(self, where: str, values: tuple[Any, ...]) -> list[Task]:
-        return [_task(row) for row in self.connection.execute(f"SELECT {_TASK} FROM tasks WHERE {where}", values)]
+        return self._rows("SELECT at, author, text FROM work_log WHERE task_id=? ORDER BY n", task_id)
 
 
-class SqliteGraph:
+class SqliteGraph(Aggregate):
     """See `ledger.GraphRows`."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
 
     def add(self, blocker: str, blocked: str, by: str | None = None) -> bool:
         cursor = self.connection.execute(
@@ -174,9 +162,7 @@ class SqliteGraph:
         return cursor.rowcount > 0
 
     def maker(self, blocker: str, blocked: str) -> str | None:
-        found = self.connection.execute(
-            "SELECT created_by FROM edges WHERE blocked=? AND blocker=?", (blocked, blocker)
-        ).fetchone()
+        found = self._row("SELECT created_by FROM edges WHERE blocked=? AND blocker=?", blocked, blocker)
         return found[0] if found else None
 
     def remove(self, blocker: str, blocked: str) -> bool:
@@ -184,76 +170,40 @@ class SqliteGraph:
         return cursor.rowcount > 0
 
     def blockers(self, task_id: str) -> list[tuple[str, str]]:
-        return self.connection.execute(
-            "SELECT t.id, t.state FROM edges e JOIN tasks t ON t.id = e.blocker WHERE e.blocked=? ORDER BY t.n",
-            (task_id,),
-        ).fetchall()
+        where = "e.blocked=? ORDER BY t.n"
+        return self._rows(f"SELECT t.id, t.state FROM edges e JOIN tasks t ON t.id = e.blocker WHERE {where}", task_id)
 
     def dependents(self, task_id: str) -> list[str]:
-        found = self.connection.execute("SELECT blocked FROM edges WHERE blocker=?", (task_id,))
-        return [row[0] for row in found]
+        return self._firsts("SELECT blocked FROM edges WHERE blocker=?", task_id)
 
     def open_dependents(self, task_id: str) -> list[Task]:
-        found = self.connection.execute(
-            f"SELECT {', '.join('t.' + field for field in _FIELDS)} FROM edges e JOIN tasks t ON t.id = e.blocked "
-            "WHERE e.blocker=? AND t.state NOT IN ('done', 'cancelled', 'deleted') ORDER BY t.n",
-            (task_id,),
+        return SqliteTasks(self.connection)._select(
+            "id IN (SELECT blocked FROM edges WHERE blocker=?) AND state NOT IN ('done', 'cancelled', 'deleted') "
+            "ORDER BY n",
+            task_id,
         )
-        return [_task(row) for row in found]
 
     def edges(self) -> list[tuple[str, str]]:
-        return self.connection.execute("SELECT blocker, blocked FROM edges").fetchall()
+        return self._rows("SELECT blocker, blocked FROM edges")
 
     def edges_of(self, task_ids: Sequence[str]) -> list[tuple[str, str, str, str]]:
         found: list[tuple[str, str, str, str]] = []
         for start in range(0, len(task_ids), 400):
             some = task_ids[start : start + 400]
-            found += self.connection.execute(
-                "SELECT b.id, b.state, d.id, d.state FROM edges e JOIN tasks b ON b.id = e.blocker "
-                f"JOIN tasks d ON d.id = e.blocked WHERE e.blocked IN ({marks(len(some))}) ORDER BY b.n",
-                tuple(some),
-            ).fetchall()
-            found += self.connection.execute(
-                "SELECT b.id, b.state, d.id, d.state FROM edges e JOIN tasks b ON b.id = e.blocker "
-                f"JOIN tasks d ON d.id = e.blocked WHERE e.blocker IN ({marks(len(some))}) ORDER BY d.n",
-                tuple(some),
-            ).fetchall()
+            # Each half by its own index.
+            found += self._rows(f"{_EDGES} e.blocked IN ({marks(len(some))}) ORDER BY b.n", *some)
+            found += self._rows(f"{_EDGES} e.blocker IN ({marks(len(some))}) ORDER BY d.n", *some)
         return found
 
     def rank(self, task_id: str) -> int:
-        return int(self.connection.execute("SELECT rank FROM tasks WHERE id=?", (task_id,)).fetchone()[0])
+        return int(self._row("SELECT rank FROM tasks WHERE id=?", task_id)[0])
 
     def set_ranks(self, ranks: Mapping[str, int]) -> None:
         self.connection.executemany("UPDATE tasks SET rank=? WHERE id=?", [(rank, id) for id, rank in ranks.items()])
 
 
-def _urgency(task: Task) -> tuple[int, int]:
-    return PRIORITIES.index(task.priority), task.n
-
-
-def _task(row: tuple[Any, ...]) -> Task:
-    task = Task(*row)
-    task.priority = PRIORITIES[row[_PRIORITY]]
-    task.soft = bool(row[_SOFT])
-    task.metadata = {} if row[_METADATA] == "{}" else from_json(row[_METADATA])
-    task.evidence = [] if row[_EVIDENCE] in (None, "[]") else from_json(row[_EVIDENCE])
-    task.review_required = None if task.review_required is None else bool(task.review_required)
-    for column in ("verifying", "merging", "worktree", "env", "limits"):
-        value = getattr(task, column)
-        if value is not None:
-            setattr(task, column, from_json(value))
-    return task
-
-
-_GROUP = "g.id, g.created_at, g.updated_at, g.first_prompt, g.latest_task, t.state, g.task_count, g.state_counts"
-_FROM = f"SELECT {_GROUP} FROM chat_groups g LEFT JOIN tasks t ON t.id = g.latest_task"
-
-
-class SqliteGroups:
-    """See `ledger.GroupRows`."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
+class SqliteGroups(Aggregate):
+    """See `ledger.GroupRows`. One row per chat session is kept up to date, so that listing them never counts tasks."""
 
     def insert(self, group: Group) -> None:
         self.connection.execute(
@@ -262,17 +212,15 @@ class SqliteGroups:
         )
 
     def get(self, group_id: str) -> Group | None:
-        row = self.connection.execute(f"{_FROM} WHERE g.id=?", (group_id,)).fetchone()
+        row = self._row(f"{_GROUPS} WHERE g.id=?", group_id)
         return None if row is None else _group(row)
 
     def page(self, offset: int, limit: int) -> list[Group]:
-        found = self.connection.execute(
-            f"{_FROM} ORDER BY g.updated_at DESC, g.n DESC LIMIT ? OFFSET ?", (limit, offset)
-        )
+        found = self._rows(f"{_GROUPS} ORDER BY g.updated_at DESC, g.n DESC LIMIT ? OFFSET ?", limit, offset)
         return [_group(row) for row in found]
 
     def count(self) -> int:
-        return int(self.connection.execute("SELECT count(*) FROM chat_groups").fetchone()[0])
+        return int(self._row("SELECT count(*) FROM chat_groups")[0])
 
     def added(self, group_id: str, task_id: str, state: str, at: str) -> None:
         self._counted(group_id, None, state, at)
@@ -291,13 +239,10 @@ class SqliteGroups:
             )
 
     def tasks(self, group_id: str) -> list[str]:
-        found = self.connection.execute(
-            "SELECT id FROM tasks WHERE group_id=? AND state != 'deleted' ORDER BY n", (group_id,)
-        )
-        return [row[0] for row in found]
+        return self._firsts("SELECT id FROM tasks WHERE group_id=? AND state != 'deleted' ORDER BY n", group_id)
 
     def _counted(self, group_id: str, origin: str | None, target: str, at: str) -> None:
-        row = self.connection.execute("SELECT state_counts FROM chat_groups WHERE id=?", (group_id,)).fetchone()
+        row = self._row("SELECT state_counts FROM chat_groups WHERE id=?", group_id)
         if row is None:
             return  # a task may name a group that no chat began
         counts: dict[str, int] = from_json(row[0])
@@ -311,6 +256,4 @@ class SqliteGroups:
 
 
 def _group(row: tuple[Any, ...]) -> Group:
-    group = Group(*row)
-    group.state_counts = from_json(row[7])
-    return group
+    return Group(*(*row[:-1], from_json(row[-1])))

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
+from interlock.model.json import Json
 from interlock.model.team import Member, Team
-from interlock.storage.sqlite.table import Table, as_json, assign, from_json
+from interlock.storage.sqlite.table import JSON, Aggregate, Table, as_json, from_json
 
 _TEAM = (
     "id, name, lead_session_key, status, workdir, settings, created_at, updated_at, day, day_count, open_tasks, runner"
 )
-_MEMBER = (
-    "name, session_key, inbox, role, agent, command, type, model, permissions, status, unread, session, "
-    "joined_at, last_active_at, env, limits"
-)
 
 
-class SqliteTeam(Table):
-    """See `ledger.TeamRows`."""
+class SqliteTeam(Table[Member]):
+    """See `ledger.TeamRows`. The order in which members joined is that of the table's rows."""
 
     name = "members"
-    key = "name"
-    columns = tuple(_MEMBER.split(", "))
-    json_columns = frozenset({"command", "env", "limits"})
+    keys = ("name",)
+    columns = (
+        "name", "session_key", "inbox", "role", "agent", "command", "type", "model", "permissions", "status", "unread",
+        "session", "joined_at", "last_active_at", "env", "limits",
+    )  # fmt: skip
+    coders = {"command": JSON, "env": JSON, "limits": JSON}  # noqa: RUF012
+
+    def _make(self, *values: Any) -> Member:
+        *head, env, limits = values
+        return Member(*(*head, None, env, limits))
 
     def get(self) -> Team:
-        row = list(self.connection.execute(f"SELECT {_TEAM} FROM team").fetchone())
+        row = list(self._row(f"SELECT {_TEAM} FROM team"))
         row[5] = from_json(row[5])
         return Team(*row)
 
@@ -40,74 +44,77 @@ class SqliteTeam(Table):
 
     def is_deleted(self) -> bool:
         """Whether the team's last act was its own deletion."""
-        return bool(self.connection.execute("SELECT status = 'deleted' FROM team").fetchone()[0])
+        return bool(self._row("SELECT status = 'deleted' FROM team")[0])
 
-    def settings(self) -> dict[str, Any]:
-        text = self.connection.execute("SELECT settings FROM team").fetchone()[0]
+    def settings(self) -> Json:
+        text = self._row("SELECT settings FROM team")[0]
         return from_json(text) if text != "{}" else {}
 
     def update(self, team: Team, **changes: Any) -> None:
-        encoded = {k: as_json(v) if k == "settings" else v for k, v in changes.items()}
+        encoded = {name: as_json(value) if name == "settings" else value for name, value in changes.items()}
         assignments = ", ".join(f"{name}=?" for name in encoded)
         self.connection.execute(f"UPDATE team SET {assignments}", tuple(encoded.values()))
-        assign(team, changes)
+        for name, value in changes.items():
+            setattr(team, name, value)
 
     def day_number(self, day: str) -> int:
         # On another day than last time, what is there already counts: a clock that was set back comes to a day again.
-        self.connection.execute(
-            "UPDATE team SET day_count = 1 + CASE day WHEN ?1 THEN day_count ELSE "
-            "(SELECT count(*) FROM tasks WHERE id >= 'TASK-' || ?1 || '-' AND id < 'TASK-' || ?1 || '.') END, day = ?1",
-            (day,),
+        found = self._row(
+            "UPDATE team SET day_count = 1 + CASE day WHEN ?1 THEN day_count ELSE (SELECT count(*) FROM tasks "
+            "WHERE id >= 'TASK-' || ?1 || '-' AND id < 'TASK-' || ?1 || '.') END, day = ?1 RETURNING day_count",
+            day,
         )
-        return int(self.connection.execute("SELECT day_count FROM team").fetchone()[0])
+        return int(found[0])
 
     def count_open(self, change: int) -> int:
-        self.connection.execute("UPDATE team SET open_tasks = open_tasks + ?", (change,))
-        return int(self.connection.execute("SELECT open_tasks FROM team").fetchone()[0])
+        return int(self._row("UPDATE team SET open_tasks = open_tasks + ? RETURNING open_tasks", change)[0])
 
     def add_member(self, member: Member) -> None:
         # Somebody of that name may have been here before and left mail unread: it is this member's now.
-        member.unread = int(
-            self.connection.execute(
-                "SELECT count(*) FROM messages WHERE recipient=? AND stage IN ('stored', 'offered')", (member.name,)
-            ).fetchone()[0]
-        )
-        values = [self.encoded(column, getattr(member, column)) for column in self.columns]
-        self.connection.execute(f"INSERT INTO members ({_MEMBER}) VALUES (?{', ?' * (len(values) - 1)})", values)
+        counted = "SELECT count(*) FROM messages WHERE recipient=? AND stage IN ('stored', 'offered')"
+        member.unread = int(self._row(counted, member.name)[0])
+        self._add(member)
 
     def update_member(self, member: Member, **changes: Any) -> None:
-        self.write(member.name, changes)
-        assign(member, changes)
+        self._change(member, changes)
 
     def remove_member(self, name: str) -> None:
         self.connection.execute("DELETE FROM members WHERE name=?", (name,))
 
     def member(self, name: str) -> Member | None:
-        return self._one("name=?", name)
+        return self._first("name=?", name)
 
     def member_by_key(self, session_key: str) -> Member | None:
-        return self._one("session_key=?", session_key)
+        return self._first("session_key=?", session_key)
 
     def members(self) -> list[Member]:
-        found = self.connection.execute(
-            f"SELECT {_MEMBER} FROM members "
-            "ORDER BY CASE role WHEN 'lead' THEN 0 WHEN 'member' THEN 1 ELSE 2 END, rowid"
-        )
-        return [_member(row) for row in found]
+        return self._select("true ORDER BY CASE role WHEN 'lead' THEN 0 WHEN 'member' THEN 1 ELSE 2 END, rowid")
 
     def inbox_taken(self, directory: str) -> str | None:
-        row = self.connection.execute("SELECT name FROM members WHERE inbox = ?", (directory,)).fetchone()
+        row = self._row("SELECT name FROM members WHERE inbox = ?", directory)
         return None if row is None else str(row[0])
 
-    def session_known(self, member: str, session: str) -> bool:
-        found = self.connection.execute(
-            "SELECT 1 FROM sessions WHERE member=? AND id=? AND ended_at IS NULL", (member, session)
-        )
-        return found.fetchone() is not None
+    def touch(self, member: str, session: str, at: str) -> None:
+        self.connection.execute("UPDATE members SET last_active_at=?, session=? WHERE name=?", (at, session, member))
 
-    def begin_session(
-        self, member: str, session: str, at: str, process: str | None, program: str | None = None
-    ) -> None:
+    def address(self, name: str) -> tuple[str, str, str, int] | None:
+        found: tuple[str, str, str, int] | None = self._row(
+            "SELECT name, inbox, role, unread FROM members WHERE name=?1 OR session_key=?1", name
+        )
+        return found
+
+    def names(self) -> list[str]:
+        return self._firsts("SELECT name FROM members ORDER BY rowid")
+
+
+class SqliteSessions(Aggregate):
+    """See `ledger.SessionRows`."""
+
+    def known(self, member: str, session: str) -> bool:
+        where = "member=? AND id=? AND ended_at IS NULL"
+        return self._row(f"SELECT 1 FROM sessions WHERE {where}", member, session) is not None
+
+    def begin(self, member: str, session: str, at: str, process: str | None, program: str | None = None) -> None:
         self.connection.execute(
             "INSERT INTO sessions (member, id, began_at, process, program) VALUES (?, ?, ?, ?, ?) "
             "ON CONFLICT (member, id) DO UPDATE SET ended_at = NULL, gone_at = NULL, process = excluded.process, "
@@ -115,28 +122,30 @@ class SqliteTeam(Table):
             (member, session, at, process, program),
         )
 
-    def seats(
+    def end(self, member: str, session: str, at: str) -> None:
+        where = "member=? AND id=? AND ended_at IS NULL"
+        self.connection.execute(f"UPDATE sessions SET ended_at=? WHERE {where}", (at, member, session))
+
+    def joined(
         self, session: str | None = None, process: str | None = None
     ) -> list[tuple[str, str, str | None, str | None]]:
-        which, values = "ended_at IS NULL", tuple[str | None, ...]()
-        if session is not None or process is not None:
-            which, values = ("id = ?", (session,)) if session is not None else ("process = ?", (process,))
-        return self.connection.execute(
-            "SELECT member, id, process, ended_at FROM sessions "
-            f"WHERE program IS NOT NULL AND {which} ORDER BY began_at DESC, member",
-            values,
-        ).fetchall()
-
-    def holds_work(self, member: str, session: str) -> bool:
-        found = self.connection.execute(
-            "SELECT 1 FROM runs WHERE ended_at IS NULL AND runner IS NULL AND member=? AND session=? LIMIT 1",
-            (member, session),
+        which, values = "ended_at IS NULL", tuple[str, ...]()
+        if session is not None:
+            which, values = "id = ?", (session,)
+        elif process is not None:
+            which, values = "process = ?", (process,)
+        return self._rows(
+            f"SELECT member, id, process, ended_at FROM sessions WHERE program IS NOT NULL AND {which} "
+            "ORDER BY began_at DESC, member",
+            *values,
         )
-        return found.fetchone() is not None
+
+    def hold_work(self, member: str, session: str) -> bool:
+        where = "ended_at IS NULL AND runner IS NULL AND member=? AND session=?"
+        return self._row(f"SELECT 1 FROM runs WHERE {where} LIMIT 1", member, session) is not None
 
     def sent_back(self, member: str, session: str) -> bool:
-        found = self.connection.execute("SELECT sent_back FROM sessions WHERE member=? AND id=?", (member, session))
-        row = found.fetchone()
+        row = self._row("SELECT sent_back FROM sessions WHERE member=? AND id=?", member, session)
         return row is not None and bool(row[0])
 
     def note_sent_back(self, member: str, session: str, sent: bool) -> None:
@@ -144,28 +153,21 @@ class SqliteTeam(Table):
             "UPDATE sessions SET sent_back=?1 WHERE member=?2 AND id=?3 AND sent_back != ?1", (sent, member, session)
         )
 
-    def end_session(self, member: str, session: str, at: str) -> None:
-        self.connection.execute(
-            "UPDATE sessions SET ended_at=? WHERE member=? AND id=? AND ended_at IS NULL", (at, member, session)
+    def living(self, member: str) -> list[tuple[str, str | None]]:
+        where = "member=? AND ended_at IS NULL ORDER BY began_at"
+        return self._rows(f"SELECT id, process FROM sessions WHERE {where}", member)
+
+    def of_runners(self) -> list[tuple[str, str]]:
+        where = "ended_at IS NULL AND id LIKE 'run:%' ORDER BY member, id"
+        return self._rows(f"SELECT member, id FROM sessions WHERE {where}")
+
+    def get(self, member: str, session: str) -> tuple[str | None, str | None] | None:
+        found: tuple[str | None, str | None] | None = self._row(
+            "SELECT process, coalesce(gone_at, ended_at) FROM sessions WHERE member=? AND id=?", member, session
         )
-
-    def living_sessions(self, member: str) -> list[tuple[str, str | None]]:
-        return self.connection.execute(
-            "SELECT id, process FROM sessions WHERE member=? AND ended_at IS NULL ORDER BY began_at", (member,)
-        ).fetchall()
-
-    def kept_sessions(self) -> list[tuple[str, str]]:
-        return self.connection.execute(
-            "SELECT member, id FROM sessions WHERE ended_at IS NULL AND id LIKE 'run:%' ORDER BY member, id"
-        ).fetchall()
-
-    def session(self, member: str, session: str) -> tuple[str | None, str | None] | None:
-        found: tuple[str | None, str | None] | None = self.connection.execute(
-            "SELECT process, coalesce(gone_at, ended_at) FROM sessions WHERE member=? AND id=?", (member, session)
-        ).fetchone()
         return found
 
-    def session_lives(self, member: str, session: str, process: str | None) -> None:
+    def note_alive(self, member: str, session: str, process: str | None) -> None:
         self.connection.execute(
             "UPDATE sessions SET gone_at = NULL, process = CASE WHEN program IS NULL THEN coalesce(?1, process) "
             "ELSE process END WHERE member=?2 AND id=?3 "
@@ -174,33 +176,5 @@ class SqliteTeam(Table):
         )
 
     def note_gone(self, member: str, session: str, at: str) -> None:
-        self.connection.execute(
-            "UPDATE sessions SET gone_at=? WHERE member=? AND id=? AND gone_at IS NULL", (at, member, session)
-        )
-
-    def touch(self, member: str, session: str, at: str) -> None:
-        """Note that a member acted."""
-        self.connection.execute("UPDATE members SET last_active_at=?, session=? WHERE name=?", (at, session, member))
-
-    def address(self, name: str) -> tuple[str, str, str, int] | None:
-        """(name, inbox, role, unread) of a member, by name or session key: all that mail needs."""
-        found: tuple[str, str, str, int] | None = self.connection.execute(
-            "SELECT name, inbox, role, unread FROM members WHERE name=?1 OR session_key=?1", (name,)
-        ).fetchone()
-        return found
-
-    def names(self) -> list[str]:
-        """The names of all members and people."""
-        return [name for (name,) in self.connection.execute("SELECT name FROM members ORDER BY rowid")]
-
-    def _one(self, where: str, value: str) -> Member | None:
-        row = self.connection.execute(f"SELECT {_MEMBER} FROM members WHERE {where}", (value,)).fetchone()
-        return None if row is None else _member(row)
-
-
-def _member(row: tuple[Any, ...]) -> Member:
-    named = dict(zip(SqliteTeam.columns, row, strict=True))
-    for column in SqliteTeam.json_columns:
-        if named[column] is not None:
-            named[column] = from_json(named[column])
-    return Member(**named)
+        where = "member=? AND id=? AND gone_at IS NULL"
+        self.connection.execute(f"UPDATE sessions SET gone_at=? WHERE {where}", (at, member, session))

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from interlock.model.json import Json
 from interlock.model.task import PRIORITIES
 from interlock.model.workflow import QueueEntry, WorkflowRow
-from interlock.storage.sqlite.table import Table, assign, from_json
-
-_ROW = "id, task_id, skill, state, outcome, version, document, created_at, updated_at"
-_ENTRY = "n, task_id, skill, priority, queued_by, queued_at, data"
+from interlock.storage.sqlite.table import JSON, Table, as_json, from_json
 
 
-class SqliteWorkflows(Table):
-    """See `ledger_workflow.WorkflowRows`."""
+class SqliteWorkflows(Table[WorkflowRow]):
+    """See `ledger.WorkflowRows`."""
 
     name = "workflows"
-    columns = tuple(_ROW.split(", "))
-    json_columns = frozenset({"document"})
+    columns = ("id", "task_id", "skill", "state", "outcome", "version", "document", "created_at", "updated_at")
+    coders = {"document": JSON}  # noqa: RUF012
+    _make = WorkflowRow
 
     def insert(self, row: WorkflowRow) -> bool:
-        values = [self.encoded(column, getattr(row, column)) for column in self.columns]
-        found = self.connection.execute(
-            f"INSERT INTO workflows ({_ROW}) VALUES (?{', ?' * (len(values) - 1)}) ON CONFLICT (id) DO NOTHING", values
-        )
-        return found.rowcount > 0
+        return self._add(row, clause="ON CONFLICT (id) DO NOTHING").rowcount > 0
 
     def replace(self, row: WorkflowRow, version: int) -> bool:
         names = self.columns[1:]
@@ -35,8 +30,7 @@ class SqliteWorkflows(Table):
         return found.rowcount > 0
 
     def get(self, workflow_id: str) -> WorkflowRow | None:
-        row = self.connection.execute(f"SELECT {_ROW} FROM workflows WHERE id=?", (workflow_id,)).fetchone()
-        return None if row is None else _row(row)
+        return self._first("id=?", workflow_id)
 
     def select(
         self,
@@ -46,93 +40,59 @@ class SqliteWorkflows(Table):
         open_only: bool = False,
         limit: int | None = None,
     ) -> list[WorkflowRow]:
-        where, values = ["1"], list[object]()
+        where, values = ["outcome IS NULL" if open_only else "true"], list[object]()
         for column, value in (("skill", skill), ("task_id", task_id)):
             if value is not None:
                 where.append(f"{column}=?")
                 values.append(value)
-        if open_only:
-            where.append("outcome IS NULL")
-        found = self.connection.execute(
-            f"SELECT {_ROW} FROM workflows WHERE {' AND '.join(where)} ORDER BY n DESC LIMIT ?",
-            (*values, -1 if limit is None else limit),
-        )
-        return [_row(row) for row in found]
+        limited = -1 if limit is None else limit
+        return self._select(f"{' AND '.join(where)} ORDER BY n DESC LIMIT ?", *values, limited)
 
-    def session(self, id: str) -> dict[str, Any]:
-        row = self.connection.execute("SELECT document FROM workflow_sessions WHERE id=?", (id,)).fetchone()
-        return {} if row is None else dict(from_json(row[0]))
+    def session(self, id: str) -> Json:
+        row = self._row("SELECT document FROM workflow_sessions WHERE id=?", id)
+        return {} if row is None else from_json(row[0])
 
-    def keep_session(self, id: str, document: dict[str, Any], at: str) -> None:
+    def keep_session(self, id: str, document: Json, at: str) -> None:
         self.connection.execute(
             "INSERT INTO workflow_sessions (id, document, updated_at) VALUES (?, ?, ?) "
             "ON CONFLICT (id) DO UPDATE SET document=excluded.document, updated_at=excluded.updated_at",
-            (id, self.encoded("document", document), at),
+            (id, as_json(document), at),
         )
 
 
-class SqliteQueue(Table):
-    """See `ledger_workflow.QueueRows`. The row holds the rank of a priority: the most urgent is 0."""
+class SqliteQueue(Table[QueueEntry]):
+    """See `ledger.QueueRows`."""
 
     name = "workflow_queue"
-    key = "task_id"
-    columns = tuple(_ENTRY.split(", "))
-    json_columns = frozenset({"data"})
-
-    def encoded(self, column: str, value: Any) -> Any:
-        """`value` as the column holds it."""
-        return PRIORITIES.index(value) if column == "priority" else super().encoded(column, value)
+    keys = ("task_id",)
+    columns = ("n", "task_id", "skill", "priority", "queued_by", "queued_at", "data")
+    coders = {"priority": (PRIORITIES.index, PRIORITIES.__getitem__), "data": JSON}  # noqa: RUF012
+    _make = QueueEntry
 
     def insert(self, entry: QueueEntry) -> None:
-        names = self.columns[1:]
-        found = self.connection.execute(
-            f"INSERT INTO workflow_queue ({', '.join(names)}) VALUES (?{', ?' * (len(names) - 1)})",
-            [self.encoded(name, getattr(entry, name)) for name in names],
-        )
-        entry.n = int(found.lastrowid or 0)
+        entry.n = int(self._add(entry, columns=self.columns[1:]).lastrowid or 0)
 
     def get(self, task_id: str) -> QueueEntry | None:
-        return self._one("WHERE task_id=?", (task_id,))
+        return self._first("task_id=?", task_id)
 
     def entries(self) -> list[QueueEntry]:
-        return [_entry(row) for row in self._select("ORDER BY priority, n", ())]
+        return self._select("true ORDER BY priority, n")
 
     def oldest(self) -> QueueEntry | None:
-        return self._one("ORDER BY n LIMIT 1", ())
+        return self._first("true ORDER BY n LIMIT 1")
 
     def count(self) -> int:
-        return int(self.connection.execute("SELECT count(*) FROM workflow_queue").fetchone()[0])
+        return int(self._row("SELECT count(*) FROM workflow_queue")[0])
 
     def update(self, entry: QueueEntry, **changes: Any) -> None:
-        self.write(entry.task_id, changes)
-        assign(entry, changes)
+        self._change(entry, changes)
 
     def remove(self, task_id: str) -> bool:
         return self.connection.execute("DELETE FROM workflow_queue WHERE task_id=?", (task_id,)).rowcount > 0
 
     def active(self) -> int:
-        found = self.connection.execute(
+        found = self._row(
             "SELECT count(*) FROM tasks WHERE type = 'WORKFLOW' AND state IN ('ready', 'in-progress') "
             "AND id NOT IN (SELECT task_id FROM workflow_queue)"
         )
-        return int(found.fetchone()[0])
-
-    def _one(self, clause: str, values: tuple[object, ...]) -> QueueEntry | None:
-        found = self._select(clause, values)
-        return _entry(found[0]) if found else None
-
-    def _select(self, clause: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
-        return self.connection.execute(f"SELECT {_ENTRY} FROM workflow_queue {clause}", values).fetchall()
-
-
-def _row(row: tuple[Any, ...]) -> WorkflowRow:
-    found = WorkflowRow(*row)
-    found.document = from_json(row[6])
-    return found
-
-
-def _entry(row: tuple[Any, ...]) -> QueueEntry:
-    found = QueueEntry(*row)
-    found.priority = PRIORITIES[row[3]]
-    found.data = from_json(row[6])
-    return found
+        return int(found[0])
