@@ -27,6 +27,7 @@ from interlock.clock import iso
 from interlock.core.tasks import claim, verify
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, Workspace
+from interlock.core.waiting import HumanWait, in_thread
 from interlock.errors import CannotStart, Conflict, InterlockError, InvalidRequest
 from interlock.gitwork.staging import tree_of
 from interlock.model.names import SYSTEM
@@ -37,7 +38,7 @@ from interlock.processes.output import plain
 from interlock.processes.ref import ProcessRef, alive
 from interlock.runner import completion, run_processes, workspace_allocation
 from interlock.runner import verify as checking
-from interlock.runner.executor import HumanWait, Job, Result
+from interlock.runner.executor import Job, Result
 from interlock.runner.job import Permit, PreparedRun, RunnerConfig, prepare, with_prompt
 from interlock.runner.member_session import MemberSession
 from interlock.runner.permissions import PermissionRequests
@@ -45,7 +46,6 @@ from interlock.runner.prompt import prompt_for
 from interlock.runner.run_processes import session_token, verifier
 from interlock.runner.stdout_messages import StdoutMessages
 from interlock.runner.stop import Stop
-from interlock.runner.threads import in_thread
 from interlock.runner.turns import TurnLoop
 from interlock.runner.usage import UsageMeter, excess
 

@@ -8,62 +8,17 @@ text as prompt), `workflow` (every step of a workflow).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-import anyio
-
 from interlock.agents.session import McpServer, Permission, Update, ignore, refuse
+from interlock.core.waiting import HumanWait
 from interlock.processes.ref import ProcessRef
-from interlock.wakeup.notifier import woken
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from interlock.wakeup.notifier import Waiter
-
-
-class HumanWait:
-    """How a run waits for a person with its session open: it says so, and whoever runs it may end the wait.
-
-    `waits` is called with true when it begins to wait, and with false when it waits no more.
-    """
-
-    def __init__(self, waits: Callable[[bool], None] = lambda begins: None) -> None:
-        self.over: str | None = None
-        """Why nobody is waited for any longer, once that is so."""
-        self.waiting = False
-        self._waits = waits
-        self._rouse = anyio.Event()
-
-    def end(self, reason: str) -> None:
-        """Wait for a person no longer, now and for the rest of the run."""
-        self.over = self.over or reason
-        self._rouse.set()
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """The session lives and waits within."""
-        self.waiting = True
-        self._waits(True)
-        try:
-            yield
-        finally:
-            self.waiting = False
-            self._waits(False)
-
-    async def pause(self, waiter: Waiter, seconds: float) -> None:
-        """Until `waiter` is woken, the wait is over, or so much time has passed."""
-        async with anyio.create_task_group() as group:
-
-            async def told() -> None:
-                await self._rouse.wait()
-                group.cancel_scope.cancel()
-
-            group.start_soon(told)
-            await woken(waiter, seconds)
-            group.cancel_scope.cancel()
+    pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,11 +39,11 @@ from interlock.core.tasks import answer
 from interlock.core.tasks.find import find
 from interlock.core.tasks.transition import move
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
+from interlock.core.waiting import in_thread
 from interlock.errors import InterlockError
 from interlock.model.question import Question
 from interlock.model.task import WAITING, Task
 from interlock.model.team import Member
-from interlock.runner.threads import in_thread
 from interlock.settings import PERMISSIONS, Settings
 from interlock.wakeup.notifier import woken
 

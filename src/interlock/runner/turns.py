@@ -33,6 +33,7 @@ from interlock.core import mailbox
 from interlock.core.tasks import answer, review
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
+from interlock.core.waiting import HumanWait, in_thread
 from interlock.model.message import Message
 from interlock.model.names import HUMAN
 from interlock.model.run import Run
@@ -41,7 +42,7 @@ from interlock.processes.output import plain
 from interlock.processes.ref import alive
 from interlock.protocol.dropped import adopt
 from interlock.runner import completion, permissions, usage
-from interlock.runner.executor import HumanWait, Result
+from interlock.runner.executor import Result
 from interlock.runner.job import TOLD, RunnerConfig
 from interlock.runner.prompt import (
     NOT_PROMPTED,
@@ -53,7 +54,6 @@ from interlock.runner.prompt import (
     reminder,
 )
 from interlock.runner.stdout_messages import without_messages
-from interlock.runner.threads import in_thread
 from interlock.runner.usage import UsageMeter
 from interlock.runner.verify import fingerprint
 

@@ -24,6 +24,7 @@ from interlock.clock import iso
 from interlock.core.tasks import claim, review
 from interlock.core.tasks import review as reviewers
 from interlock.core.unit_of_work import Principal, Workspace
+from interlock.core.waiting import in_thread
 from interlock.errors import AgentError, InterlockError, RunLimit
 from interlock.model.task import Task
 from interlock.model.team import Member
@@ -35,7 +36,6 @@ from interlock.runner.job import RunnerConfig
 from interlock.runner.member_session import IdleMail, MemberSession
 from interlock.runner.run_processes import new_session
 from interlock.runner.stop import Stop
-from interlock.runner.threads import in_thread
 
 
 class Worker:

@@ -18,12 +18,12 @@ import anyio.to_thread
 from interlock.agents.session import Agent, Opening, Update, ignore
 from interlock.core.tasks.transition import WORKFLOW
 from interlock.core.unit_of_work import Principal, Workspace
+from interlock.core.waiting import in_thread
 from interlock.errors import InterlockError
 from interlock.memory.store import OpenMemory
 from interlock.processes.ref import ProcessRef
 from interlock.runner.executor import Execution, Job, Result, begun
 from interlock.runner.executors import AgentExecutor
-from interlock.runner.threads import in_thread
 from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.engine.automation_controller import AutomationController

@@ -11,6 +11,7 @@ from interlock.clock import iso
 from interlock.core import mailbox
 from interlock.core import shutdown as shutdown_expiry
 from interlock.core.unit_of_work import unknown_member
+from interlock.core.waiting import StillWaiting, Wait
 from interlock.errors import InterlockError, InvalidRequest
 from interlock.model.message import as_xml
 from interlock.model.names import HUMAN
@@ -231,30 +232,25 @@ class LocalMailing(LocalBase):
             return found is not None and rows.sessions.known(found[0], caller.session or f"cli:{found[0]}")
 
     def _wait(self, by: str | None, seconds: float, urgent_only: bool, closes: int) -> bool:
-        """Sleep until the caller has mail; false when the time is up, or the home is closed once more than `closes`.
-
-        Register, look again, then sleep: a message sent between looking and sleeping wakes us all the same.
-        """
+        """Sleep until the caller has mail; False when the time is up, or the home is closed once more than `closes`."""
         workspace = self._workspace
         with workspace.ledger.snapshot() as rows:
             found = rows.team.address(self._as(by).name)
         name = found[0] if found is not None else self._as(by).name
-        left = max(0.0, seconds)
-        committed = workspace.ledger.watch()
-        changed = lambda: workspace.closes != closes or committed()  # noqa: E731
-        with workspace.notifier.waiter(workspace.name, [f"inbox:{name}"], changed) as waiter:
-            while workspace.closes == closes:
-                with workspace.ledger.snapshot() as rows:
-                    now = workspace.clock.now()
-                    if mailbox.waits(rows, name, now, ref.alive, urgent_only) or _silence(rows, name, iso(now)):
-                        return True
-                if left <= 0:
-                    return False
-                # Not all that frees a message is a commit: who was handing it over may have died.
-                began = time.monotonic()
-                waiter.wait(min(left, LOOK_AGAIN))
-                left -= max(time.monotonic() - began, 0.000_1)
-        return False
+        ends = time.monotonic() + seconds
+
+        def look() -> bool | StillWaiting:
+            if workspace.closes != closes:
+                return False
+            with workspace.ledger.snapshot() as rows:
+                now = workspace.clock.now()
+                if mailbox.waits(rows, name, now, ref.alive, urgent_only) or _silence(rows, name, iso(now)):
+                    return True
+            return StillWaiting(ends - time.monotonic())
+
+        # Not all that frees a message is a commit: who was handing it over may have died.
+        wait = Wait(workspace, [f"inbox:{name}"], look, changed=lambda: workspace.closes != closes, again=LOOK_AGAIN)
+        return wait.blocking() is True
 
 
 def _silence(rows: Rows, name: str, now: str) -> bool:

@@ -12,11 +12,11 @@ parked early: an answer costs it a new session then, and nobody has waited.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
-import anyio
 import anyio.to_thread
 
 from interlock.clock import Clock, iso
@@ -24,24 +24,20 @@ from interlock.core.mailbox import notify
 from interlock.core.tasks import answer
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
+from interlock.core.waiting import HumanWait, StillWaiting, Wait, in_thread
 from interlock.errors import Conflict, Forbidden
 from interlock.model.names import HUMAN
 from interlock.model.task import WAITING, Task
-from interlock.runner.executor import HumanWait
-from interlock.runner.threads import in_thread
 from interlock.storage.ledger import Rows
 from interlock.workflow.engine.ports import WARNING, Asking, Events, Superseded
 from interlock.workflow.state.document import RUNNING, StepId, WorkflowState
 from interlock.workflow.state.rollback import CheckpointKeeper
 from interlock.workflow.state.workflow_state_manager import Store
 
-LOOK_AGAIN = 30.0
-"""Seconds between two looks, however quiet it is."""
 YIELD = 2.0
 """Seconds that a task is left to others before a held run makes way for it."""
 
 Answer = tuple[str, str]
-Step = Answer | Literal["wait"] | None
 
 
 class HeldQuestion:
@@ -56,43 +52,28 @@ class HeldQuestion:
         self._question = question
         self._patience = patience
         self._needed_by: str | None = None
+        self._needed_since = 0.0
 
     async def wait(self, seconds: float) -> Answer | None:
-        """The answer and who gave it, the run being ours; null where it did not come in that time.
+        """The answer and who gave it, the run being ours; None where it did not come in that time.
 
         Raises:
             Superseded: it was withdrawn, or the run is not ours any more.
         """
-        workspace, patience = self._workspace, self._patience
-        ends = anyio.current_time() + seconds
-        needed_by, since = None, 0.0
-        topics = ["tasks", "questions"]
-        with patience.held(), workspace.notifier.waiter(workspace.name, topics, workspace.ledger.watch()) as waiter:
-            while True:
-                found = await self._act(self._look)
-                if found != "wait":
-                    return found
-                now = anyio.current_time()
-                if needed_by != self._needed_by:
-                    needed_by, since = self._needed_by, now
-                until = min(ends, now + LOOK_AGAIN if needed_by is None else since + YIELD)
-                if patience.over is None and now < until:
-                    await patience.pause(waiter, until - now)
-                    continue
-                found = await self._act(partial(self._park, patience.over or self._why(now < ends, seconds)))
-                if found != "wait":
-                    return found
+        ends = time.monotonic() + seconds
 
-    def _why(self, early: bool, seconds: float) -> str:
-        return f"{self._needed_by} waits for this member" if early else f"nobody answered within {seconds:.0f} s"
+        def park(over: str | None) -> Answer | None:
+            early = time.monotonic() < ends
+            needed = f"{self._needed_by} waits for this member"
+            return self._park(over or (needed if early else f"nobody answered within {seconds:.0f} s"))
 
-    async def _act(self, look: Callable[[], Step]) -> Step:
+        wait = Wait(self._workspace, ["tasks", "questions"], lambda: self._look(ends))
         try:
-            return await in_thread(look)
+            return await wait.held(self._patience, park)
         except (Conflict, Forbidden) as error:
             raise Superseded(error.message) from error
 
-    def _look(self) -> Step:
+    def _look(self, ends: float) -> Answer | StillWaiting | None:
         with self._workspace.ledger.snapshot() as rows:
             asked = rows.questions.get(self._question)
             said, task = answer_of(rows, self._question), find(rows, self._task_id)
@@ -100,17 +81,21 @@ class HeldQuestion:
                 raise Superseded(f"{task.id} is not this run's any more.")
             if said is None or task.state in WAITING:
                 self._note_need(rows)
-                held = said is not None or (asked is not None and asked.held and asked.session == self._caller.session)
-                return "wait" if held else None
+                if said is None and not (asked and asked.held and asked.session == self._caller.session):
+                    return None
+                until = ends if self._needed_by is None else min(ends, self._needed_since + YIELD)
+                return StillWaiting(until - time.monotonic())
         return taken(self._workspace, self._caller, self._task_id, self._question)
 
     def _note_need(self, rows: Rows) -> None:
         """Remember which task could be this member's, were it free."""
         ready = rows.tasks.next_ready(self._caller.name, shell=False, now=iso(self._workspace.clock.now()))
         paused = self._workspace.settings(rows).get("paused")
-        self._needed_by = None if ready is None or paused else ready.id
+        needed_by = None if ready is None or paused else ready.id
+        if needed_by != self._needed_by:
+            self._needed_by, self._needed_since = needed_by, time.monotonic()
 
-    def _park(self, why: str) -> Step:
+    def _park(self, why: str) -> Answer | None:
         """Close the wait, unless the answer came at this very moment."""
         with self._workspace.act(self._caller, acknowledge=False) as act:
             task = find(act.rows, self._task_id)

@@ -18,10 +18,11 @@ import anyio.to_thread
 
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, Workspace
+from interlock.core.waiting import HumanWait
 from interlock.errors import InterlockError, InvalidRequest, WorkflowNotFound
 from interlock.memory.store import Log, MemoryStore, OpenMemory
 from interlock.model.names import SYSTEM
-from interlock.runner.executor import HumanWait, Job
+from interlock.runner.executor import Job
 from interlock.workflow.agents.pool import AgentPool, Limits
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.engine import machine
