@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from interlock.agents.profiles import Profile
+    from interlock.agents.profiles import AgentProfile
     from interlock.agents.registry import AgentRegistry
     from interlock.client import Home
     from interlock.clock import Clock
@@ -70,9 +70,9 @@ def connect(
 
 
 def _roster(home: str) -> AgentRegistry:
-    from interlock.agents.registry import ProfileRoster
+    from interlock.agents.registry import AgentRegistry
 
-    return ProfileRoster(home)
+    return AgentRegistry(home)
 
 
 def executor_for(
@@ -174,7 +174,7 @@ def _models(member: Member, home: str | None) -> Mapping[str, str]:
     return {} if member.command else _profile(member, home).models
 
 
-def _profile(member: Member, home: str | None) -> Profile:
+def _profile(member: Member, home: str | None) -> AgentProfile:
     from interlock.agents.profiles import FILE, load
     from interlock.errors import AgentError
 

@@ -17,7 +17,16 @@ from hypothesis import strategies as st
 from interlock.clock import ManualClock
 from interlock.memory.local import LocalMemory
 from interlock.memory.retrying import RetryingMemory
-from interlock.memory.store import Memory, MemoryStore, MemoryUnavailable, RecallResult, fitted, shortened
+from interlock.memory.store import (
+    Condition,
+    Memory,
+    MemoryQuery,
+    MemoryStore,
+    MemoryUnavailable,
+    RecallResult,
+    fitted,
+    shortened,
+)
 from interlock.workflow.entry.context_pre_loader import HEAD, ContextPreLoader, prepared
 from interlock.workflow.menus.detection import detect
 from interlock.workflow.menus.menu_participation_engine import AUTOMATIC, RECOMMENDED, Situation, select
@@ -40,22 +49,28 @@ def memory(tmp_path: Path, clock: ManualClock) -> Iterator[LocalMemory]:
     found.close()
 
 
-class Broken:
+class Broken(MemoryStore):
     """A memory that cannot be reached while `down`."""
 
     def __init__(self, inner: MemoryStore, down: bool = True) -> None:
         self.inner, self.down, self.asked = inner, down, 0
 
-    def recall(
-        self, query: str, *, project_id: str | None = None, tags: Sequence[str] = (), limit: int = 20,
-        time_limit: float = 2.0,
-    ) -> RecallResult:  # fmt: skip
+    def search(self, query: MemoryQuery) -> RecallResult:
         self._ask()
-        return self.inner.recall(query, project_id=project_id, tags=tags, limit=limit, time_limit=time_limit)
+        return self.inner.search(query)
 
     def remember(self, memory: Memory) -> Memory:
         self._ask()
         return self.inner.remember(memory)
+
+    def link(self, id: str, related: Sequence[str]) -> None:
+        self._ask()
+
+    def described(self) -> Condition:
+        return self.inner.described()
+
+    def close(self) -> None:
+        pass
 
     def _ask(self) -> None:
         self.asked += 1

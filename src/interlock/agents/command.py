@@ -9,21 +9,22 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from interlock.agents.capacity import Limit, recognise
-from interlock.agents.profiles import Profile
-from interlock.agents.session import McpServer, Opening, Turn, Update
+from interlock.agents.profiles import AgentProfile
+from interlock.agents.session import Opening, Turn, Update
 from interlock.errors import AgentError, CannotStart, InvalidRequest, StorageError
 from interlock.processes.program import Program, refusal
 from interlock.processes.ref import ProcessRef
 
 PROMPT = "{prompt}"
+REASON_CHARS = 4000
 
 
 class CommandAgent:
-    """A program that is run once per session.
+    """A program that is run once per session. `limits` are how it says that it has no capacity now.
 
     Raises:
         InvalidRequest: `argv` names no program.
@@ -31,25 +32,21 @@ class CommandAgent:
 
     lasting = False
 
-    def __init__(self, name: str, argv: Sequence[str]) -> None:
+    def __init__(self, name: str, argv: Sequence[str], limits: tuple[Limit, ...] = ()) -> None:
         if not argv or not argv[0] or argv[0] == PROMPT:
             raise InvalidRequest(
                 f"The agent {name!r} needs a program: `command: [PROGRAM, ARGUMENT, …]`.", field="command"
             )
         self.name = name
         self._argv = tuple(argv)
+        self._limits = limits
 
     async def open(self, opening: Opening) -> CommandSession:
-        """A session whose process starts with its prompt.
-
-        Raises:
-            AgentError: the program or the working directory is missing.
-        """
         program = self._argv[0]
         why = refusal(program, opening.workdir, opening.environment.get("PATH", os.defpath))
         if why is not None:
             raise CannotStart(why, agent=self.name, program=program)
-        return CommandSession(self._argv, opening)
+        return CommandSession(self._argv, opening, self._limits)
 
 
 class CommandSession:
@@ -58,19 +55,19 @@ class CommandSession:
     lasting = False
     agent_session: str | None = None
 
-    def __init__(self, argv: Sequence[str], opening: Opening) -> None:
+    def __init__(self, argv: Sequence[str], opening: Opening, limits: tuple[Limit, ...]) -> None:
         self._argv = argv
         self._opening = opening
+        self._limits = limits
         self._program: Program | None = None
         self._closed = False
 
     @property
     def identity(self) -> ProcessRef | None:
-        """The program's process, once it was prompted."""
         return self._program.identity if self._program else None
 
     async def prompt(self, text: str, on_update: Callable[[Update], None], log: str | None = None) -> Turn:
-        """Run the program with `text`.
+        """Run the program with `text`; a failure that its limits explain is one for want of capacity.
 
         Raises:
             InvalidRequest: this session had its prompt, or is closed.
@@ -78,9 +75,8 @@ class CommandSession:
         if self._program is not None or self._closed:
             raise InvalidRequest("A session of a command takes one prompt: open a new one for the next.")
         opening = self._opening
-        argv = [text if word == PROMPT else word for word in self._argv]
         self._program = program = Program(
-            argv,
+            [text if word == PROMPT else word for word in self._argv],
             workdir=opening.workdir,
             environment=opening.environment,
             log=opening.log if log is None else log,
@@ -95,10 +91,16 @@ class CommandSession:
             return Turn("failed", detail=error.message)
         try:
             opening.on_start(identity)
-            ending = await program.wait(opening.time_limit, lambda line: on_update(Update("text", line)))
+            end = await program.wait(opening.time_limit, lambda line: on_update(Update("text", line)))
         finally:
             await program.close()
-        return Turn(ending.stop, ending.output, ending.exit_code, ending.detail)
+        if end.stop in ("end", "failed"):
+            last = next((line for line in reversed(end.output.splitlines()) if line.strip()), "")
+            reason = end.output[-REASON_CHARS:] if end.stop == "failed" else ""
+            short = recognise(self._limits, reason, last, time.time())
+            if short is not None:
+                return Turn("capacity", end.output, end.exit_code, short.reason, short.retry_at, short.login)
+        return Turn(end.stop, end.output, end.exit_code, end.detail)
 
     async def cancel(self) -> None:
         """Ask the program to end; the pending `prompt` returns `cancelled`, after KILL at the latest."""
@@ -106,89 +108,39 @@ class CommandSession:
             self._program.cancel()
 
     async def close(self) -> None:
-        """End the program and everything it started."""
         self._closed = True
         if self._program is not None:
             await self._program.close()
 
 
-REASON_CHARS = 4000
-
-
 class HeadlessAgent:
-    """Its sessions take one prompt each, ask nobody anything and cannot be resumed."""
+    """The program of a profile without ACP: one prompt in its arguments, its answer on standard output. It asks nobody
+    anything and cannot be resumed. `path` is a directory, beside PATH, that its own programs are in."""
 
     lasting = False
 
-    def __init__(self, profile: Profile, argv: Sequence[str], variables: Mapping[str, str], path: str | None) -> None:
+    def __init__(self, profile: AgentProfile, argv: Sequence[str], path: str | None) -> None:
         self.name = profile.name
         self._profile = profile
         self._argv = tuple(argv)
-        self._variables = dict(variables)
         self._path = path
 
-    async def open(self, opening: Opening) -> HeadlessSession:
-        """A session whose process starts with its prompt.
-
-        Raises:
-            AgentError: the program or the working directory is missing.
-        """
-        argv = [*self._argv]
+    async def open(self, opening: Opening) -> CommandSession:
+        profile, argv = self._profile, [*self._argv]
         if opening.model is not None:
-            argv += [word.replace("{model}", opening.model) for word in self._profile.headless_model]
+            argv += [word.replace("{model}", opening.model) for word in profile.headless_model]
         for server in opening.mcp:
-            if server.url is None:
-                argv += [_filled(word, server) for word in self._profile.headless_mcp]
-        environment = {**self._variables, **opening.environment}
+            filled = {
+                "{name}": server.name,
+                "{command}": json.dumps(server.command[0] if server.command else ""),
+                "{arguments}": json.dumps(list(server.command[1:])),
+                "{variables}": json.dumps(sorted(server.environment)),
+            }
+            for word in profile.headless_mcp if server.url is None else ():
+                for mark, value in filled.items():
+                    word = word.replace(mark, value)
+                argv.append(word)
+        environment = {**profile.variables, **opening.environment}
         if self._path is not None:
             environment["PATH"] = os.pathsep.join([environment.get("PATH", os.defpath), self._path])
-        inner = await CommandAgent(self.name, argv).open(replace(opening, environment=environment))
-        return HeadlessSession(inner, self._profile.limits)
-
-
-class HeadlessSession:
-    """One run of the program."""
-
-    lasting = False
-    agent_session: str | None = None
-
-    def __init__(self, inner: CommandSession, limits: tuple[Limit, ...]) -> None:
-        self._inner = inner
-        self._limits = limits
-
-    @property
-    def identity(self) -> ProcessRef | None:
-        """The program's process, once it was prompted."""
-        return self._inner.identity
-
-    async def cancel(self) -> None:
-        """As of a command."""
-        await self._inner.cancel()
-
-    async def close(self) -> None:
-        """As of a command."""
-        await self._inner.close()
-
-    async def prompt(self, text: str, on_update: Callable[[Update], None], log: str | None = None) -> Turn:
-        """Run it; a failure that its limits explain is one for want of capacity."""
-        turn = await self._inner.prompt(text, on_update, log)
-        if turn.stop not in ("end", "failed"):
-            return turn
-        last = next((line for line in reversed(turn.output.splitlines()) if line.strip()), "")
-        reason = turn.output[-REASON_CHARS:] if turn.stop == "failed" else ""
-        short = recognise(self._limits, reason, last, time.time())
-        if short is None:
-            return turn
-        return replace(turn, stop="capacity", detail=short.reason, retry_at=short.retry_at, login=short.login)
-
-
-def _filled(word: str, server: McpServer) -> str:
-    words = {
-        "{name}": server.name,
-        "{command}": json.dumps(server.command[0]),
-        "{arguments}": json.dumps(list(server.command[1:])),
-        "{variables}": json.dumps(sorted(server.environment)),
-    }
-    for mark, value in words.items():
-        word = word.replace(mark, value)
-    return word
+        return await CommandAgent(self.name, argv, profile.limits).open(replace(opening, environment=environment))

@@ -29,7 +29,7 @@ _LARGEST = 262_144
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class AgentProfile:
     """One kind of agent program.
 
     * `title`: its name for people. `program`: the command that `--version` is asked of.
@@ -74,7 +74,7 @@ class Profile:
     proven: tuple[str, ...] = ()
 
 
-def load(home: str | None = None) -> dict[str, Profile]:
+def load(home: str | None = None) -> dict[str, AgentProfile]:
     """All profiles by name: ours, then those of `<home>/agents.toml`.
 
     Raises:
@@ -111,8 +111,8 @@ def _read(path: str) -> dict[str, Any]:
         raise ConfigParseError(f"{path} cannot be read: {error}. Mend it, or move it away.", path=path) from error
 
 
-def _profile(name: str, table: Mapping[str, Any], faults: list[str]) -> Profile:
-    known = {one.name for one in fields(Profile)} - {"name"}
+def _profile(name: str, table: Mapping[str, Any], faults: list[str]) -> AgentProfile:
+    known = {one.name for one in fields(AgentProfile)} - {"name"}
     read: dict[str, Any] = {}
     for key, value in table.items():
         where = f"{key} of [{name}]"
@@ -124,7 +124,7 @@ def _profile(name: str, table: Mapping[str, Any], faults: list[str]) -> Profile:
             read[key] = _READERS[key](value)
         except ValueError as error:
             faults.append(f"{where} {error}")
-    profile = Profile(name, **read)
+    profile = AgentProfile(name, **read)
     if not profile.acp and not profile.headless and "acp" not in table and "headless" not in table:
         faults.append(f'[{name}] needs `acp = [PROGRAM, …]` or `headless = [PROGRAM, …, "{{prompt}}"]`')
     if profile.headless and "{prompt}" not in profile.headless:

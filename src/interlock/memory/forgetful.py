@@ -14,10 +14,11 @@ from typing import Any
 
 from interlock.memory.mcp_server import McpConnection
 from interlock.memory.store import (
-    RECALL_SECONDS,
     UNAVAILABLE,
     Condition,
     Memory,
+    MemoryQuery,
+    MemoryStore,
     MemoryUnavailable,
     RecallResult,
     fit,
@@ -25,6 +26,7 @@ from interlock.memory.store import (
     shortened,
     terms,
 )
+from interlock.model.json import Json
 from interlock.version import __version__
 
 TOOL = "execute_forgetful_tool"
@@ -36,40 +38,31 @@ GENERAL = "interlock"
 """A keyword for a memory without any, which Forgetful would not have."""
 
 
-class Forgetful:
-    """See `memory.MemoryStore`."""
+class Forgetful(MemoryStore):
+    """A Forgetful server. Of memories without a project those are found that are asked for without tags; the time
+    limit of a query does not count the time that the server needs to start."""
 
     def __init__(self, server: McpConnection) -> None:
         self._server = server
         self._projects: dict[str, int] = {}
         self._mutex = threading.Lock()
 
-    def recall(
-        self,
-        query: str,
-        *,
-        project_id: str | None = None,
-        tags: Sequence[str] = (),
-        limit: int = 20,
-        time_limit: float = RECALL_SECONDS,
-    ) -> RecallResult:
-        """See `memory.MemoryStore.recall`. Of memories without a project those are found that are asked for without
-        tags. `time_limit` does not count the time that the server needs to start."""
+    def search(self, query: MemoryQuery) -> RecallResult:
         self._server.start()
-        end = time.monotonic() + time_limit
-        project = self._project(project_id, end) if project_id is not None else None
+        end = time.monotonic() + query.time_limit
+        project = self._project(query.project_id, end) if query.project_id is not None else None
         found: dict[str, Memory] = {}
-        if query.strip() and (project is not None or project_id is None):
-            found |= self._queried(query, project, project_id, end)
-        if query.strip() and project_id is not None and not tags:
-            found |= self._queried(query, None, None, end)
-        wanted = [one for one in found.values() if set(tags) <= set(one.tags)]
-        if not wanted and (tags or not query.strip()):
-            wanted = self._latest(query, project, project_id, tags, limit, end)
-        return RecallResult(tuple(sorted(wanted, key=lambda one: -one.relevance)[:limit]), servers=("forgetful",))
+        if query.text.strip() and (project is not None or query.project_id is None):
+            found |= self._queried(query.text, project, query.project_id, end)
+        if query.text.strip() and query.project_id is not None and not query.tags:
+            found |= self._queried(query.text, None, None, end)
+        wanted = [one for one in found.values() if set(query.tags) <= set(one.tags)]
+        if not wanted and (query.tags or not query.text.strip()):
+            wanted = self._latest(query, project, end)
+        best = sorted(wanted, key=lambda one: -one.relevance)[: query.limit]
+        return RecallResult(tuple(best), servers=("forgetful",))
 
     def remember(self, memory: Memory) -> Memory:
-        """See `memory.MemoryStore.remember`."""
         kept = fitted(memory)
         self._server.start()
         end = time.monotonic() + WRITE_SECONDS
@@ -102,21 +95,14 @@ class Forgetful:
         )  # fmt: skip
 
     def link(self, id: str, related: Sequence[str]) -> None:
-        """See `memory.MemoryStore.link`."""
         numbers = [int(one) for one in related if one.isdigit() and one != id]
         if id.isdigit() and numbers:
             self._execute("link_memories", {"memory_id": int(id), "related_ids": numbers}, WRITE_SECONDS)
 
-    def flush(self, seconds: float = 0.0, *, again: bool = False) -> int:
-        """Nothing waits here."""
-        return 0
-
     def described(self) -> Condition:
-        """See `memory.MemoryStore.described`."""
         return Condition("forgetful", self._server.where)
 
     def condition(self) -> Condition:
-        """See `memory.MemoryStore.condition`."""
         try:
             self._execute("get_recent_memories", {"limit": 1}, WRITE_SECONDS)
         except MemoryUnavailable as error:
@@ -124,12 +110,11 @@ class Forgetful:
         return self.described()
 
     def close(self) -> None:
-        """See `memory.MemoryStore.close`."""
         self._server.close()
 
     def _queried(self, query: str, project: int | None, name: str | None, end: float) -> dict[str, Memory]:
         """What a query finds, by id. `project` null: among those of none."""
-        arguments: dict[str, Any] = {
+        arguments: Json = {
             "query": query[:QUERY_CHARS], "query_context": "Before and during work on a workflow", "k": MOST,
             "include_links": False,
         }  # fmt: skip
@@ -146,28 +131,25 @@ class Forgetful:
         found = (_memory(row, name, scores.get(str(row.get("id")), 0.0)) for row in rows)
         return {one.id: one for one in found if one.id}
 
-    def _latest(
-        self, query: str, project: int | None, name: str | None, tags: Sequence[str], limit: int, end: float
-    ) -> list[Memory]:
-        """The latest with all these tags. The server takes any of several: the longest, which says most, is asked."""
-        if name is not None and project is None:
+    def _latest(self, query: MemoryQuery, project: int | None, end: float) -> list[Memory]:
+        """The latest with all the tags. The server takes any of several: the longest, which says most, is asked."""
+        if query.project_id is not None and project is None:
             return []
-        arguments: dict[str, Any] = {"limit": RECENT}
+        arguments: Json = {"limit": RECENT}
         if project is not None:
             arguments["project_ids"] = [project]
-        if tags:
-            arguments["tags"] = [max(tags, key=len)]
-        asked, found = terms(query), list[Memory]()
+        if query.tags:
+            arguments["tags"] = [max(query.tags, key=len)]
+        asked, found = terms(query.text), list[Memory]()
         for offset in range(0, LOOKED_AT, RECENT):
             answer = self._execute("get_recent_memories", {**arguments, "offset": offset}, end - time.monotonic())
             rows = _rows(answer.get("memories"))
             for row in rows:
-                one = _memory(row, name)
-                relevance = fit(asked, one)
+                one = _memory(row, query.project_id)
                 own = project is not None or not row.get("project_ids")
-                if own and set(tags) <= set(one.tags) and (not asked or relevance):
-                    found.append(replace(one, relevance=relevance))
-            if len(rows) < RECENT or len(found) >= limit:
+                if own and query.fits(one):
+                    found.append(replace(one, relevance=fit(asked, one)))
+            if len(rows) < RECENT or len(found) >= query.limit:
                 break
         return found
 
@@ -189,7 +171,7 @@ class Forgetful:
                 self._projects[name] = _number(self._execute("create_project", about, end - time.monotonic()), "id")
             return self._projects.get(name)
 
-    def _execute(self, tool: str, arguments: Mapping[str, Any], time_limit: float) -> dict[str, Any]:
+    def _execute(self, tool: str, arguments: Mapping[str, Any], time_limit: float) -> Json:
         if time_limit <= 0:
             raise self._server.unavailable("it takes too long")
         answer = self._server.call(TOOL, {"tool_name": tool, "arguments": dict(arguments)}, time_limit)

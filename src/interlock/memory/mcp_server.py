@@ -82,7 +82,7 @@ class McpConnection:
             return text
 
     def close(self) -> None:
-        """End the connection, and the program; the next call begins anew."""
+        """End the connection, and the program; the next call starts another."""
         with self._mutex:
             life, self._life = self._life, None
         if life is not None:

@@ -2,10 +2,10 @@
 
 * `pending.jsonl`: memories to be kept, one a line, the oldest first, each with its time and `"status": "pending"`; at
   most 100, then the oldest goes.
-* `state.json`: since when memory has been out of reach, and why. So that holds for every process.
-* `cache.json`: what the latest questions found, with their times.
+* `state.json`: since when memory has been out of reach, and why, for every process.
+* `cache.json`: what the latest queries found, with their times.
 
-Any number of processes may use it at once. Nobody talks to memory while he holds the queue's lock.
+Any number of processes may use it at once. None of them talks to memory while it holds the outbox's lock.
 """
 
 from __future__ import annotations
@@ -17,20 +17,16 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
 
-from interlock.clock import iso
-from interlock.memory.store import Memory, MemoryUnavailable
+from interlock.clock import Clock, iso
+from interlock.memory.store import Memory, MemoryQuery, MemoryUnavailable
+from interlock.model.json import Json
 from interlock.storage.files import locked_directory
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from interlock.clock import Clock
 
 FOLDER = ".memory-queue"
 FILE, STATE, CACHE, FLUSHING = "pending.jsonl", "state.json", "cache.json", ".flushing"
 MOST = 100
-CACHED = 10  # questions
+CACHED = 10  # queries
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +50,14 @@ class Outbox:
         found = []
         for line in self._lines():
             try:
-                found.append(QueuedMemory(line, memory_of(json.loads(line))))
+                found.append(QueuedMemory(line, Memory.from_dict(json.loads(line))))
             except (ValueError, KeyError, TypeError, AttributeError):
                 continue
         return found
+
+    def matching(self, query: MemoryQuery) -> list[Memory]:
+        """What waits and answers the query, the newest first."""
+        return [entry.memory for entry in reversed(self.entries()) if query.fits(entry.memory)]
 
     def add(self, memory: Memory) -> int:
         """Put a memory at the end; how many of the oldest had to go for it.
@@ -71,12 +71,12 @@ class Outbox:
             "entry": self._clock.new_id(),
         }  # fmt: skip
         with self._locked():
-            lines = [*(one.line for one in self.entries()), json.dumps(shown, ensure_ascii=False)]
+            lines = [*(entry.line for entry in self.entries()), json.dumps(shown, ensure_ascii=False)]
             self._write(lines[-MOST:])
         return max(0, len(lines) - MOST)
 
     def remove(self, entry: QueuedMemory) -> None:
-        """Take an entry out, wherever it stands by now.
+        """Take an entry out, wherever it is by now.
 
         Raises:
             MemoryUnavailable: the file cannot be written.
@@ -89,51 +89,43 @@ class Outbox:
 
     @contextmanager
     def flushing(self) -> Iterator[bool]:
-        """Whether this process may hand over what waits: one at a time does, and nobody waits for it."""
-        if not self._lines():
-            yield False
-            return
-        try:
-            descriptor = os.open(os.path.join(self.folder, FLUSHING), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError:
-            yield False
-            return
-        try:
+        """Whether this process may hand over what waits: one at a time does, and none waits for it."""
+        with ExitStack() as held:
+            may = bool(self._lines())
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if may:
+                    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+                    descriptor = os.open(os.path.join(self.folder, FLUSHING), flags, 0o600)
+                    held.callback(os.close, descriptor)
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                yield False
-                return
-            yield True
-        finally:
-            os.close(descriptor)
+                may = False
+            yield may
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Json:
         """What `note` wrote, empty while memory answers."""
         return self._read(STATE)
 
-    def note(self, state: dict[str, Any]) -> None:
-        """Write down since when memory has been out of reach; nothing of it where it answers. Where that cannot be
-        written, only this process knows."""
-        if state:
+    def note(self, state: Json) -> None:
+        """Write down since when memory has been out of reach; empty where it answers. Where that cannot be written,
+        only this process knows."""
+        if state or os.path.exists(os.path.join(self.folder, STATE)):
             self._replace(STATE, state)
-        elif os.path.exists(os.path.join(self.folder, STATE)):
-            self._replace(STATE, {})
 
-    def cache(self, key: Sequence[object], memories: Sequence[Memory]) -> None:
-        """Keep the answer to a question."""
+    def cache(self, query: MemoryQuery, memories: Sequence[Memory]) -> None:
+        """Keep the answer to a query."""
         known = self._read(CACHE)
-        known.pop(_hash(key), None)
-        known[_hash(key)] = {"at": self._clock.now(), "memories": [one.as_dict() for one in memories]}
+        known.pop(_hash(query), None)
+        known[_hash(query)] = {"at": self._clock.now(), "memories": [memory.as_dict() for memory in memories]}
         self._replace(CACHE, dict(list(known.items())[-CACHED:]))
 
-    def cached(self, key: Sequence[object], fresh: float) -> tuple[Memory, ...] | None:
-        """The answer to that question, if it is not older than `fresh` seconds."""
-        found = self._read(CACHE).get(_hash(key))
+    def cached(self, query: MemoryQuery, fresh: float) -> tuple[Memory, ...] | None:
+        """The answer to that query, if it is not older than `fresh` seconds."""
+        found = self._read(CACHE).get(_hash(query))
         try:
             if found is None or not 0 <= self._clock.now() - float(found["at"]) < fresh:
                 return None
-            return tuple(memory_of(one) for one in found["memories"])
+            return tuple(Memory.from_dict(fields) for fields in found["memories"])
         except (KeyError, TypeError, ValueError, AttributeError):
             return None
 
@@ -155,7 +147,7 @@ class Outbox:
         except (OSError, UnicodeError) as error:
             raise MemoryUnavailable(f"The queue of memories {self.path} cannot be written: {error}.") from error
 
-    def _read(self, name: str) -> dict[str, Any]:
+    def _read(self, name: str) -> Json:
         try:
             with open(os.path.join(self.folder, name), encoding="utf-8") as file:
                 found = json.load(file)
@@ -163,7 +155,7 @@ class Outbox:
             return {}
         return found if isinstance(found, dict) else {}
 
-    def _replace(self, name: str, value: dict[str, Any]) -> None:
+    def _replace(self, name: str, value: Json) -> None:
         path = os.path.join(self.folder, name)
         temporary = f"{path}.{os.getpid()}.tmp"
         try:
@@ -172,33 +164,19 @@ class Outbox:
                 json.dump(value, file)
             os.rename(temporary, path)
         except (OSError, UnicodeError):
-            return  # It only spares others a question; the queue itself is written by `_write`.
+            return  # It only spares others a query; the queue itself is written by `_write`.
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        try:
-            os.makedirs(self.folder, exist_ok=True)
-            held = ExitStack()
-            held.enter_context(locked_directory(self.folder))
-        except OSError as error:
-            raise MemoryUnavailable(f"The queue of memories {self.folder} cannot be used: {error}.") from error
-        with held:
+        with ExitStack() as held:
+            try:
+                os.makedirs(self.folder, exist_ok=True)
+                held.enter_context(locked_directory(self.folder))
+            except OSError as error:
+                raise MemoryUnavailable(f"The queue of memories {self.folder} cannot be used: {error}.") from error
             yield
 
 
-def memory_of(one: dict[str, Any]) -> Memory:
-    """The memory that `as_dict` gave.
-
-    Raises:
-        KeyError, TypeError, ValueError: it is none.
-    """
-    project = one["project_id"]
-    return Memory(
-        str(one["title"]), str(one["content"]), int(one["importance"]), tuple(map(str, one["keywords"])),
-        tuple(map(str, one["tags"])), None if project is None else str(project), str(one["created_at"]),
-        str(one.get("id", "")), float(one.get("relevance", 0.0)), tuple(map(str, one.get("linked", ()))),
-    )  # fmt: skip
-
-
-def _hash(key: Sequence[object]) -> str:
-    return hashlib.sha256(json.dumps(key, default=list).encode()).hexdigest()[:32]
+def _hash(query: MemoryQuery) -> str:
+    key = [query.text, query.project_id, query.tags, query.limit]
+    return hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]

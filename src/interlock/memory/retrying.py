@@ -14,56 +14,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from interlock.clock import iso
+from interlock.clock import Clock, iso
 from interlock.memory.outbox import MOST, Outbox
 from interlock.memory.store import (
     AVAILABLE,
+    FLUSH_SECONDS,
     PERMANENTLY_UNAVAILABLE,
-    RECALL_SECONDS,
     UNAVAILABLE,
     Condition,
     Log,
     Memory,
+    MemoryQuery,
     MemoryRefused,
     MemoryStore,
     MemoryUnavailable,
     RecallResult,
-    fit,
     fitted,
-    terms,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from interlock.clock import Clock
 
 RETRIES = 3  # after the first try
 PAUSE = 0.1
 PATIENCE = 5.0  # seconds after which no further try begins
 SLOW, QUIET = 1.0, 30.0  # what took that long to fail is not asked again for so long
-FLUSH_SECONDS = 2.0
 FRESH = 300.0
 GIVEN_UP = 4 * 3600.0
 T = TypeVar("T")
 
 
-class RetryingMemory:
-    """See `memory.MemoryStore`; `inner` is the one that may be out of reach, `warn` gets (reason, operation)."""
+class RetryingMemory(MemoryStore):
+    """`inner` is the one that may be out of reach, `warn` gets (reason, operation)."""
 
     def __init__(self, inner: MemoryStore, output_folder: str, clock: Clock, warn: Log = lambda *_: None) -> None:
         self._inner = inner
-        self._waiting = Outbox(output_folder, clock)
+        self._outbox = Outbox(output_folder, clock)
         self._clock = clock
         self._warn = warn
         self._quiet = 0.0
-        state = self._waiting.state()
-        since, problem = state.get("since"), state.get("problem")
-        # A clock that was set back since then knows nothing of it.
-        known = isinstance(since, (int, float)) and since <= clock.now()
-        self._since: float | None = float(since) if known else None  # type: ignore[arg-type]
-        self._problem = str(problem) if known and problem else None
+        self._since = self._known_since()
+        self._problem: str | None = None if self._since is None else self._outbox.state().get("problem")
         self._chance = self.status == PERMANENTLY_UNAVAILABLE
 
     @property
@@ -73,31 +63,22 @@ class RetryingMemory:
             return AVAILABLE
         return PERMANENTLY_UNAVAILABLE if self._clock.now() - self._since >= GIVEN_UP else UNAVAILABLE
 
-    def recall(
-        self,
-        query: str,
-        *,
-        project_id: str | None = None,
-        tags: Sequence[str] = (),
-        limit: int = 20,
-        time_limit: float = RECALL_SECONDS,
-    ) -> RecallResult:
-        """See `memory.MemoryStore.recall`; never raises."""
-        key = (query, project_id, tuple(tags), limit)
+    def search(self, query: MemoryQuery) -> RecallResult:
+        """As `recall`; never raises."""
         try:
             self.flush()
-            found = self._tried(
-                lambda: self._inner.recall(query, project_id=project_id, tags=tags, limit=limit, time_limit=time_limit)
-            )
+            found = self._tried(lambda: self._inner.search(query))
         except MemoryUnavailable as error:
             self._warn(error.message, "recall")
-            return self._at_hand(key)
-        self._waiting.cache(key, found.memories)
-        own = self._queued(key)
-        return replace(found, memories=(*own, *found.memories)[:limit]) if own else found
+            cached = self._outbox.cached(query, FRESH)
+            found = RecallResult(cached or (), "degraded" if cached is None else "cache", stale=cached is not None)
+        else:
+            self._outbox.cache(query, found.memories)
+        waiting = self._outbox.matching(query)
+        return replace(found, memories=(*waiting, *found.memories)[: query.limit]) if waiting else found
 
     def remember(self, memory: Memory) -> Memory:
-        """See `memory.MemoryStore.remember`; what cannot be kept now is queued, behind what waits already.
+        """Keep a memory; what cannot be kept now is queued, behind what waits already.
 
         Raises:
             MemoryUnavailable: not even the queue can be written.
@@ -105,19 +86,19 @@ class RetryingMemory:
         """
         try:
             self.flush()
-            if not self._waiting.entries():
+            if not self._outbox.entries():
                 return self._tried(lambda: self._inner.remember(memory))
         except MemoryRefused:
             raise
         except MemoryUnavailable as error:
             self._warn(error.message, "remember")
         queued = fitted(memory)
-        if self._waiting.add(queued):
+        if self._outbox.add(queued):
             self._warn(f"the queue of memories was full ({MOST}); its oldest was removed", "remember")
         return queued
 
     def link(self, id: str, related: Sequence[str]) -> None:
-        """See `memory.MemoryStore.link`. Links are not queued: what waits has no id yet."""
+        """Link memories; links are not queued, for what waits has no id yet."""
         known = [one for one in related if one]
         if id and known:
             self._tried(lambda: self._inner.link(id, known))
@@ -132,26 +113,25 @@ class RetryingMemory:
         if again:
             self._chance, self._quiet = self.status == PERMANENTLY_UNAVAILABLE, 0.0
         done, end = 0, self._clock.monotonic() + seconds
-        with self._waiting.flushing() as mine:
+        with self._outbox.flushing() as mine:
             while mine and (done == 0 or self._clock.monotonic() < end):
-                waiting = self._waiting.entries()
+                waiting = self._outbox.entries()
                 if not waiting:
                     break
                 try:
                     self._tried(lambda one=waiting[0].memory: self._inner.remember(one))  # type: ignore[misc]
                 except MemoryRefused as error:
                     self._warn(f"{error.message} It is not kept: {waiting[0].memory.title}", "flush")
-                self._waiting.remove(waiting[0])
+                self._outbox.remove(waiting[0])
                 done += 1
         return done
 
     def queued(self) -> list[Memory]:
         """What waits, the oldest first."""
-        return [one.memory for one in self._waiting.entries()]
+        return [entry.memory for entry in self._outbox.entries()]
 
     def condition(self) -> Condition:
-        """See `memory.MemoryStore.condition`. One that was given up is not asked."""
-        found = Condition("", "")
+        """How it is now; one that was given up is not asked."""
         if self.status != PERMANENTLY_UNAVAILABLE or self._chance:
             self._chance = False
             found = self._inner.condition()
@@ -163,16 +143,14 @@ class RetryingMemory:
             found = self._inner.described()
         since = None if self._since is None else iso(self._since)
         return replace(
-            found, status=self.status, since=since, problem=self._problem, queued=len(self.queued()),
-            queue=self._waiting.path,
+            found, status=self.status, since=since, problem=self._problem, queued=len(self._outbox.entries()),
+            queue=self._outbox.path,
         )  # fmt: skip
 
     def described(self) -> Condition:
-        """See `memory.MemoryStore.described`."""
-        return replace(self._inner.described(), status=self.status, queued=len(self.queued()))
+        return replace(self._inner.described(), status=self.status, queued=len(self._outbox.entries()))
 
     def close(self) -> None:
-        """See `memory.MemoryStore.close`."""
         self._inner.close()
 
     def _tried(self, ask: Callable[[], T]) -> T:
@@ -207,34 +185,18 @@ class RetryingMemory:
     def _reached(self) -> None:
         if self._since is not None:
             self._since = self._problem = None
-            self._waiting.note({})
+            self._outbox.note({})
 
     def _lost(self, problem: str, took: float) -> None:
         if took > SLOW:
             self._quiet = self._clock.monotonic() + QUIET
         if self._since is None:
             # Another process may have found it before.
-            known = self._waiting.state().get("since")
-            earlier = isinstance(known, (int, float)) and known <= self._clock.now()
-            self._since = float(known) if earlier else self._clock.now()  # type: ignore[arg-type]
+            self._since = self._known_since() or self._clock.now()
         self._problem = problem
-        self._waiting.note({"since": self._since, "problem": problem, "status": self.status})
+        self._outbox.note({"since": self._since, "problem": problem, "status": self.status})
 
-    def _at_hand(self, key: tuple[Any, ...]) -> RecallResult:
-        own, limit = self._queued(key), key[-1]
-        cached = self._waiting.cached(key, FRESH)
-        if cached is not None:
-            return RecallResult((*own, *cached)[:limit], "cache", stale=True)
-        return RecallResult(tuple(own[:limit]), "degraded")
-
-    def _queued(self, key: tuple[Any, ...]) -> list[Memory]:
-        """What waits and fits, the newest first."""
-        query, project, tags, _ = key
-        asked = terms(query)
-        return [
-            memory
-            for memory in reversed(self.queued())
-            if memory.project_id in (None, project)
-            and set(tags) <= set(memory.tags)
-            and (not asked or fit(asked, memory))
-        ]
+    def _known_since(self) -> float | None:
+        """Since when it is out of reach for all processes; a clock that was set back since then knows nothing of it."""
+        since = self._outbox.state().get("since")
+        return float(since) if isinstance(since, (int, float)) and since <= self._clock.now() else None

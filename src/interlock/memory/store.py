@@ -4,19 +4,21 @@ A memory is one concept: a title, at most 2,000 characters, an importance from 1
 patterns 7–8, milestones 6–7), keywords and tags. What other memories' schemas lack travels as tags: `workflow:<id>`,
 `type:<type>` (decision 41). Memory is optional: whoever asks it must do without when it raises `MemoryUnavailable`.
 
-Implementations: `memories/local` (SQLite full text, on this machine), `memories/forgetful` (a Forgetful MCP server),
-`memories/patient` (any one, with retries, a queue on disk and a cache for when it cannot be reached), `memories/serena`
-(what a Serena MCP server knows of the project, to read only) and `memories/joined` (one to write, others to read).
+Implementations: `local` (SQLite full text, on this machine), `forgetful` (a Forgetful MCP server), `retrying` (another
+one, with retries, an outbox and a cache for when it cannot be reached), `serena` (what a Serena MCP server knows of the
+project, to read only) and `composite` (one to write, others to read).
 """
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 from interlock.errors import InterlockError
+from interlock.model.json import Json
 
 TITLE_CHARS = 200
 CONTENT_CHARS = 2000
@@ -25,7 +27,7 @@ WORDS = 10
 WORD_CHARS = 100
 HIGH = 9
 """From that importance on it is an architectural decision."""
-RECALL_SECONDS = 2.0
+RECALL_SECONDS = FLUSH_SECONDS = 2.0
 AVAILABLE, UNAVAILABLE, PERMANENTLY_UNAVAILABLE = "AVAILABLE", "UNAVAILABLE", "PERMANENTLY_UNAVAILABLE"
 SAME = 0.8
 """Share of words in common from which two memories say the same."""
@@ -46,8 +48,8 @@ class MemoryRefused(MemoryUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """One memory. `created_at` is ISO 8601 UTC; `project_id` null counts for every project; `relevance` (0 to 100) is
-    how well it fits what was asked, 0 where nothing was. `linked` are the ids of those it was linked to."""
+    """One memory. `created_at` is ISO 8601 UTC; `project_id` None counts for every project; `relevance` (0 to 100) is
+    how well it fits the query, 0 without one. `linked` are the ids of those it was linked to."""
 
     title: str
     content: str
@@ -60,24 +62,47 @@ class Memory:
     relevance: float = 0.0
     linked: tuple[str, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
-        """All fields."""
-        return {
-            "id": self.id,
-            "title": self.title,
-            "content": self.content,
-            "importance": self.importance,
-            "keywords": list(self.keywords),
-            "tags": list(self.tags),
-            "project_id": self.project_id,
-            "created_at": self.created_at,
-            "relevance": self.relevance,
-            "linked": list(self.linked),
-        }
+    def as_dict(self) -> Json:
+        names = ("id", "title", "content", "importance", "keywords", "tags", "project_id", "created_at", "relevance",
+                 "linked")  # fmt: skip
+        values = ((name, getattr(self, name)) for name in names)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
+
+    @classmethod
+    def from_dict(cls, fields: Json) -> Memory:
+        """Read what `as_dict` gave.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is not that.
+        """
+        project = fields["project_id"]
+        return cls(
+            str(fields["title"]), str(fields["content"]), int(fields["importance"]),
+            tuple(map(str, fields["keywords"])), tuple(map(str, fields["tags"])),
+            None if project is None else str(project), str(fields["created_at"]), str(fields.get("id", "")),
+            float(fields.get("relevance", 0.0)), tuple(map(str, fields.get("linked", ()))),
+        )  # fmt: skip
 
     def tagged(self, name: str) -> str | None:
         """The value of its tag `name:…`."""
         return next((tag.partition(":")[2] for tag in self.tags if tag.startswith(f"{name}:")), None)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryQuery:
+    """What is looked up; see `MemoryReader.recall`."""
+
+    text: str
+    project_id: str | None = None
+    tags: tuple[str, ...] = ()
+    limit: int = 20
+    time_limit: float = RECALL_SECONDS
+
+    def fits(self, memory: Memory) -> bool:
+        """Whether a memory answers the query."""
+        asked = terms(self.text)
+        of_project = memory.project_id in (None, self.project_id)
+        return of_project and set(self.tags) <= set(memory.tags) and (not asked or fit(asked, memory) > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +131,20 @@ class Condition:
     queued: int = 0
     queue: str | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """All fields."""
-        return {name: getattr(self, name) for name in self.__slots__}
+    def as_dict(self) -> Json:
+        return asdict(self)
 
 
 Log = Callable[[str, str], None]
 """Told what went wrong: (reason, operation)."""
 
 
-class MemoryReader(Protocol):
+class MemoryReader(ABC):
     """What is known beside memory, to read only. See the module."""
+
+    @abstractmethod
+    def search(self, query: MemoryQuery) -> RecallResult:
+        """As `recall`."""
 
     def recall(
         self,
@@ -133,14 +161,17 @@ class MemoryReader(Protocol):
         Raises:
             MemoryUnavailable: memory cannot be asked, or takes longer.
         """
+        return self.search(MemoryQuery(query, project_id, tuple(tags), limit, time_limit))
 
+    @abstractmethod
     def close(self) -> None:
         """Give back what it holds: connections, programs. It may be used again afterwards."""
 
 
-class MemoryStore(MemoryReader, Protocol):
+class MemoryStore(MemoryReader):
     """See the module."""
 
+    @abstractmethod
     def remember(self, memory: Memory) -> Memory:
         """Keep a memory; the same content of the same project again is the one that is there already.
 
@@ -149,6 +180,7 @@ class MemoryStore(MemoryReader, Protocol):
             MemoryRefused: it never will be.
         """
 
+    @abstractmethod
     def link(self, id: str, related: Sequence[str]) -> None:
         """Link a memory with others, both ways; those that are linked, or unknown, make no difference.
 
@@ -156,18 +188,25 @@ class MemoryStore(MemoryReader, Protocol):
             MemoryUnavailable: they were not linked.
         """
 
-    def flush(self, seconds: float = 2.0, *, again: bool = False) -> int:
+    def flush(self, seconds: float = FLUSH_SECONDS, *, again: bool = False) -> int:
         """Hand over what waits, for at most so long; how many that were. `again` asks a memory that was given up.
 
         Raises:
             MemoryUnavailable: memory cannot be reached; the rest waits on.
         """
+        return 0  # where nothing ever waits
+
+    @abstractmethod
+    def described(self) -> Condition:
+        """What and where it is, as far as that is known without asking."""
 
     def condition(self) -> Condition:
         """How it is now; it is asked for that. Never raises."""
-
-    def described(self) -> Condition:
-        """What and where it is, as far as that is known without asking."""
+        try:
+            self.recall("", limit=1)
+        except MemoryUnavailable as error:
+            return replace(self.described(), status=UNAVAILABLE, problem=error.message)
+        return self.described()
 
 
 class OpenMemory(Protocol):
@@ -180,17 +219,13 @@ class OpenMemory(Protocol):
 
 def fitted(memory: Memory) -> Memory:
     """`memory` within the limits: what is too long ends at a sentence, with a mark that it was cut."""
-    return Memory(
-        shortened(" ".join(memory.title.split()), TITLE_CHARS),
-        shortened(memory.content.strip(), CONTENT_CHARS),
-        max(1, min(10, memory.importance)),
-        tuple(word[:WORD_CHARS] for word in dict.fromkeys(memory.keywords) if word)[:WORDS],
-        tuple(word[:WORD_CHARS] for word in dict.fromkeys(memory.tags) if word)[:WORDS],
-        memory.project_id,
-        memory.created_at,
-        memory.id,
-        memory.relevance,
-        memory.linked,
+    return replace(
+        memory,
+        title=shortened(" ".join(memory.title.split()), TITLE_CHARS),
+        content=shortened(memory.content.strip(), CONTENT_CHARS),
+        importance=max(1, min(10, memory.importance)),
+        keywords=tuple(word[:WORD_CHARS] for word in dict.fromkeys(memory.keywords) if word)[:WORDS],
+        tags=tuple(word[:WORD_CHARS] for word in dict.fromkeys(memory.tags) if word)[:WORDS],
     )
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from interlock.agents.registry import AgentInfo, AgentRegistry, Roll, WhyIdle
+    from interlock.agents.registry import AgentInfo, AgentRegistry, WhyIdle
     from interlock.client import Home
     from interlock.clients.local.home import LocalHome
 
@@ -24,13 +24,13 @@ class LocalAgents:
     """See `client.Home`."""
 
     path: str
-    roster: Roll | None = None
+    roster: Callable[[], AgentRegistry] | None = None
     open_home: Callable[[str], Home]
     why_idle: WhyIdle | None = None
 
     def agents(self) -> list[dict[str, Any]]:
         checked = self._checked()
-        return [_shown(offer, checked.get(offer.name)) for offer in self._roster().offers()]
+        return [_shown(offer, checked.get(offer.name)) for offer in self._roster().agents()]
 
     def check_agent(self, name: str, *, model: str | None = None) -> dict[str, Any]:
         import shutil
@@ -43,7 +43,7 @@ class LocalAgents:
         from interlock.storage.files import locked_directory
 
         self.need_person("check an agent")
-        hire = self._roster().hire(name)
+        hire = self._roster().agent(name)
         for left in abandoned(self.path, (CHECKING,)):
             shutil.rmtree(left, ignore_errors=True)
         # In a home of its own: nobody else works on its team, and what a kill leaves of it is no team of this one.
@@ -63,8 +63,8 @@ class LocalAgents:
         finally:
             shutil.rmtree(place, ignore_errors=True)
         result = {
-            "version": hire.offer.version,
-            "how": hire.offer.how,
+            "version": hire.info.version,
+            "how": hire.info.how,
             "at": task.created_at,
             "abilities": found.abilities,
             "details": found.details,
@@ -72,7 +72,7 @@ class LocalAgents:
         }
         if found.abilities.get("session"):
             self._keep(name, result)
-        return {**_shown(hire.offer, result), "works": all(found.abilities.get(one) for one in NEEDED)}
+        return {**_shown(hire.info, result), "works": all(found.abilities.get(one) for one in NEEDED)}
 
     def _roster(self) -> AgentRegistry:
         if self.roster is None:
