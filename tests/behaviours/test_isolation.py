@@ -93,4 +93,4 @@ def test_plan_check_names_every_fault_with_file_and_line_and_starts_nothing(plac
     assert second.startswith(f"{plan}:9: verify would not look at the work in a worktree: {place.work}/check lies in")
     plan.write_text(text.replace("true-ish", '"true"'))
     checked = interlock(place, "plan", "check", str(plan))
-    assert (checked.returncode, place.home.teams()) == (0, []) and "no faults" in checked.stdout
+    assert (checked.returncode, place.home.teams()) == (0, []) and "no errors" in checked.stdout

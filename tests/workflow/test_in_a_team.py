@@ -214,7 +214,7 @@ def test_a_run_that_nobody_is_at_work_on_says_so_and_what_to_type(tmp_path: Path
     (run,) = place.team.workflow_runs()
     after = told(place, "status", "--team", "plan-app")
     assert "Nobody is at work on it now." in after
-    assert f"interlock workflow resume {run['workflow_id']} --team plan-app     goes on" in after
+    assert f"interlock workflow resume {run['workflow_id']} --team plan-app     continues" in after
 
 
 def test_a_run_that_waits_says_how_to_answer_and_how_it_goes_on_then(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_a_run_that_waits_says_how_to_answer_and_how_it_goes_on_then(tmp_path: P
     shown = told(place, "status", "--team", "plan-app").splitlines()
     reply, resume = (line.strip() for line in shown[-2:])
     assert reply.startswith(f"interlock question reply {run['task_id']} TEXT") and reply.endswith("--team plan-app")
-    assert resume == f"interlock workflow resume {run['workflow_id']} --team plan-app     goes on from there"
+    assert resume == f"interlock workflow resume {run['workflow_id']} --team plan-app     continues from there"
     place.team.reply(run["task_id"], "confirm", question=place.team.questions()[0].id)
     told(place, *resume.partition("     ")[0].split()[2:])
     assert place.team.workflow_run()["completed_steps"] == [1, 2]
@@ -256,7 +256,7 @@ def test_the_first_interrupt_says_what_it_comes_to(tmp_path: Path) -> None:
         said = run.stderr.readline()
         run.send_signal(signal.SIGINT)
         run.stderr.read()
-    assert "stopping: going on until this workflow has ended or needs you" in said
+    assert "stopping: continuing until this workflow has ended or needs you" in said
 
 
 def test_an_agent_that_dies_is_shown_with_its_last_words_and_what_to_type(tmp_path: Path) -> None:

@@ -30,10 +30,10 @@ def test_a_diff_is_a_patch_or_a_list_of_files_or_json(interlock: Interlock, repo
 
 def test_a_merge_shows_what_it_would_do_and_then_does_it(interlock: Interlock, repository: Repository) -> None:
     would = interlock("merge", "--team", "crew", "--all", "--dry-run")
-    assert would.code == 0 and "main would get 2 commits" in would.out and "[a] Write a" in would.out
+    assert would.code == 0 and "would merge 2 commits into main" in would.out and "[a] Write a" in would.out
     assert not (repository.path / "a.txt").exists()
     done = interlock("merge", "--team", "crew", "--all")
-    assert done.code == 0 and "main has got 2 commits" in done.out and (repository.path / "a.txt").exists()
+    assert done.code == 0 and "merged 2 commits into main" in done.out and (repository.path / "a.txt").exists()
     assert "Nothing to merge" in interlock("merge", "--team", "crew", "--all").out
     assert interlock("--json", "--team", "crew", "merge", "a").json["merged"] is False
 

@@ -58,7 +58,7 @@ def test_a_command_that_only_reads_says_when_an_older_ledger_was_put_back(
     task("lost")
     put_back()
     answer = interlock("task", "list")
-    assert answer.err.startswith("warning: An older state of the ledger was put back") and "lost" not in answer.out
+    assert answer.err.startswith("warning: An older state of the ledger was restored") and "lost" not in answer.out
     assert interlock("task", "list").err == "", "it is said once"
     task("lost, too")
     put_back()

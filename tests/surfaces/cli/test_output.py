@@ -12,9 +12,9 @@ import click
 import pytest
 
 from interlock.errors import PlanError
-from interlock.surfaces.cli.call import explain
-from interlock.surfaces.cli.table import cut, table, width
+from interlock.surfaces.cli.command import explain
 from interlock.surfaces.cli.tree import TREE
+from interlock.surfaces.cli.words import cut, table, width
 from tests.surfaces.cli.conftest import Interlock
 
 # Every verb of the contract's "Command line".

@@ -68,10 +68,10 @@ def test_a_slip_at_the_prompt_for_a_review_is_asked_again_and_lgtm_approves(tmp_
     (tmp_path / "plan.yaml").write_text(PLAN)
     terminal = Terminal(tmp_path, "run", "plan.yaml")
     try:
-        terminal.until("or Enter to leave it")
+        terminal.until("or Enter to skip")
         terminal.type("hm")
         terminal.until("Answer a review with")
-        terminal.until("or Enter to leave it", 2)
+        terminal.until("or Enter to skip", 2)
         terminal.type("LGTM")
         assert terminal.ended() == 0, terminal.said
     finally:

@@ -34,7 +34,7 @@ def driven(here: Path) -> Iterator[subprocess.Popen[str]]:
     (here / "plan.yaml").write_text(json.dumps(plan))
     runner = started("run", "plan.yaml")
     assert runner.stdout is not None
-    assert any("began" in line for line in iter(runner.stdout.readline, ""))
+    assert any("ada started" in line for line in iter(runner.stdout.readline, ""))
     yield runner
     (here / "go").touch()
     runner.communicate(timeout=60)
@@ -84,17 +84,17 @@ def test_the_status_tells_of_mail_that_nobody_else_would(interlock: Interlock, t
 
 
 def test_the_status_says_who_drives_a_team(interlock: Interlock, driven: subprocess.Popen[str], here: Path) -> None:
-    assert "a runner drives this team" in interlock("status").out
+    assert "a run is in progress" in interlock("status").out
     assert interlock("--json", "status").json["driven"] is True
     driven.send_signal(signal.SIGKILL)
     driven.communicate(timeout=60)
-    assert "its runner is gone; `interlock run PLAN` takes its tasks up" in interlock("status").out
+    assert "the runner died; `interlock run PLAN` resumes" in interlock("status").out
     assert interlock("--json", "status").json["driven"] is False
 
 
 def test_asking_a_runner_to_stop_says_what_happens_now(interlock: Interlock, driven: subprocess.Popen[str]) -> None:
     answer = interlock("stop")
-    assert answer.code == 0 and "finishes what runs" in answer.out and "not everything" not in answer.out
+    assert answer.code == 0 and "finishes current tasks" in answer.out and "not everything" not in answer.out
     assert "interlock stop --now --team crew" in answer.out
     asked = interlock("stop", "--member", "ada").out
     assert "asked ada to finish" in asked and "interlock stop --now --member ada --team crew" in asked
@@ -105,11 +105,11 @@ def test_leaving_the_run_of_another_process_stops_nothing(
 ) -> None:
     watching = started("run", "plan.yaml")
     assert watching.stderr is not None
-    assert "another runner drives this team" in watching.stderr.readline()
+    assert "already running in another process" in watching.stderr.readline()
     watching.send_signal(signal.SIGINT)
     out, err = watching.communicate(timeout=60)
-    assert "the run goes on" in out and "interlock stop --team crew" in out
-    assert "finishing what runs" not in err and "Run the plan again" not in out
+    assert "the run continues" in out and "interlock stop --team crew" in out
+    assert "finishing current tasks" not in err and "Run the plan again" not in out
     assert driven.poll() is None
     (here / "go").touch()
     assert driven.wait(60) == 0

@@ -9,9 +9,7 @@ import click
 
 from interlock.errors import AgentError
 from interlock.surfaces.cli import words
-from interlock.surfaces.cli.call import Call
-from interlock.surfaces.cli.command import verb
-from interlock.surfaces.cli.table import table
+from interlock.surfaces.cli.call import Call, verb
 
 HOW = {"headless": "one prompt at a time", None: "not installed"}
 ABILITIES = {
@@ -45,7 +43,7 @@ def list_(call: Call) -> None:
         for one in found
     ]
     lacking = [words.clean(f"{one['name']}: {one['lacks']}.") for one in found if one["lacks"]]
-    lines = table(["AGENT", "DRIVEN BY", "PROGRAM", "TESTED", "GUARANTEES"], rows)
+    lines = words.table(["AGENT", "DRIVEN BY", "PROGRAM", "TESTED", "GUARANTEES"], rows)
     if lacking:
         lines += ["", *lacking]
     if any(one["installed"] and one["tested"] != "checked" for one in found):
@@ -57,7 +55,7 @@ def list_(call: Call) -> None:
 @click.argument("name", required=False)
 @click.option("--model", metavar="M", help="The model it is to use, in its own words.")
 def check(call: Call, name: str | None, model: str | None) -> int:
-    """Try an agent with one small task in a team of its own, and say what worked. All that are installed, without NAME.
+    """Try an agent with one small task in a team of its own, and say what worked; without NAME, all that are installed.
 
     It is told to take the task over our MCP tools, to run one harmless command from its own shell, and to report; that
     costs a few requests of its model. The exit code is 1 when one cannot take part.

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import abstractmethod
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from interlock.agents.session import Update
+import click
+
+from interlock import words
+from interlock.agent import Update
 from interlock.client import Team
 from interlock.clock import seconds
 from interlock.errors import InterlockError
@@ -21,7 +25,7 @@ from interlock.model.evidence import ended, in_words
 from interlock.model.task import Task
 
 REFRESHES = 4
-"""Times a second the board is drawn anew."""
+"""Times a second the board is redrawn."""
 GLYPHS = {
     "backlog": ("·", "dim"),
     "ready": ("○", "cyan"),
@@ -38,32 +42,45 @@ ROOM_AROUND = 8
 """Lines of the board that are not tasks."""
 
 
-class Board:
-    """The live board. Use as a context manager around the run."""
+class View:
+    """What shows a run while it lasts. Use as a context manager around the run."""
 
-    def __init__(self, team: Team, hint: str) -> None:
-        self._team = team
-        self._hint = hint
-        self._began = time.time()
-        self._words: dict[str, str] = {}
-        self._keys: dict[str, str] = {}
-        self._console: Any = None
-        self._live: Any = None
-        self.note: str | None = None
+    finishing = "finishing current tasks"
+    """What the first Ctrl-C comes to."""
 
     def heard(self, member: str, task_id: str, update: Update) -> None:
-        """Something an agent said; shown as its last words."""
-        if update.text.strip():
-            self._words[task_id] = update.text.strip()
+        """Something an agent said or did."""
 
-    def __enter__(self) -> Board:
+    @abstractmethod
+    def tell(self, text: str) -> None:
+        """Something that whoever watches must know now."""
+
+    @abstractmethod
+    def __enter__(self) -> Self: ...
+
+    @abstractmethod
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+
+class LiveView(View):
+    """A live display at the foot of the terminal, redrawn from `draw`; its last line is `foot`, or what was told."""
+
+    def __init__(self) -> None:
+        self.note: str | None = None
+        self._console: Any = None
+        self._live: Any = None
+
+    def tell(self, text: str) -> None:
+        self.note = text
+
+    def __enter__(self) -> Self:
         from rich.console import Console
         from rich.live import Live
 
         self._console = Console()
-        self._live = Live(
-            get_renderable=self._draw, console=self._console, refresh_per_second=REFRESHES, transient=True
-        )
+        self._live = Live(get_renderable=self.draw, console=self._console, refresh_per_second=REFRESHES, transient=True)
         self._live.__enter__()
         return self
 
@@ -72,7 +89,69 @@ class Board:
     ) -> None:
         self._live.__exit__(kind, error, traceback)
 
-    def _draw(self) -> Any:
+    @abstractmethod
+    def draw(self) -> Any:
+        """What is shown now."""
+
+    def foot(self, text: str) -> Any:
+        from rich.text import Text
+
+        return Text(f" {self.note or text}", style="bold yellow" if self.note else "dim", no_wrap=True)
+
+
+class LineView(View):
+    """Prints what is new again and again, in a thread of its own, while its block lasts, and once more at its end."""
+
+    def __init__(self, say: Callable[[str], None], interval: float = 0.2) -> None:
+        self._say = say
+        self._interval = interval
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="interlock-lines", daemon=True)
+
+    def tell(self, text: str) -> None:
+        click.echo(text, err=True)
+
+    @abstractmethod
+    def print_new(self) -> None:
+        """Print what has happened since the last call."""
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        self.print_new()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(self._interval):
+            try:
+                self.print_new()
+            except InterlockError:
+                continue  # A busy ledger: the next look shows it.
+            except BrokenPipeError:
+                return  # Nobody reads it. The work continues; the last look, at the end, says so.
+
+
+class Board(LiveView):
+    """All tasks of a team, live."""
+
+    def __init__(self, team: Team, hint: str) -> None:
+        super().__init__()
+        self._team = team
+        self._hint = hint
+        self._began = time.time()
+        self._words: dict[str, str] = {}
+        self._keys: dict[str, str] = {}
+
+    def heard(self, member: str, task_id: str, update: Update) -> None:
+        if update.text.strip():
+            self._words[task_id] = update.text.strip()
+
+    def draw(self) -> Any:
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
@@ -81,7 +160,7 @@ class Board:
             tasks = self._team.tasks()
         except InterlockError as error:
             return Text(error.message, style="red")
-        self._keys = {task.id: _key(task) for task in tasks}
+        self._keys = {task.id: task.plan_key or task.id.rpartition("-")[2] for task in tasks}
         done = sum(task.state == "done" for task in tasks)
         asked = sum(task.question is not None for task in tasks)
         head = Text.assemble(
@@ -98,36 +177,32 @@ class Board:
         table.add_column(justify="right", no_wrap=True)
         table.add_column(ratio=3, no_wrap=True, overflow="ellipsis", style="dim")
         # Rows that stay where they are read best; only what does not fit makes the active ones come first.
-        if len(tasks) > self._room():
+        room = max(5, int(self._console.size.height) - ROOM_AROUND)
+        if len(tasks) > room:
             tasks = sorted(tasks, key=lambda task: (ORDER.index(task.state), task.n))
-        shown = tasks[: self._room()]
-        for task in shown:
+        for task in tasks[:room]:
             glyph, style = GLYPHS[task.state]
+            works = task.state in ("in-progress", "review") and task.claimed_at is not None
             table.add_row(
                 Text(glyph, style=style),
                 self._keys[task.id],
                 Text(task.subject),
                 Text(task.owner or task.reserved_for or "", style=style),
-                _running_since(task),
+                _duration(time.time() - seconds(str(task.claimed_at))) if works else "",
                 Text(self._about(task)),
             )
-        parts: list[Any] = [head, Text(""), table]
-        if len(shown) < len(tasks):
-            parts.append(Text(f"  … and {len(tasks) - len(shown)} more", style="dim"))
-        parts += [Text(""), Text(f" {self.note or self._hint}", style="bold yellow" if self.note else "dim")]
-        return Group(*parts)
-
-    def _room(self) -> int:
-        return max(5, int(self._console.size.height) - ROOM_AROUND)
+        more = [Text(f"  … and {len(tasks) - room} more", style="dim")] if len(tasks) > room else []
+        return Group(head, Text(""), table, *more, Text(""), self.foot(self._hint))
 
     def _about(self, task: Task) -> str:
+        last = self._words.get(task.id, "")
         if task.question is not None:
             return f"needs you: {_first_line(task.question['text'])}"
         if task.state == "in-progress":
-            return self._words.get(task.id, "")
+            return last
+        if task.state == "review" and task.merging is not None:
+            return last if task.merging["stage"] == "merging" else "waits for its merge"
         if task.state == "review":
-            if task.merging is not None:
-                return self._words.get(task.id, "") if task.merging["stage"] == "merging" else "waits for its merge"
             return f"checking: {task.verify}" if task.verifying else f"waits for review by {task.review or 'human'}"
         if task.state == "backlog":
             return f"waits for {', '.join(self._keys.get(id, id) for id in task.blocked_by)}"
@@ -138,78 +213,40 @@ class Board:
         return (task.output or "").splitlines()[0] if task.output and task.state in ("deadletter", "blocked") else ""
 
 
-class Watching:
-    """Looks again and again, in a thread of its own, as long as its block lasts, and once more at its end."""
-
-    def __init__(self, look: Callable[[], None], interval: float) -> None:
-        self._look = look
-        self._interval = interval
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="interlock-lines", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        self._thread.join()
-        self._look()
-
-    def _watch(self) -> None:
-        while not self._ended.wait(self._interval):
-            try:
-                self._look()
-            except InterlockError:
-                continue  # A busy ledger: the next look shows it.
-            except BrokenPipeError:
-                return  # Nobody reads it. The work goes on; the last look, at the end, says so.
-
-
-class Lines(Watching):
-    """One plain line per event that matters, for logs and pipes. Use as a context manager around the run."""
+class Lines(LineView):
+    """One plain line per event that matters, for logs and pipes."""
 
     def __init__(self, team: Team, say: Callable[[str], None], interval: float = 0.2) -> None:
-        super().__init__(self._print_new, interval)
+        super().__init__(say, interval)
         self._team = team
-        self._say = say
-        self._subjects: dict[str, str] = {}
+        self._subjects: dict[str | None, str] = {None: ""}
         _, self._since = team.events(0)
 
-    def heard(self, member: str, task_id: str, update: Update) -> None:
-        """What agents print goes to their logs, not here."""
-
-    def _print_new(self) -> None:
+    def print_new(self) -> None:
         events, self._since = self._team.events(self._since)
         for event in events:
             text = line_for(event)
-            if text is not None:
-                self._say(f"{_local_time(event.at)}  {self._name(event.task_id):<24.24}  {text}")
-
-    def _name(self, task_id: str | None) -> str:
-        if task_id is None:
-            return ""
-        if task_id not in self._subjects:
-            task = self._team.task(task_id)
-            self._subjects[task_id] = task.plan_key or task.subject
-        return self._subjects[task_id]
+            if text is None:
+                continue
+            if event.task_id is not None and event.task_id not in self._subjects:
+                task = self._team.task(event.task_id)
+                self._subjects[task.id] = task.plan_key or task.subject
+            at = time.strftime("%H:%M:%S", time.localtime(seconds(event.at)))
+            self._say(f"{at}  {self._subjects[event.task_id]:<24.24}  {text}")
 
 
 def line_for(event: Event) -> str | None:
-    """What to say of an event; null for those nobody waits for."""
+    """What to say of an event; `None` for those nobody waits for."""
     payload = event.payload
     match event.type:
         case "task.claimed":
-            return f"{payload['owner']} began" + (
-                f", run {_number(payload['run'])}" if _number(payload["run"]) > 1 else ""
-            )
+            number = int(payload["run"].rpartition(".")[2])
+            return f"{payload['owner']} started" + (f", run {number}" if number > 1 else "")
         case "task.failed":
             again = "tried again" if payload.get("retry_at") else "given up"
             return f"attempt {payload['attempt']} failed ({payload['reason']}), {again}"
         case "task.reclaimed":
-            return f"taken back: {payload['reason']}"
+            return f"returned to queue: {payload['reason']}"
         case "verify.finished":
             passed = "check passed" if payload["passed"] else f"check FAILED: {ended(payload)}"
             return f"{passed} ({payload['seconds']:.1f} s)"
@@ -230,11 +267,11 @@ def line_for(event: Event) -> str | None:
         case "team.resumed":
             return "resumed"
         case "member.resumed":
-            return f"{payload['name']} is resumed"
+            return f"{payload['name']} resumed"
         case "runner.started":
-            return "a worker begins" if payload.get("endless") else "the run begins"
+            return "worker started" if payload.get("endless") else "run started"
         case "runner.stopped":
-            return f"the run ends: {payload['reason']}"
+            return "run finished" if payload["reason"] == "finished" else f"run ended: {payload['reason']}"
     return None
 
 
@@ -242,28 +279,8 @@ def _first_line(text: object) -> str:
     return words.clean(str(text).partition("\n")[0])
 
 
-def _key(task: Task) -> str:
-    return task.plan_key or task.id.rpartition("-")[2]
-
-
-def _number(run_id: str) -> int:
-    return int(run_id.rpartition(".")[2])
-
-
-def _running_since(task: Task) -> str:
-    if task.state not in ("in-progress", "review") or task.claimed_at is None:
-        return ""
-    return _duration(time.time() - seconds(task.claimed_at))
-
-
 def _duration(length: float) -> str:
     whole = max(0, int(length))
     if whole < 60:
         return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m{whole % 60:02d}"
-    return f"{whole // 3600}h{whole % 3600 // 60:02d}"
-
-
-def _local_time(at: str) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(seconds(at)))
+    return f"{whole // 60}m{whole % 60:02d}" if whole < 3600 else f"{whole // 3600}h{whole % 3600 // 60:02d}"

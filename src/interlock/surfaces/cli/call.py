@@ -1,134 +1,223 @@
-"""One call of the command line: what was asked of every verb alike, the home and team it speaks to, and its answers."""
+"""Verbs of the command line: the call that each gets and answers with, and arguments read from files or stdin."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.errors import InterlockError
+from interlock.app import connect
+from interlock.errors import InvalidRequest, StorageError
+from interlock.model.task import Task
+from interlock.surfaces.cli import words
 from interlock.surfaces.cli.caller import Identity, identify, open_mail, open_team
+from interlock.surfaces.cli.command import HELP_OPTIONS, Asked, Everywhere, as_json
 
 if TYPE_CHECKING:
     from interlock.client import Home, Mailing, Team
 
+INPUT_BYTES = 4_194_304
+WARNINGS = {
+    "ledger_restored": "An older state of the ledger was restored: what was done after it is lost. The files were "
+    "written again from it; those of tasks that it does not know are kept.",
+    "mirror_pending": "The change is safe in the ledger, but the files that show it could not be written yet. "
+    "The next command tries again; `interlock doctor` says what is wrong.",
+}
+
 
 class Call:
-    """The shared options (`asked_…`, set while the line is parsed) and everything that follows from them."""
+    """One call of a verb: what was asked, the home and team it speaks to, and its answers."""
 
-    def __init__(self) -> None:
-        self.asked_home: str | None = None
-        self.asked_team: str | None = None
-        self.asked_actor: str | None = None
-        self.asked_json = False
-        self.reads = False
+    def __init__(self, asked: Asked, *, reads: bool = False) -> None:
+        self.asked = asked
+        self.reads = reads
         self._home: Home | None = None
+        self._team: Team | None = None
         self._warned: set[str] = set()
 
     @property
     def json(self) -> bool:
         """Whether the answer is one JSON document."""
-        return self.asked_json
+        return self.asked.json
 
     @property
     def home(self) -> Home:
         """The home, opened when first needed."""
         if self._home is None:
-            from interlock.app import connect
-
-            self._home = connect(self.asked_home)
+            self._home = connect(self.asked.home)
         return self._home
 
     @property
     def who(self) -> Identity:
-        """Whom the caller acts as.
-
-        Raises:
-            Forbidden, InvalidRequest: see `caller.identify`.
-        """
-        return identify(self.asked_actor)
+        """Whom the caller acts as. Raises as `caller.identify`."""
+        return identify(self.asked.actor)
 
     def team(self) -> Team:
-        """The team that is meant, seen by the caller.
-
-        Raises:
-            InterlockError: see `caller.open_team`.
-        """
-        return open_team(self.home, self.asked_team, self.who, reads=self.reads)
+        """The team that is meant, seen by the caller. Raises as `caller.open_team`."""
+        if self._team is None:
+            self._team = open_team(self.home, self.asked.team, self.who, reads=self.reads)
+        return self._team
 
     def mail(self) -> Mailing:
         """The mail of the team that is meant, seen by the caller; opens faster than all of it."""
-        return open_mail(self.home, self.asked_team, self.who, reads=self.reads)
+        return open_mail(self.home, self.asked.team, self.who, reads=self.reads)
 
     def team_named(self, name: str) -> Team:
         """The team of that name, seen by the caller."""
         return open_team(self.home, name, self.who)
 
     def close(self) -> None:
-        """Give the home back, if it was opened."""
+        """Close the home, if it was opened."""
         if self._home is not None:
             self.warn(self._home.warnings())
             self._home.close()
-            self._home = None
+            self._home = self._team = None
 
     def answer(self, document: Any, lines: str | Iterable[str]) -> None:
-        """Print `document` as JSON where that was asked for, else the lines. `lines` may be lazy."""
+        """Print `document` as JSON if that was asked for, else the lines. `lines` may be lazy."""
         if self.json:
             self.document(document)
         else:
             self.say(lines)
 
     def document(self, document: Any) -> None:
-        """Print one JSON document, with what reading has met in its `warnings`."""
+        """Print one JSON document, with the home's warnings in its `warnings`."""
         unsaid = [] if self._home is None else self._home.warnings()
         if unsaid and isinstance(document, dict):
             document = {**document, "warnings": list(dict.fromkeys([*document.get("warnings", ()), *unsaid]))}
         sys.stdout.write(as_json(document) + "\n")
 
     def say(self, lines: str | Iterable[str]) -> None:
-        """Print lines for people; styles are left out where the output is no terminal."""
+        """Print lines for people; styles are left out where the output is not a terminal."""
         click.echo(lines if isinstance(lines, str) else "\n".join(lines))
 
+    def task(self, task: Task, happened: str) -> None:
+        """Answer a task and what happened to it, with its warnings."""
+        self.answer(task.as_dict(), f"{words.strong(task.id)} {happened}: {words.clean(task.subject)}")
+        self.warn(task.warnings)
+
+    def note(self, lines: str | Iterable[str]) -> None:
+        """Say what is no part of the answer: not with `--json`."""
+        if not self.json:
+            self.say(lines)
+
     def warn(self, warnings: Sequence[str]) -> None:
-        """Print warnings, for people only: in JSON they stand in the document."""
+        """Print warnings, for people only: in JSON they are in the document."""
         if not self.json:
             for warning in [one for one in warnings if one not in self._warned]:
                 self._warned.add(warning)
                 click.secho(f"warning: {WARNINGS.get(warning, warning)}", fg="yellow", err=True)
 
 
-WARNINGS: Mapping[str, str] = {
-    "ledger_restored": "An older state of the ledger was put back: what was done after it is not in there. The files "
-    "were written again from it; those of tasks that it does not know are kept.",
-    "mirror_pending": "What was changed is safe in the ledger, but the files that show it could not be written yet. "
-    "The next command tries again; `interlock doctor` says what is wrong.",
-}
+class Verb(Everywhere):
+    """A command that does something. `example` is a line that works as shown in its help. A verb that only `reads` is
+    about the only team there is, where nothing else says which."""
+
+    def __init__(self, *args: Any, example: str = "", reads: bool = False, **attributes: Any) -> None:
+        attributes.setdefault("context_settings", HELP_OPTIONS)
+        super().__init__(*args, **attributes)
+        self.example = example
+        self.reads = reads
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with closing(Call(ctx.ensure_object(Asked), reads=self.reads)) as ctx.obj:
+            return super().invoke(ctx)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.example:
+            with formatter.section("Example"):
+                for line in self.example.splitlines():
+                    formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
 
 
-def as_json(document: Any) -> str:
-    """`document` on one line; characters are escaped only where the terminal could not show them."""
-    import json
+def verb(name: str, *, example: str, **attributes: Any) -> Callable[[Callable[..., int | None]], Verb]:
+    """Make a verb of a function, which gets a `Call` first and returns the exit code (`None`: 0)."""
 
-    encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
-    return json.dumps(document, ensure_ascii=encoding != "utf8", default=str)
+    def made(function: Callable[..., int | None]) -> Verb:
+        return click.command(name, cls=Verb, example=example, **attributes)(click.pass_obj(function))
 
-
-def explain(error: InterlockError) -> list[str]:
-    """What an error holds beyond its sentence, for people: every fault of a plan, the candidates of a short id."""
-    lines = []
-    for name in ("errors", "candidates", "findings"):
-        value = error.details.get(name)
-        for item in value if isinstance(value, (list, tuple)) else ():
-            line, text = _item(item)
-            if text not in error.message:
-                lines.append(f"  {line}{text}")
-    return lines
+    return made
 
 
-def _item(item: object) -> tuple[str, str]:
-    if not isinstance(item, Mapping):
-        return "", str(item)
-    line = f"line {item['line']}: " if item.get("line") else ""
-    return line, str(item.get("message") or item.get("subject") or dict(item))
+def only_stdin(ctx: click.Context | None, param: click.Parameter | None) -> None:
+    """Refuse a second argument that would be read from stdin."""
+    if ctx is not None and ctx.meta.setdefault("interlock.stdin", param) is not param:
+        raise click.BadParameter("only one argument can be read from stdin", ctx, param)
+
+
+def read_stdin() -> str:
+    """Read a text from stdin, without its last line break. Raises InvalidRequest if it is too long or not UTF-8."""
+    data = sys.stdin.buffer.read(INPUT_BYTES + 1)
+    if len(data) > INPUT_BYTES:
+        raise InvalidRequest(
+            f"stdin has more than {INPUT_BYTES} bytes, over the size limit. Put the text into a file and name it.",
+            limit=INPUT_BYTES,
+        )
+    try:
+        return data.decode("utf-8").removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(f"What came on stdin is not UTF-8: {error.reason} at byte {error.start}.") from None
+
+
+def read_file(path: str) -> str:
+    """Read a file, whatever its bytes. Raises StorageError if it cannot be read, or is too large."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(INPUT_BYTES + 1)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise StorageError(
+            f"{path} cannot be read: {reason}. Name an existing file, or `-` for stdin.", path=path
+        ) from None
+    if len(data) > INPUT_BYTES:
+        raise StorageError(f"{path} has more than {INPUT_BYTES} bytes. Give the part that matters.", path=path)
+    return data.decode("utf-8-sig", "replace")
+
+
+class Text(click.ParamType):  # type: ignore[type-arg]
+    """A text; `-` stands for what comes on stdin."""
+
+    name = "text"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value != "-":
+            return value
+        only_stdin(ctx, param)
+        return read_stdin()
+
+
+class Source(click.ParamType):  # type: ignore[type-arg]
+    """A file to read, as (path, text); `-` is stdin."""
+
+    name = "file"
+
+    def convert(
+        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        if value != "-":
+            return value, read_file(value)
+        only_stdin(ctx, param)
+        return value, read_stdin()
+
+
+class Folder(click.ParamType):  # type: ignore[type-arg]
+    """A directory that exists and can be read."""
+
+    name = "directory"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not os.path.isdir(value) or not os.access(value, os.R_OK | os.X_OK):
+            raise StorageError(f"{value} is not a directory that can be read. Name an existing one.", path=value)
+        return value
+
+
+TEXT, SOURCE, FOLDER = Text(), Source(), Folder()
+DIRECTORY = click.option(
+    "--dir", "directory", type=FOLDER, default=".", metavar="DIR", help="The project [default: here]."
+)

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Sequence
 import click
 
 from interlock.errors import InterlockError, InternalError, InvalidRequest, StorageError
-from interlock.hooks_main import silence_stdout
-from interlock.surfaces.cli.call import Call, as_json, explain
-from interlock.surfaces.cli.command import UnknownCommand
+from interlock.surfaces.cli.command import Asked, UnknownCommand, as_json, explain
+from interlock.surfaces.cli.inject import silence_stdout
 from interlock.surfaces.cli.tree import cli
 
 REFUSED = 1
@@ -23,18 +22,18 @@ CLOSED_PIPE = 141
 
 def run(arguments: Sequence[str]) -> int:
     """Do what `arguments` say; the exit code."""
-    call = Call()
+    asked = Asked()
     _open_streams()
     color = False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
     try:
-        result = cli.main(list(arguments), prog_name="interlock", standalone_mode=False, obj=call, color=color)
+        result = cli.main(list(arguments), prog_name="interlock", standalone_mode=False, obj=asked, color=color)
         sys.stdout.flush()
     except InterlockError as error:
-        return _refused(error, call.json)
+        return _refused(error, asked.json)
     except click.UsageError as error:
-        return _wrong_usage(error, call.json or asks_for_json(arguments))
+        return _wrong_usage(error, asked.json or asks_for_json(arguments))
     except click.ClickException as error:
-        return _refused(InvalidRequest(error.format_message()), call.json)
+        return _refused(InvalidRequest(error.format_message()), asked.json)
     except (click.Abort, KeyboardInterrupt):
         click.echo(err=True)
         return INTERRUPTED
@@ -42,9 +41,7 @@ def run(arguments: Sequence[str]) -> int:
         silence_stdout()
         return CLOSED_PIPE
     except Exception as error:  # boundary: people get a sentence; whoever looks into it, the traceback
-        return _refused(_unforeseen(error), call.json or asks_for_json(arguments))
-    finally:
-        call.close()
+        return _refused(_unforeseen(error), asked.json or asks_for_json(arguments))
     return result if isinstance(result, int) else 0
 
 

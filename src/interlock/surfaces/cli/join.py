@@ -13,8 +13,7 @@ from interlock.integrations.project import Joined, join_project, joined_programs
 from interlock.integrations.restore import RECORD
 from interlock.model.names import LEAD, check_member_name
 from interlock.surfaces.cli import words
-from interlock.surfaces.cli.call import Call
-from interlock.surfaces.cli.command import verb
+from interlock.surfaces.cli.call import Call, verb
 
 
 @verb("join", example="interlock join --team alpha-squad --name ada --agent claude")

@@ -7,13 +7,9 @@ from typing import Any
 import click
 
 from interlock.surfaces.cli import words
-from interlock.surfaces.cli.call import Call
-from interlock.surfaces.cli.command import verb
-from interlock.surfaces.cli.source import FOLDER
+from interlock.surfaces.cli.call import DIRECTORY, Call, verb
 
-DIRECTORY = click.option(
-    "--dir", "directory", type=FOLDER, default=".", metavar="DIR", help="The project [default: here]."
-)
+LIMIT = click.option("--limit", type=click.IntRange(1, 100), default=20, show_default=True, help="At most so many.")
 PROJECT = click.option("--project", metavar="NAME", help="Another project, by its name.")
 COLOURS = {"AVAILABLE": "green", "UNAVAILABLE": "yellow", "PERMANENTLY_UNAVAILABLE": "red"}
 
@@ -31,7 +27,7 @@ def status(call: Call, directory: str) -> int:
 @click.argument("query")
 @DIRECTORY
 @PROJECT
-@click.option("--limit", type=click.IntRange(1, 100), default=20, show_default=True, help="At most so many.")
+@LIMIT
 def search(call: Call, query: str, directory: str, project: str | None, limit: int) -> None:
     """What memory knows about something, the most relevant first."""
     _show(call, call.home.memories(query, directory=directory, project=project, limit=limit))
@@ -40,7 +36,7 @@ def search(call: Call, query: str, directory: str, project: str | None, limit: i
 @verb("list", example="interlock memory list")
 @DIRECTORY
 @PROJECT
-@click.option("--limit", type=click.IntRange(1, 100), default=20, show_default=True, help="At most so many.")
+@LIMIT
 def list_(call: Call, directory: str, project: str | None, limit: int) -> None:
     """What memory knows of a project, the newest first."""
     _show(call, call.home.memories(directory=directory, project=project, limit=limit))
@@ -52,11 +48,8 @@ def flush(call: Call, directory: str) -> int:
     """Ask memory again, also after it was given up, and hand over what waits for it."""
     found = call.home.flush_memory(directory)
     done = found["handed_over"]
-    lines = [
-        f"{done} {'memory was' if done == 1 else 'memories were'} handed over." if done else "",
-        *_condition(found),
-    ]
-    call.answer(found, [line for line in lines if line])
+    handed = [f"{done} {'memory was' if done == 1 else 'memories were'} handed over."] if done else []
+    call.answer(found, [*handed, *_condition(found)])
     return 0 if found["status"] == "AVAILABLE" else 1
 
 

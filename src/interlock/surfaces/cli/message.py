@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,54 +15,43 @@ from interlock.hooks_main import put, run_hook, run_inject
 from interlock.integrations.events import HOOKS
 from interlock.model.message import TYPES, Message
 from interlock.model.names import HUMAN
+from interlock.surfaces.cli import hook as hook_main
 from interlock.surfaces.cli import words
-from interlock.surfaces.cli.call import Call, as_json
-from interlock.surfaces.cli.command import verb
-from interlock.surfaces.cli.text import TEXT
+from interlock.surfaces.cli.call import TEXT, Call, verb
+from interlock.surfaces.cli.command import as_json
+from interlock.surfaces.cli.inject import fail_open, hand_over, put
 
 if TYPE_CHECKING:
     from interlock.client import Mail
+
+CLIENT_ID = click.option("--client-id", metavar="ID", help="Your own id for it: sent twice, it arrives once.")
+SUMMARY = click.option("--summary", metavar="S", help="What it is about, in a few words.")
 
 
 @verb("send", example='interlock message send --to researcher --summary "parser" "The parser is yours."')
 @click.argument("text", type=TEXT)
 @click.option("--to", metavar="M", required=True, help="A member by name or session key, lead, or human.")
-@click.option("--type", "kind", metavar="T", default="message", show_default=True, help=f"One of {', '.join(TYPES)}.")
-@click.option("--summary", metavar="S", help="What it is about, in a few words.")
+@click.option("--type", metavar="T", default="message", show_default=True, help=f"One of {', '.join(TYPES)}.")
+@SUMMARY
 @click.option("--urgent", is_flag=True, help="Before other mail, and also between two steps of an agent's turn.")
-@click.option("--request", metavar="ID", help="The shutdown request that it answers.")
+@click.option("--request", "request_id", metavar="ID", help="The shutdown request that it answers.")
 @click.option("--reason", type=TEXT, help="Why, in an answer to a shutdown request.")
-@click.option("--client-id", metavar="ID", help="Your own id for it: sent again with the same one, it arrives once.")
-def send(
-    call: Call,
-    text: str,
-    to: str,
-    kind: str,
-    summary: str | None,
-    urgent: bool,
-    request: str | None,
-    reason: str | None,
-    client_id: str | None,
-) -> None:
+@CLIENT_ID
+def send(call: Call, text: str, **given: Any) -> None:
     """Send TEXT to one member; - reads it from stdin. An unknown recipient is an error, never a new inbox."""
-    message = call.mail().send(
-        to=to, content=text, type=kind, summary=summary, urgent=urgent, request_id=request, reason=reason,
-        client_id=client_id,
-    )  # fmt: skip
+    message = call.mail().send(content=text, **given)
     call.answer(message.as_dict(), f"sent to {words.strong(message.recipient)}")
 
 
 @verb("broadcast", example='interlock message broadcast "The build is green again."')
 @click.argument("text", type=TEXT)
-@click.option("--summary", metavar="S", help="What it is about, in a few words.")
-@click.option("--client-id", metavar="ID", help="Your own id for it: sent again with the same one, it arrives once.")
+@SUMMARY
+@CLIENT_ID
 def broadcast(call: Call, text: str, summary: str | None, client_id: str | None) -> int:
     """Send TEXT to every member but me; - reads it from stdin. Members whose inbox is full are listed."""
     answer = call.mail().broadcast(content=text, summary=summary, client_id=client_id)
     delivered = answer["delivered"]
-    call.answer(
-        answer, f"sent to {', '.join(delivered)}" if delivered else "sent to nobody: there are no other members"
-    )
+    call.answer(answer, f"sent to {', '.join(delivered) or 'nobody: there are no other members'}")
     call.warn([f"not sent to {one['member']}: {one['message']}" for one in answer["not_delivered"]])
     return 1 if answer["not_delivered"] and not delivered else 0
 
@@ -77,7 +66,7 @@ def read(call: Call) -> None:
 @verb("wait", example="interlock message wait --as researcher --timeout 600")
 @click.option("--timeout", metavar="S", type=click.FloatRange(min=0), help="Seconds to wait [default: `wait_timeout`].")
 def wait(call: Call, timeout: float | None) -> None:
-    """Wait until a message comes, and read it. When none comes in time, the exit code is 0 all the same."""
+    """Wait until a message comes, and read it. If none comes in time, the exit code is 0 all the same."""
     team = call.team()
     seconds = float(team.setting("wait_timeout")[0]) if timeout is None else timeout
     with team.mail(wait=seconds) as mail:
@@ -93,7 +82,7 @@ def history(call: Call, member: str | None, everybody: bool, limit: int) -> None
     mine = None if everybody or call.who.name == HUMAN else call.who.name
     found = call.mail().history(member=member or mine, limit=limit)
     document = {"messages": [message.as_dict() for message in found], "timed_out": False}
-    call.answer(document, listed(found, both=True) if found else "No messages yet.")
+    call.answer(document, _listed(found, both=True) if found else "No messages yet.")
 
 
 @verb("inject", example="interlock inject --team alpha-squad --as researcher")
@@ -106,14 +95,15 @@ def inject(call: Call, session: str | None, urgent: bool) -> None:
     session gets them once more. The lead also gets the state of the team. Where there is no mail, no team or no way to
     read it, nothing is printed and the exit code is 0.
     """
-    given = {"--home": call.asked_home, "--team": call.asked_team, "--as": call.asked_actor, "--session": session}
-    flags = [flag for flag, wanted in (("--urgent", urgent), ("--json", call.json)) if wanted]
-    run_inject([*flags, *(word for option, value in given.items() if value for word in (option, value))])
+    try:
+        hand_over(call.asked.home, call.asked.team, call.asked.actor, session, urgent=urgent, as_json=call.json)
+    except InterlockError as error:
+        fail_open(error)
 
 
 @verb("hook", example="interlock hook claude --team alpha-squad --name ada < event.json")
 @click.argument("program", type=click.Choice(list(HOOKS)))
-@click.option("--name", metavar="M", help="What a new window is called by [default: the program].")
+@click.option("--name", metavar="M", help="Name of a new window [default: the program].")
 def hook(call: Call, program: str, name: str | None) -> None:
     """What the hooks of a program that joined call: its event is read from stdin, the answer printed in its own form.
 
@@ -121,8 +111,8 @@ def hook(call: Call, program: str, name: str | None) -> None:
     turn with the mail that is unread and the tasks without a report. Where there is nothing to say, no team, no way to
     read it within a second, or where a runner drives the program, nothing is printed and the exit code is 0.
     """
-    options = {"--home": call.asked_home, "--team": call.asked_team, "--name": name}
-    run_hook([program, *(word for key, value in options.items() if value for word in (key, value))])
+    options = {"--home": call.asked.home, "--team": call.asked.team, "--name": name}
+    hook_main.run([program, *(word for key, value in options.items() if value for word in (key, value))])
 
 
 def _hand_over(call: Call, mail: Mail, none: str) -> None:
@@ -130,11 +120,11 @@ def _hand_over(call: Call, mail: Mail, none: str) -> None:
     if call.json:
         put(as_json(document) + "\n")
     else:
-        text = "\n".join(listed(mail.messages)) if mail.messages else none
+        text = "\n".join(_listed(mail.messages)) if mail.messages else none
         put((text if sys.stdout.isatty() else click.unstyle(text)) + "\n")
 
 
-def listed(messages: Sequence[Message], *, both: bool = False) -> list[str]:
+def _listed(messages: Sequence[Message], *, both: bool = False) -> list[str]:
     """Messages one below the other; `both` names the recipient too."""
     lines: list[str] = []
     for message in messages:

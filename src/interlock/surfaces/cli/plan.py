@@ -1,20 +1,61 @@
-"""`interlock plan`"""
+"""`interlock init` and `interlock plan`: plans that are found, proposed by an agent, checked and shown."""
 
 from __future__ import annotations
 
+import json
 import os
-from typing import Any
 
 import click
 
-from interlock.errors import InterlockError, PlanError
+from interlock.agent import Update
+from interlock.errors import Conflict, InterlockError, InvalidRequest, PlanError, StorageError
+from interlock.plan.detecting import AGENTS, inspect
+from interlock.plan.initial import initialise
+from interlock.plan.ordering import in_order
+from interlock.plan.reading import parse
+from interlock.plan.schema import json_schema
 from interlock.surfaces.cli import words
-from interlock.surfaces.cli.call import Call
-from interlock.surfaces.cli.command import verb
+from interlock.surfaces.cli.call import Call, verb
 
 AGENT = click.option(
     "--agent", metavar="A", help='Who proposes: claude, codex, …, or a JSON list ["PROGRAM", …] [default: one found].'
 )
+
+
+@verb("init", example="interlock init && interlock run plan.yaml")
+@click.argument("directory", type=click.Path(), default=".")
+def init(call: Call, directory: str) -> None:
+    """Find agents, git and the test command, and write interlock.toml and a plan that runs as it is.
+
+    If one of the files exists, nothing is written. Nothing is started.
+    """
+    directory = os.path.abspath(directory)
+    team_file, plan_file = initialise(directory)
+    found = inspect(directory)
+    document = {
+        "team": found.name,
+        "files": [team_file, plan_file],
+        "agents": list(found.agents),
+        "git": found.is_git,
+        "language": found.language,
+        "lint": found.lint_command,
+        "test": found.test_command,
+        "build": found.build_command,
+        "setup": found.setup,
+    }
+    plan = os.path.relpath(plan_file)
+    fields = words.fields(
+        [
+            ("agents", ", ".join(found.agents) or "none found: a first plan runs commands only"),
+            ("git", "yes" if found.is_git else "no"),
+            ("lint", words.clean(found.lint_command or "")),
+            ("test", words.clean(found.test_command or "") or "none found that would run here"),
+            ("build", words.clean(found.build_command or "")),
+            ("setup", words.clean(found.setup or "")),
+        ]
+    )
+    wrote = f"wrote {words.strong(os.path.relpath(team_file))} and {words.strong(plan)} for the team {found.name}"
+    call.answer(document, [*fields, "", wrote, f"Next: interlock run {plan if ' ' not in plan else repr(plan)}"])
 
 
 @verb("plan", example='interlock plan "Give every command a --json option" -o json.yaml')
@@ -28,17 +69,13 @@ AGENT = click.option(
 def plan(
     call: Call, goal: str | None, file: str | None, output: str | None, agent: str | None, schema: bool
 ) -> int | None:
-    """Have an installed agent propose a plan for GOAL, check a plan, or show with --schema what may stand in one.
+    """Have an installed agent propose a plan for GOAL, check a plan, or print with --schema the plan schema.
 
-    `interlock plan check PLAN.yaml` names every fault as FILE:LINE: message; exit code 0 where there is none, else 1.
+    `interlock plan check PLAN.yaml` names every fault as FILE:LINE: message; exit code 0 if there is none, else 1.
 
     The agent looks at this directory and answers; what it proposes is checked, and shown. Nothing is started.
     """
     if schema:
-        import json
-
-        from interlock.plan.schema import json_schema
-
         call.say(json.dumps(json_schema(), indent=2))
         return None
     if goal == "check" and file is not None:
@@ -47,40 +84,112 @@ def plan(
         raise click.UsageError(f'Put the goal in quotes: interlock plan "{goal} {file} …"')
     if goal is None:
         raise click.UsageError('Say a "GOAL", or --schema.')
-    from interlock.surfaces.cli import goal as goals
-
     path = os.path.abspath(output or "plan.yaml")
+    if output is not None and os.path.lexists(path):
+        raise Conflict(f"{path} exists already. Name another file; nothing was asked.", path=path)
+    text = propose(call, goal, agent, path)
     if output is not None:
-        goals.refuse_existing(path)
-    text = goals.propose(call, goal, agent, path)
-    if output is not None:
-        goals.write(path, text)
+        write(path, text)
     if call.json:
         call.document({"goal": goal, "path": path if output else None, "plan": text})
     elif output is None:
         click.echo(text, nl=False)
     else:
         name = os.path.relpath(path)
-        call.say(
-            [
-                *goals.shown(call, text, path),
-                "",
-                f"wrote {words.strong(name)}; nothing was started. Next: interlock run {name}",
-            ]
-        )
+        wrote = f"wrote {words.strong(name)}; nothing was started. Next: interlock run {name}"
+        call.say([*shown(call, text, path), "", wrote])
     return None
 
 
 def _check(call: Call, file: str) -> int:
-    """Name every fault of the plan; nothing is made or started."""
-    faults: list[dict[str, Any]] = []
-    notes: tuple[str, ...] = ()
+    faults, notes = [], []
     try:
-        notes = call.home.check_plan(file)
+        notes = list(call.home.check_plan(file))
     except PlanError as error:
         faults = list(error.details["errors"])
     except InterlockError as error:
         faults = [{"path": file, "line": None, "message": error.message}]
     lines = [f"{file}:{fault['line'] or 1}: {words.clean(fault['message'])}" for fault in faults]
-    call.answer({"path": file, "errors": faults, "notes": list(notes)}, lines or [*notes, f"{file}: no faults"])
+    call.answer({"path": file, "errors": faults, "notes": notes}, lines or [*notes, f"{file}: no errors"])
     return 1 if faults else 0
+
+
+def is_goal(text: str) -> bool:
+    """Whether an argument that names no file is a goal, not a misspelt path."""
+    return " " in text.strip() and not text.endswith((".yaml", ".yml"))
+
+
+def propose(call: Call, goal: str, agent: str | None, path: str) -> str:
+    """Have an agent propose a plan that is to be written to `path`; return its text. Raises as `Home.propose`."""
+    name, command = _chosen(agent)
+    click.echo(f"asking {command[0] if command else name} for a plan …", err=True)
+    said = ""
+
+    def hear(update: Update) -> None:
+        nonlocal said
+        line = update.text.strip().splitlines()[0] if update.kind in ("tool", "notice") and update.text.strip() else ""
+        if line and line != said:
+            said = line
+            click.echo(words.faint(f"  {words.clean(line)[:120]}"), err=True)
+
+    return call.home.propose(goal, agent=name, command=command, directory=os.getcwd(), path=path, on_update=hear)
+
+
+def _chosen(agent: str | None) -> tuple[str, list[str]]:
+    """(agent, command) as in a plan's member: by name, as JSON (a list is a command), or the first installed."""
+    if agent is None:
+        found = inspect(os.getcwd()).agents
+        if not found:
+            raise InvalidRequest(
+                f"No agent program was found on this machine ({', '.join(AGENTS)}). Install one, or name one of your "
+                'own: --agent \'["PROGRAM", "ARGUMENT"]\'.',
+                field="agent",
+            )
+        return found[0], []
+    if not agent.startswith(("[", "{")):
+        return agent, []
+    try:
+        read = json.loads(agent)
+        form, argv = ("command", read) if isinstance(read, list) else next(iter(read.items()))
+    except (ValueError, StopIteration):
+        form, argv = "", None
+    if form not in ("command", "acp") or not isinstance(argv, list) or not all(isinstance(one, str) for one in argv):
+        raise InvalidRequest(
+            '--agent takes a name, a JSON list ["PROGRAM", "ARGUMENT"], or {"acp": ["PROGRAM"]}.', field="agent"
+        )
+    return form, argv
+
+
+def write(path: str, text: str) -> None:
+    """Write a plan to a new file. Raises Conflict if it exists, StorageError if the file system refuses."""
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise Conflict(f"{path} exists already; nothing was written. Name another file.", path=path) from None
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror}.", path=path) from error
+
+
+def shown(call: Call, text: str, path: str) -> list[str]:
+    """A plan for people: where and as whom its members work and what they may do, then each task with what it waits
+    for, what is run, and how it is judged."""
+    found = parse(text, path)
+    default = {one["name"]: one["value"] for one in call.home.settings()}
+    lines = [f"team {words.strong(found.team)} in {words.clean(found.workdir)}"]
+    for name, member in found.members.items():
+        allowed = member.permissions or default["permissions"]
+        lines.append(f"  {words.strong(name)} ({member.agent})  permissions: {allowed}")
+    named = [found.env, *(one.env for one in found.members.values()), *(one.env for one in found.tasks.values())]
+    env = dict.fromkeys(name for names in named for name in names)
+    lines += [f"  isolation: {found.isolation or default['isolation']}", f"  env: {', '.join(env) or 'none'}"]
+    lines += [f"  setup: {words.clean(found.setup)}"] if found.setup else []
+    for key in in_order({key: task.blocked_by for key, task in found.tasks.items()}):
+        task = found.tasks[key]
+        after = f"  after {', '.join(task.blocked_by)}" if task.blocked_by else ""
+        lines += ["", f"{words.strong(task.key)}  {words.clean(task.subject)}{words.faint(after)}"]
+        lines += [f"  run     {words.clean(task.run)}"] if task.run else words.block(task.body, "      ")
+        nothing = "ends with exit code 0" if task.run else "nothing: done is what its member calls done"
+        lines.append(f"  verify  {words.clean(task.verify)}" if task.verify else words.faint(f"  verify  {nothing}"))
+        lines += [f"  review  {task.review}"] if task.review != "none" else []
+    return lines

@@ -1,18 +1,22 @@
-"""`interlock question …`"""
+"""`interlock question …`, and the prompt that offers open questions at the end of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from interlock.core.questions import gist
+from interlock.errors import InterlockError, InvalidRequest
+from interlock.questions import gist
 from interlock.surfaces.cli import words
-from interlock.surfaces.cli.call import Call
-from interlock.surfaces.cli.command import verb
-from interlock.surfaces.cli.task_words import line, question
-from interlock.surfaces.cli.text import TEXT
+from interlock.surfaces.cli.call import TEXT, Call, verb
+from interlock.surfaces.cli.task_text import question
+
+if TYPE_CHECKING:
+    from interlock.client import Team
+
+APPROVALS = ("a", "approve", "approved", "y", "yes", "ok", "lgtm")
+"""What people type at the prompt for a review that they approve of."""
 
 
 @verb("list", reads=True, example="interlock question list")
@@ -36,39 +40,62 @@ def list_(call: Call) -> None:
 def reply(call: Call, task: str, text: str, question_id: str | None) -> None:
     """Answer a question about a task; - reads the answer from stdin.
 
-    A review is answered with `approve`, or with `changes: what to change`. Without --question it is told which question
-    was answered; where several of the task are open, and for a permission, it must be named.
+    A review is answered with `approve`, or with `changes: what to change`. Without --question the output says which
+    question was answered; where several of the task are open, and for a permission, it must be named.
     """
     team = call.team()
     asked = team.conversation(task)
     if question_id is None:
-        question_id = _meant(asked)
+        # Named here: should somebody else be faster, the answer must not reach what is asked next.
+        waiting = [one for one in asked if one["state"] == "open"] or asked[-1:]
+        if len(waiting) == 1 and waiting[0]["kind"] != "permission":
+            question_id = str(waiting[0]["id"])
     found = team.reply(task, text, question=question_id)
-    told = [
-        words.faint(f"answered {one['id']}: {gist(one['text'])}")
-        for one in asked
-        if question_id and one["id"].endswith(question_id)
-    ]
-    call.answer(found.as_dict(), [line(found, f"is {words.state(found.state)}"), *told])
+    answered = [one for one in asked if question_id and one["id"].endswith(question_id)]
+    lines = [f"{words.strong(found.id)} is {words.state(found.state)}: {words.clean(found.subject)}"]
+    lines += [words.faint(f"answered {one['id']}: {gist(one['text'])}") for one in answered]
+    call.answer(found.as_dict(), lines)
     call.warn(found.warnings)
-
-
-def _meant(asked: Sequence[Mapping[str, Any]]) -> str | None:
-    """The question that who names none has in mind, named here: should somebody else be faster, the answer must not
-    reach what is asked next. Null where that cannot be told."""
-    waiting = [one for one in asked if one["state"] == "open"] or asked[-1:]
-    return str(waiting[0]["id"]) if len(waiting) == 1 and waiting[0]["kind"] != "permission" else None
 
 
 @verb("ask", example='interlock question ask 003 "Which database should the tests use?"')
 @click.argument("task")
 @click.argument("text", type=TEXT)
-@click.option("--default", metavar="T", help="The answer that is taken when nobody is awake to give another.")
+@click.option("--default", metavar="T", help="The answer that is taken if nobody is there to give another.")
 @click.option("--option", "options", multiple=True, metavar="T", help="An answer to choose; may be repeated.")
 @click.option("--context", metavar="T", type=TEXT, help="What one needs to know to answer.")
 def ask(call: Call, task: str, text: str, default: str | None, options: tuple[str, ...], context: str | None) -> None:
     """Ask a human about a task, which waits for the answer; - reads the question from stdin."""
-    team = call.team()
-    asked = team.ask(task, text, default=default, options=options, context=context, reversible=default is not None)
-    found = asked.as_dict()
-    call.answer(found, [f"{words.strong(asked.task_id)} waits for an answer  {words.faint(asked.id)}"])
+    asked = call.team().ask(
+        task, text, default=default, options=options, context=context, reversible=default is not None
+    )
+    call.answer(asked.as_dict(), f"{words.strong(asked.task_id)} waits for an answer  {words.faint(asked.id)}")
+
+
+def answer_questions(call: Call, team: Team) -> bool:
+    """Offer the open questions on the terminal; whether any was answered, so that the run can go on."""
+    answered = False
+    for one in team.questions():
+        # A checkpoint that shows everything has its details in its text.
+        further = [one.context] if one.context and one.context not in one.text else []
+        call.say(["", click.style(one.text, bold=True), *further])
+        options = f" [{' / '.join(one.options)}]" if one.options else ""
+        if one.kind == "review":
+            options = " [a]pprove, [c]hanges: …,"
+        while True:
+            text = click.prompt(f"Answer{options} or Enter to skip", default="", show_default=False).strip()
+            if not text:
+                break
+            if one.kind == "review" and text.lower().rstrip(".!") in APPROVALS:
+                text = "approve"
+            elif one.kind == "review" and text.lower().startswith("c:"):
+                text = f"changes:{text[2:]}"
+            try:
+                call.warn(team.reply(one.task_id, text, question=one.id).warnings)
+                answered = True
+                break
+            except InterlockError as error:
+                click.secho(error.message, fg="red", err=True)
+                if not isinstance(error, InvalidRequest):
+                    break  # Else it is asked again: a slip of the hand must not end the run.
+    return answered

@@ -1,14 +1,45 @@
-"""`interlock task list`, `show` and `graph`: looking at tasks."""
+"""`interlock task …`: creating, looking at, working on, changing and deciding tasks."""
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import click
 
-from interlock.model.task import Task
-from interlock.surfaces.cli import words
-from interlock.surfaces.cli.call import Call
-from interlock.surfaces.cli.command import verb
-from interlock.surfaces.cli.task_words import listed, whole
+from interlock.errors import InvalidRequest
+from interlock.model.evidence import in_words
+from interlock.model.task import PRIORITIES, TYPES, Task
+from interlock.surfaces.cli import task_text, words
+from interlock.surfaces.cli.call import TEXT, Call, verb
+
+EMPTY = 'No tasks yet. Create one: interlock task create "SUBJECT"'
+TASK = click.argument("task")
+REASON = click.option("--reason", type=TEXT, help="Why.")
+
+
+@verb("create", example='interlock task create "Test the parser" --blocked-by 001 --verify "pytest -q"')
+@click.argument("subject", type=TEXT)
+@click.argument("more", nargs=-1, metavar="")
+@click.option("--body", type=TEXT, default="", help="What is to be done; - reads it from stdin.")
+@click.option("--type", metavar="T", help=f"One of {', '.join(TYPES)}.")
+@click.option("--priority", type=click.Choice(PRIORITIES), default="normal", show_default=True)
+@click.option("--assignee", metavar="M", help="The only member that may claim it.")
+@click.option("--blocked-by", metavar="ID …", multiple=True, help="Tasks it waits for.")
+@click.option("--review", metavar="none|human|M", help="Who must approve before it is done.")
+@click.option("--verify", metavar="CMD", help="The command that must succeed before it is done.")
+@click.option("--run", metavar="CMD", help="The command that a shell member runs to do it.")
+@click.option("--parent", "parent_id", metavar="ID", help="The task it is a part of.")
+def create(call: Call, subject: str, more: tuple[str, ...], blocked_by: tuple[str, ...], **given: Any) -> None:
+    """Create a task. It is ready when nothing blocks it."""
+    if more and not blocked_by:
+        raise click.UsageError(f"The subject is one argument; quote it: '{' '.join([subject, *more])}'")
+    # `--blocked-by 001 002`: what follows the subject beyond the first id.
+    blockers = [one for text in (*blocked_by, *more) for one in text.split(",") if one]
+    task = call.team().create_task(subject, blocked_by=blockers, **given)
+    waits = f" (waits for {', '.join(task.blocked_by)})" if task.blocked_by else ""
+    call.answer(task.as_dict(), f"{words.strong(task.id)} created: {words.clean(task.subject)}{waits}")
+    call.warn(task.warnings)
 
 
 @verb("list", reads=True, example="interlock task list --status pending")
@@ -19,21 +50,27 @@ from interlock.surfaces.cli.task_words import listed, whole
 def list_(call: Call, status: str | None, owner: str | None, ready: bool, limit: int | None) -> None:
     """The tasks, all or those asked for. Deleted ones are shown with --status deleted only."""
     found = call.team().tasks(status=status, owner=owner, ready=ready, limit=limit)
-    call.answer(
-        {"tasks": [task.as_dict() for task in found]} if call.json else None, _shown(found, status, owner, ready)
-    )
+    if call.json:
+        call.document({"tasks": [task.as_dict() for task in found]})
+    elif found:
+        call.say(task_text.listed(found))
+    elif ready:
+        call.say("Nothing is ready to be claimed. `interlock status` says what is under way and what waits for you.")
+    else:
+        call.say("No such tasks. `interlock task list` shows all." if status or owner else EMPTY)
 
 
 @verb("show", reads=True, example="interlock task show 003")
-@click.argument("task")
+@TASK
 def show(call: Call, task: str) -> None:
     """One task, whole: its state, text, evidence, runs and Work Log."""
     team = call.team()
     found = team.task(task)
+    files = team.artifacts(found.id)
     if call.json:
-        call.document({**found.as_dict(), "files": team.artifacts(found.id)})
+        call.document({**found.as_dict(), "files": files})
     else:
-        call.say(whole(found, team.runs(found.id), team.work_log(found.id), team.artifacts(found.id), team.name))
+        call.say(task_text.whole(found, team.runs(found.id), team.work_log(found.id), files, team.name))
         call.warn(found.warnings)
 
 
@@ -43,73 +80,245 @@ def graph(call: Call, form: str) -> None:
     """What waits for what, blockers first."""
     tasks, edges = call.team().graph()
     if call.json:
-        document = {
-            "tasks": [task.as_dict() for task in tasks],
-            "edges": [{"blocker": blocker, "blocked": blocked} for blocker, blocked in edges],
-        }
-        call.document(document)
+        arrows = [{"blocker": blocker, "blocked": blocked} for blocker, blocked in edges]
+        call.document({"tasks": [task.as_dict() for task in tasks], "edges": arrows})
     elif form == "mermaid":
-        call.say(mermaid(tasks, edges))
+        call.say(task_text.mermaid(tasks, edges))
     else:
-        call.say(tree(tasks, edges) if tasks else EMPTY)
+        call.say(task_text.tree(tasks, edges) if tasks else EMPTY)
 
 
-EMPTY = 'No tasks yet. Create one: interlock task create "SUBJECT"'
-
-MERMAID_STYLE = {
-    "done": "fill:#d3f2d3,stroke:#2e7d32,color:#000",
-    "in-progress": "fill:#fff3c4,stroke:#b58900,color:#000",
-    "review": "fill:#f3d9f7,stroke:#8e24aa,color:#000",
-    "awaiting-response": "fill:#f3d9f7,stroke:#8e24aa,color:#000",
-    "blocked": "fill:#ffd6d6,stroke:#c62828,color:#000",
-    "deadletter": "fill:#ffd6d6,stroke:#c62828,color:#000",
-    "ready": "fill:#d6f0fa,stroke:#0277bd,color:#000",
-}
+@verb("claim", example="interlock task claim 003 --as researcher")
+@TASK
+@click.option("--force", is_flag=True, help="Also with open blockers; a warning stays on the task.")
+@click.option("--take-over", is_flag=True, help="Also when another session of mine holds it; that one is then stale.")
+def claim(call: Call, task: str, force: bool, take_over: bool) -> None:
+    """Take a task. Of several who try, exactly one gets it; repeated, it changes nothing."""
+    _claimed(call, call.team().claim(task, force=force, take_over=take_over))
 
 
-def mermaid(tasks: list[Task], edges: list[tuple[str, str]]) -> list[str]:
-    """The graph as a Mermaid flowchart."""
-    node = {task.id: f"t{place}" for place, task in enumerate(tasks, 1)}
-    lines = ["flowchart TD"]
-    for task in tasks:
-        text = words.clean(task.subject).replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
-        shown = task.state.replace("-", "_") if task.state in MERMAID_STYLE else "other"
-        lines.append(f'    {node[task.id]}["{task.id}<br/>{text}"]:::{shown}')
-    lines += [f"    {node[blocker]} --> {node[blocked]}" for blocker, blocked in edges]
-    lines += [f"    classDef {state.replace('-', '_')} {style}" for state, style in MERMAID_STYLE.items()]
-    return lines
+@verb("next", example="interlock task next --as researcher")
+def next_(call: Call) -> None:
+    """Take the most urgent, oldest ready task that I may have.
+
+    With --json it prints the task, or null if there is none; the exit code is 0 either way.
+    """
+    task = call.team().next_task()
+    if task is None:
+        call.answer(None, "Nothing is ready for you. `interlock message wait` sleeps until there is news.")
+    else:
+        _claimed(call, task)
 
 
-def tree(tasks: list[Task], edges: list[tuple[str, str]]) -> list[str]:
-    """The graph as indented lines: each task under the newest of its blockers, further ones named beside it."""
-    blockers: dict[str, list[str]] = {}
-    blocked: dict[str, list[str]] = {}
-    place = {task.id: number for number, task in enumerate(tasks)}
-    for before, after in sorted(edges, key=lambda edge: (place[edge[0]], place[edge[1]]), reverse=True):
-        blockers.setdefault(after, []).append(before)
-        blocked.setdefault(before, []).append(after)
-    by_id = {task.id: task for task in tasks}
-    lines: list[str] = []
-    # A task may block very many, and a chain may be very long: no recursion.
-    waiting = [(task.id, 0) for task in reversed(tasks) if task.id not in blockers]
-    while waiting:
-        here, depth = waiting.pop()
-        task = by_id[here]
-        also = blockers.get(here, [])[:0:-1]
-        note = words.faint(f"  (also waits for {words.ids(also)})") if also else ""
-        lead = "   " * (depth - 1) + "└─ " if depth else ""
-        lines.append(
-            f"{words.faint(lead)}{words.strong(here)}  {words.state(task.state)}  {words.clean(task.subject)}{note}"
-        )
-        waiting += [(one, depth + 1) for one in blocked.get(here, ()) if blockers[one][0] == here]
-    return lines
+def _claimed(call: Call, task: Task) -> None:
+    """Answer a task with what one needs to start: its text, the findings of the last try, what will be checked."""
+    lines = [
+        f"{words.strong(task.id)} is {words.clean(task.owner or '')}'s (run {task.run}): {words.clean(task.subject)}"
+    ]
+    if task.body:
+        lines += ["", *words.block(task.body)]
+    if task.findings:
+        lines += ["", words.strong("Findings of the last try"), *words.block(task.findings)]
+    if task.verify:
+        lines += ["", f"  {words.faint('done when this succeeds:')} {words.clean(task.verify)}"]
+    team = call.team()
+    if not call.json and call.home.managed(team.name) is None and team.setting("isolation")[0] == "worktree":
+        lines += ["", f'  {words.faint("to work apart from others:")} cd "$(interlock task worktree {task.id})"']
+    call.answer(task.as_dict(), lines)
+    call.warn(task.warnings)
 
 
-def _shown(found: list[Task], status: str | None, owner: str | None, ready: bool) -> list[str]:
-    if found:
-        return listed(found)
-    if ready:
-        return ["Nothing is ready to be claimed. `interlock status` says what is under way and what waits for you."]
-    if status or owner:
-        return ["No such tasks. `interlock task list` shows all."]
-    return [EMPTY]
+@verb("release", example='interlock task release 003 --reason "needs a Mac"')
+@TASK
+@REASON
+def release(call: Call, task: str, reason: str | None) -> None:
+    """Give a task back, for anybody, or its assignee, to take."""
+    call.task(call.team().release(task, reason=reason), "released")
+
+
+@verb("complete", example='interlock task complete 003 --summary "parser done, 12 tests"')
+@TASK
+@click.option("--summary", type=TEXT, help="What was done; - reads it from stdin.")
+def complete(call: Call, task: str, summary: str | None) -> int:
+    """Report a task as finished. On one in review, by someone other than its author: approve it.
+
+    A task with a verify command is done only when that command succeeds. It is run here and now; when it fails, the
+    task is yours again, its output is shown, and the exit code is 1.
+    """
+    return _completed(call, call.team().complete(task, summary=summary))
+
+
+def _completed(call: Call, task: Task) -> int:
+    """Answer a task that was reported as finished; return the exit code."""
+    failed = task.state not in ("done", "review")
+    if call.json:
+        call.document(task.as_dict())
+        return int(failed)
+    happened = None
+    if task.state == "done":
+        happened = f"{words.state('done')}, {in_words(task.evidence)}"
+    elif task.verifying is not None:
+        happened = "is being verified by another process"
+    elif task.merging is not None:
+        happened = "waits for its merge by the team's runner"
+    elif task.state == "review" and task.question is not None and task.question["kind"] == "merge":
+        happened = "could not be merged: `interlock question list` says why"
+    elif task.state == "review":
+        happened = f"is in {words.state('review')} by {task.review if task.review not in (None, 'none') else 'a human'}"
+    if happened:
+        call.say(f"{words.strong(task.id)} {happened}: {words.clean(task.subject)}")
+    if task.check:
+        call.say(task_text.checked(task.check))
+    call.warn(task.warnings)
+    if failed:
+        ends = "the task is yours again."
+        if task.state == "deadletter":
+            ends = f"Interlock gave up on it: it is in deadletter. `interlock task retry {task.id}` tries again."
+        click.echo(f"{click.style('error:', fg='red', bold=True)} {task.id}: verify failed; {ends}", err=True)
+    return int(failed)
+
+
+@verb("block", example='interlock task block 003 --reason "the staging server is down"')
+@TASK
+@click.option("--reason", type=TEXT, required=True, help="What is in the way; - reads it from stdin.")
+def block(call: Call, task: str, reason: str) -> None:
+    """Stop a task for a reason that is not a dependency. It shows under "needs me" until it is unblocked."""
+    call.task(call.team().block(task, reason=reason), "is blocked")
+
+
+@verb("unblock", example="interlock task unblock 003")
+@TASK
+def unblock(call: Call, task: str) -> None:
+    """The reason is gone: its owner continues; if anybody else unblocks it, the task returns to the queue."""
+    found = call.team().unblock(task)
+    call.task(found, f"is {words.state(found.state)} again")
+
+
+@verb("heartbeat", example="interlock task heartbeat 003")
+@TASK
+def heartbeat(call: Call, task: str) -> None:
+    """Show that you still work on a task. After the first one, a silent run counts as dead after `heartbeat_ttl`."""
+    run = call.team().heartbeat(task)
+    call.answer(
+        run.as_dict(), f"{words.strong(run.id)} is alive; the next heartbeat is due {words.ago(run.expires_at)}"
+    )
+
+
+@verb("update", example='interlock task update 003 --log "half of the cases pass"')
+@TASK
+@click.option("--status", metavar="S", help="Go forward: in_progress claims it, completed completes it.")
+@click.option("--log", type=TEXT, help="Add a line to its Work Log; - reads it from stdin.")
+@click.option("--subject", type=TEXT)
+@click.option("--body", type=TEXT, help="- reads it from stdin.")
+@click.option("--type", metavar="T", help=f"One of {', '.join(TYPES)}.")
+@click.option("--priority", type=click.Choice(PRIORITIES))
+@click.option("--review", metavar="none|human|M", help="Who must approve before it is done.")
+@click.option("--verify", metavar="CMD", help='The command that must succeed before it is done; "" for none.')
+@click.option("--run", "command", metavar="CMD", help='The command that a shell member runs to do it; "" for none.')
+@click.option("--env", metavar="NAME,…", help='Variables that its programs may see; "" for none.')
+@click.option("--timeout", type=float, metavar="SECONDS", help="How long one run may take.")
+@click.option("--retries", type=int, metavar="N", help="How often it may fail.")
+@click.option("--metadata", metavar="JSON", help="A JSON object that replaces its metadata.")
+def update(call: Call, task: str, **given: Any) -> int:
+    """Edit a task, log a line, or take it forward.
+
+    A status only goes forward: pending, in_progress, completed. For the rest there are the verbs release, retry,
+    cancel, block and delete.
+    """
+    fields = {name: value for name, value in given.items() if value is not None}
+    fields |= {name: None for name in ("verify", "command", "type") if fields.get(name) == ""}
+    if "env" in fields:
+        fields["env"] = [name for name in fields["env"].split(",") if name]
+    if "metadata" in fields:
+        try:
+            fields["metadata"] = json.loads(fields["metadata"])
+        except ValueError as error:
+            raise InvalidRequest(f"metadata is not JSON: {error}.", field="metadata") from None
+        if not isinstance(fields["metadata"], dict):
+            raise InvalidRequest("metadata must be a JSON object.", field="metadata")
+    found = call.team().update(task, **fields)
+    if fields.get("status") in ("completed", "done"):
+        return _completed(call, found)
+    call.task(found, "updated")
+    return 0
+
+
+@verb("depend", example="interlock task depend 003 --on 001")
+@TASK
+@click.option("--on", metavar="ID", required=True, help="What it waits for.")
+@click.option("--remove", is_flag=True, help="It no longer waits for that.")
+def depend(call: Call, task: str, on: str, remove: bool) -> None:
+    """Make a task wait for another, or no longer. A dependency cycle is refused."""
+    found = call.team().depend(task, on=on, remove=remove)
+    call.task(found, f"waits for {', '.join(found.blocked_by)}" if found.blocked_by else "waits for nothing")
+
+
+@verb("assign", example="interlock task assign 003 --to researcher")
+@TASK
+@click.option("--to", metavar="M", help="The only member that may claim it.")
+@click.option("--free", is_flag=True, help="Anybody may claim it again.")
+def assign(call: Call, task: str, to: str | None, free: bool) -> None:
+    """Reserve a task for a member, or free it. Whoever holds it loses it."""
+    if (to is None) != free:
+        raise click.UsageError("Say --to MEMBER, or --free.")
+    call.task(call.team().assign(task, to=to), f"is for {to} to take" if to else "is for anybody to take")
+
+
+@verb("approve", example="interlock task approve 003")
+@TASK
+@click.option("--summary", type=TEXT, help="What the review found; - reads it from stdin.")
+def approve(call: Call, task: str, summary: str | None) -> None:
+    """A reviewer's yes: the task is done."""
+    found = call.team().approve(task, summary=summary)
+    said = "is approved, and waits for its merge"
+    if found.state == "done":
+        said = f"{words.state('done')}, {in_words(found.evidence)}"
+    elif found.state == "review" and found.merging is None:
+        said = "is approved, but could not be merged: `interlock question list` says why"
+    call.task(found, said)
+
+
+@verb("reject", example='interlock task reject 003 --reason "no test for empty input"')
+@TASK
+@click.option("--reason", type=TEXT, required=True, help="What is to change; - reads it from stdin.")
+def reject(call: Call, task: str, reason: str) -> None:
+    """A reviewer's no: back to the author, with the reason as findings."""
+    found = call.team().reject(task, reason=reason)
+    who = words.clean(found.owner or found.reserved_for or "the queue")
+    call.task(found, f"goes back to {who} ({words.state(found.state)})")
+
+
+@verb("retry", example="interlock task retry 003")
+@TASK
+def retry(call: Call, task: str) -> None:
+    """Another chance for a task in deadletter; its failures no longer count."""
+    found = call.team().retry(task)
+    call.task(found, f"is {words.state(found.state)} again")
+
+
+@verb("cancel", example='interlock task cancel 003 --reason "no longer needed" --cascade')
+@TASK
+@REASON
+@click.option("--cascade", is_flag=True, help="Also everything that waits for it.")
+def cancel(call: Call, task: str, reason: str | None, cascade: bool) -> None:
+    """Cancel a task. With --json it prints the task; with --cascade `cancelled` lists all that were cancelled."""
+    team = call.team()
+    named = team.task(task)
+    cancelled = team.cancel(task, reason=reason, cascade=cascade)
+    found = next((one for one in cancelled if one.id == named.id), named)
+    document = {**found.as_dict(), **({"cancelled": [one.id for one in cancelled]} if cascade else {})}
+    gone = words.state("cancelled")
+    call.answer(
+        document, [f"{words.strong(one.id)} {gone}: {words.clean(one.subject)}" for one in cancelled or [found]]
+    )
+    call.warn(found.warnings)
+
+
+@verb("delete", example="interlock task delete 003")
+@TASK
+def delete(call: Call, task: str) -> None:
+    """Delete a task that is not finished. What waits for it says so until somebody removes the dependency."""
+    found = call.team().delete(task)
+    call.task(found, "deleted")
+    if found.blocks:
+        call.warn([f"{', '.join(found.blocks)} still {'waits' if len(found.blocks) == 1 else 'wait'} for it"])

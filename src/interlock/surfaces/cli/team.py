@@ -1,8 +1,9 @@
-"""`interlock team …`"""
+"""`interlock team …`, `member …` and `shutdown …`: teams, who takes part in them, and how members are stopped."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from typing import Any
 
@@ -10,9 +11,9 @@ import click
 
 from interlock.errors import Forbidden, InterlockError, InvalidRequest
 from interlock.surfaces.cli import words
-from interlock.surfaces.cli.call import Call
-from interlock.surfaces.cli.command import verb
-from interlock.surfaces.cli.table import fields, table
+from interlock.surfaces.cli.call import TEXT, Call, verb
+
+OPEN = ("backlog", "ready", "in-progress", "awaiting-response", "blocked", "review", "deadletter")
 
 
 @verb("create", example="interlock team create alpha-squad --workdir .")
@@ -25,24 +26,35 @@ from interlock.surfaces.cli.table import fields, table
 def create(call: Call, name: str, lead: str, claim_policy: str | None, workdir: str | None) -> None:
     """Create a team.
 
-    Its lead is a member from the start; `interlock member spawn` adds others. Commands given inside its working
+    Its lead is a member from the start; `interlock member spawn` adds others. Commands run inside its working
     directory find the team by themselves.
     """
     team = call.home.create_team(name, lead, claim_policy=claim_policy, workdir=os.path.abspath(workdir or os.curdir))
-    call.answer(
-        team.describe() if call.json else None,
-        [
-            f"{words.strong(name)} created in {team.directory}",
-            f"Next: interlock member spawn NAME --team {name}, interlock task create SUBJECT --team {name}",
-        ],
-    )
+    lines = [
+        f"{words.strong(name)} created in {team.directory}",
+        f"Next: interlock member spawn NAME --team {name}, interlock task create SUBJECT --team {name}",
+    ]
+    call.answer(team.describe() if call.json else None, lines)
 
 
 @verb("list", example="interlock team list")
 def list_(call: Call) -> None:
     """All teams of this home."""
-    found = [_described(call, name) for name in call.home.teams()]
-    call.answer({"teams": found}, "" if call.json else _listed(call, found))
+    found, rows = [], []
+    for name in call.home.teams():
+        try:
+            team = call.home.team(name).describe()
+            members = sum(member["role"] != "person" for member in team["members"])
+            counts = team["task_counts"]
+            still = sum(counts.get(word, 0) for word in OPEN)
+            numbers = [str(members), str(still), str(counts.get("done", 0))]
+            rows.append([words.strong(name), team["status"], *numbers, words.clean(team["workdir"] or "")])
+        except InterlockError as error:  # One damaged team must not hide the others.
+            team = {"name": name, **error.as_dict()}
+            rows.append([name, words.state("blocked"), "", "", "", words.clean(error.message)])
+        found.append(team)
+    lines = words.table(["TEAM", "STATUS", "MEMBERS", "OPEN", "DONE", "DIRECTORY"], rows) if rows else []
+    call.answer({"teams": found}, lines or f"No teams in {call.home.path} yet. Create one: interlock team create NAME")
 
 
 @verb("show", reads=True, example="interlock team show alpha-squad")
@@ -51,7 +63,20 @@ def show(call: Call, name: str | None) -> None:
     """One team with its members; without a name the team that is meant."""
     team = call.team_named(name) if name else call.team()
     found = team.describe()
-    call.answer(found, "" if call.json else _shown(found, team.directory))
+    counts = ", ".join(f"{number} {words.state(state)}" for state, number in found["task_counts"].items() if number)
+    fields = words.fields(
+        [
+            ("team", words.strong(found["name"])),
+            ("status", found["status"]),
+            ("lead", words.clean(found["lead_session_key"])),
+            ("works in", words.clean(found["workdir"] or "")),
+            ("settings", words.clean(", ".join(f"{name} = {value}" for name, value in found["settings"].items()))),
+            ("tasks", counts or "none yet: interlock task create SUBJECT"),
+            ("created", words.ago(found["created_at"])),
+            ("files", team.directory),
+        ]
+    )
+    call.answer(found, [*fields, "", *_listed(found["members"])])
 
 
 @verb("delete", example="interlock team delete alpha-squad --yes")
@@ -65,78 +90,120 @@ def delete(call: Call, name: str, yes: bool, force: bool) -> None:
     elsewhere it needs --yes.
     """
     found = call.team_named(name).describe()
-    _must_lead(call, found)
+    who = call.who.name
+    if any(who in (one["name"], one["session_key"]) and one["role"] == "member" for one in found["members"]):
+        raise Forbidden(f"{who} may not delete {found['name']}; only the lead or a human may.", member=who)
     if not (yes or force):
         if call.json or not sys.stdin.isatty():
             raise InvalidRequest(
                 f"Deleting {name} deletes its whole history, and nobody can be asked here. Add --yes.", field="yes"
             )
         tasks = sum(number for word, number in found["task_counts"].items() if word != "deleted")
-        question = f"Delete {name} with {words.count(tasks, 'task')} and its whole history?"
-        if not click.confirm(question, err=True):
+        if not click.confirm(f"Delete {name} with {words.count(tasks, 'task')} and its whole history?", err=True):
             click.echo("Nothing was deleted.", err=True)
             raise click.exceptions.Exit(1)
     call.home.delete_team(name, force=force)
     call.answer({**found, "status": "deleted"}, f"{words.strong(name)} deleted")
 
 
-def _must_lead(call: Call, found: dict[str, Any]) -> None:
-    who = call.who.name
-    plain = any(who in (one["name"], one["session_key"]) and one["role"] == "member" for one in found["members"])
-    if plain:
-        raise Forbidden(f"{who} may not delete {found['name']}; only the lead or a human may.", member=who)
+@verb("spawn", example="interlock member spawn researcher --agent claude")
+@click.argument("name")
+@click.option(
+    "--agent", metavar="A",
+    help="An agent such as claude, or a program with its arguments; without one, a person fills the seat.",
+)  # fmt: skip
+@click.option("--agent-id", metavar="ID", help="What the session key names as the agent [default: the name].")
+@click.option("--type", metavar="T", help="What kind of member it is, such as reviewer.")
+@click.option("--model", metavar="M", help="The model its agent is to use.")
+@click.option("--permissions", metavar="P", help="ask, workspace, read-only or unattended.")
+def spawn(call: Call, name: str, agent: str | None, **given: str | None) -> None:
+    """Add a member. Nothing is started; `interlock run` starts agents."""
+    agent, command = program(agent) if agent else (None, None)
+    member = call.team().spawn(name, agent=agent, command=command, **given)
+    call.answer(member.as_dict(), f"{words.strong(name)} joined as {member.session_key}")
 
 
-def _described(call: Call, name: str) -> dict[str, Any]:
+def program(agent: str) -> tuple[str, list[str] | None]:
+    """What `--agent` names: an agent that is known by its name, or any program, `acp` before one that speaks that.
+
+    Raises:
+        InvalidRequest: a quote is left open, or nothing is named.
+    """
     try:
-        return call.home.team(name).describe()
-    except InterlockError as error:
-        return {"name": name, **error.as_dict()}  # One damaged team must not hide the others.
+        said = shlex.split(agent)
+    except ValueError as error:
+        raise InvalidRequest(f"--agent {agent!r} cannot be split into words: {error}.", field="agent") from None
+    if not said or said == ["acp"]:
+        raise InvalidRequest("--agent names an agent such as claude, or a program with its arguments.", field="agent")
+    if len(said) == 1 and "/" not in agent:
+        return said[0], None
+    return ("acp", said[1:]) if said[0] == "acp" else ("command", said)
 
 
-def _listed(call: Call, found: list[dict[str, Any]]) -> list[str]:
-    if not found:
-        return [f"No teams in {call.home.path} yet. Create one: interlock team create NAME"]
-    rows = []
-    for team in found:
-        if "error" in team:
-            rows.append([team["name"], words.state("blocked"), "", "", "", words.clean(team["message"])])
-            continue
-        counts = team["task_counts"]
-        rows.append(
-            [
-                words.strong(team["name"]),
-                team["status"],
-                str(sum(1 for member in team["members"] if member["role"] != "person")),
-                f"{sum(counts.get(word, 0) for word in OPEN)}",
-                f"{counts.get('done', 0)}",
-                words.clean(team["workdir"] or ""),
-            ]
-        )
-    return table(["TEAM", "STATUS", "MEMBERS", "OPEN", "DONE", "DIRECTORY"], rows)
+@verb("list", reads=True, example="interlock member list")
+def members(call: Call) -> None:
+    """Who takes part, and on what."""
+    found = [member.as_dict() for member in call.team().members()]
+    call.answer({"members": found}, _listed(found))
 
 
-def _shown(team: dict[str, Any], directory: str) -> list[str]:
-    from interlock.surfaces.cli.member import listed
+@verb("remove", example="interlock member remove researcher")
+@click.argument("name")
+def remove(call: Call, name: str) -> None:
+    """Take a member out of the team; its tasks go back to the queue."""
+    team = call.team()
+    gone = next((member.as_dict() for member in team.members() if member.name == name), {"name": name})
+    released = team.remove(name)
+    text = f"{words.strong(name)} removed" + (f"; back in the queue: {', '.join(released)}" if released else "")
+    call.answer({**gone, "status": "removed", "current_task": None, "released": released}, text)
 
-    counts = ", ".join(f"{number} {words.state(name)}" for name, number in team["task_counts"].items() if number)
-    settings = ", ".join(f"{name} = {value}" for name, value in team["settings"].items())
-    return [
-        *fields(
-            [
-                ("team", words.strong(team["name"])),
-                ("status", team["status"]),
-                ("lead", words.clean(team["lead_session_key"])),
-                ("works in", words.clean(team["workdir"] or "")),
-                ("settings", words.clean(settings)),
-                ("tasks", counts or "none yet: interlock task create SUBJECT"),
-                ("created", words.ago(team["created_at"])),
-                ("files", directory),
-            ]
-        ),
-        "",
-        *listed(team["members"]),
+
+def _listed(members: list[dict[str, Any]]) -> list[str]:
+    rows = [
+        [
+            words.strong(member["name"]),
+            member["role"],
+            words.state(member["status"]),
+            words.clean(member["agent"] or ""),
+            words.clean(member["model"] or ""),
+            words.clean(member["type"] or ""),
+            member["current_task"] or "",
+            words.ago(member["last_active_at"]),
+            words.clean(member["session_key"]),
+        ]
+        for member in members
     ]
+    lines = words.table(["MEMBER", "ROLE", "STATUS", "AGENT", "MODEL", "TYPE", "TASK", "ACTIVE", "SESSION KEY"], rows)
+    if len(members) <= 1:
+        lines += ["", "Only the lead so far. Add a member: interlock member spawn NAME"]
+    return lines
 
 
-OPEN = ("backlog", "ready", "in-progress", "awaiting-response", "blocked", "review", "deadletter")
+@verb("request", example='interlock shutdown request researcher --reason "work is done"')
+@click.argument("member", required=False)
+@click.option("--reason", type=TEXT, help="Why.")
+def request_shutdown(call: Call, member: str | None, reason: str | None) -> None:
+    """Ask MEMBER to stop; without one, announce my own shutdown to the lead and to whoever waits for my tasks."""
+    _shutdown(call, call.team().request_shutdown(member, reason=reason))
+
+
+@verb("approve", example="interlock shutdown approve --as researcher")
+@click.argument("request", required=False)
+@click.option("--reason", type=TEXT, help="A word on it.")
+def approve_shutdown(call: Call, request: str | None, reason: str | None) -> None:
+    """Agree to a shutdown: to REQUEST, or to the only open one that asks me."""
+    _shutdown(call, call.team().answer_shutdown(request, approve=True, reason=reason))
+
+
+@verb("reject", example='interlock shutdown reject --reason "tests are still running" --as researcher')
+@click.argument("request", required=False)
+@click.option("--reason", type=TEXT, required=True, help="Why not; - reads it from stdin.")
+def reject_shutdown(call: Call, request: str | None, reason: str) -> None:
+    """Refuse a shutdown: REQUEST, or the only open one that asks me."""
+    _shutdown(call, call.team().answer_shutdown(request, approve=False, reason=reason))
+
+
+def _shutdown(call: Call, found: dict[str, Any]) -> None:
+    silent = [name for name in found["asked"] if name not in found["answers"]]
+    state = f"waits for {', '.join(silent)}" if found["state"] == "open" and silent else found["state"]
+    call.answer(found, f"{words.strong(found['id'])}: shutdown of {words.strong(found['subject'])} {state}")

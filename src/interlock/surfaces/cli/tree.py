@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from interlock.surfaces.cli.command import Branch
@@ -12,41 +10,41 @@ from interlock.version import __version__
 TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Everyday": (
         ("demo", "demo:demo", "see the main job at work, on a real plan, in under a minute"),
-        ("init", "init:init", "find agents, git and the tests; write interlock.toml and a plan"),
+        ("init", "plan:init", "find agents, git and the tests; write interlock.toml and a plan"),
         ("plan", "plan:plan", 'have an agent propose a plan for a "GOAL"; nothing starts'),
         ("run", "run:run", 'run a plan, or a "GOAL", with a team of agents: live board, report'),
         ("up", "up:up", "scheduler, workers, HTTP API, web page, MCP over HTTP"),
-        ("open", "up:open_", "a fresh link to the web page"),
+        ("open", "server:open_", "a fresh link to the web page"),
         ("status", "status:status", "what needs me, what is running, what is next"),
-        ("report", "report:report", "what is done with its evidence, what failed and why"),
+        ("report", "status:report", "what is done with its evidence, what failed and why"),
         ("logs", "logs:logs", "the output of a task's or member's run"),
         ("question list", "question:list_", "what waits for a human"),
         ("question reply", "question:reply", "answer a question about a task"),
         ("question ask", "question:ask", "ask a human about a task"),
-        ("merge", "copies:merge", "merge finished work into a branch of yours"),
-        ("diff", "copies:diff", "what a task changed"),
-        ("pause", "pause:pause", "start nothing new, in the team or of one member"),
-        ("resume", "pause:resume", "go on after a pause, or after a member was stopped"),
-        ("stop", "stop:stop", "stop a team's runner, or one member"),
-        ("down", "stop:down", "stop everything that runs in this home"),
+        ("merge", "merge:merge", "merge finished work into a branch of yours"),
+        ("diff", "merge:diff", "what a task changed"),
+        ("pause", "server:pause", "start nothing new, in the team or of one member"),
+        ("resume", "server:resume", "resume after a pause, or after a member was stopped"),
+        ("stop", "server:stop", "stop a team's runner, or one member"),
+        ("down", "server:down", "stop everything that runs in this home"),
         ("workflow list", "workflow:list_", "the workflows that are installed here"),
         ("workflow show", "workflow:show", "the steps of a workflow and what it needs"),
         ("workflow run", "workflow_run:run", "take an agent through a workflow of many steps"),
         ("workflow status", "workflow:status", "how far a run is, and why it did what it did"),
         ("workflow adjust", "workflow:adjust", "say how careful or talkative a run is"),
-        ("workflow resume", "workflow:resume", "go on with an interrupted or failed run"),
+        ("workflow resume", "workflow_run:resume", "resume an interrupted or failed run"),
         ("workflow rollback", "workflow:rollback", "take a run back to before a step"),
-        ("workflow cancel", "workflow:cancel", "call a run off"),
-        ("workflow feedback", "workflow_feedback:feedback", "say what was good or bad, see and undo what was learned"),
-        ("workflow queue", "workflow_queue:queue", "workflows that wait for their turn"),
+        ("workflow cancel", "workflow:cancel", "cancel a run"),
+        ("workflow feedback", "workflow:feedback", "say what was good or bad, see and undo what was learned"),
+        ("workflow queue", "workflow:queue", "workflows that wait for their turn"),
         ("memory status", "memory:status", "where memory is, whether it answers, what waits for it"),
         ("memory search", "memory:search", "what memory knows about something"),
         ("memory list", "memory:list_", "what memory knows of a project"),
         ("memory flush", "memory:flush", "ask memory again, and hand over what waits"),
-        ("doctor", "doctor:doctor", "check ledger, files and mirror; mend what can be mended"),
-        ("config list", "config:list_", "every setting, its value and where it comes from"),
-        ("config get", "config:get", "one setting"),
-        ("config set", "config:set_", "set or unset a setting of the home, or with --team of a team"),
+        ("doctor", "home:doctor", "check ledger, files and mirror; repair what can be repaired"),
+        ("config list", "home:list_settings", "every setting, its value and where it comes from"),
+        ("config get", "home:get", "one setting"),
+        ("config set", "home:set_", "set or unset a setting of the home, or with --team of a team"),
         ("agents list", "agents:list_", "which agent programs there are, and what is known to work"),
         ("agents check", "agents:check", "try an agent program with one small task"),
     ),
@@ -55,62 +53,62 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("team list", "team:list_", "all teams of this home"),
         ("team show", "team:show", "one team with its members"),
         ("team delete", "team:delete", "delete a team with everything in it"),
-        ("member spawn", "member:spawn", "register a member"),
-        ("member list", "member:list_", "who takes part, and on what"),
-        ("member remove", "member:remove", "take a member out; its tasks go back to the queue"),
-        ("task create", "task_create:create", "create a task"),
+        ("member spawn", "team:spawn", "add a member"),
+        ("member list", "team:members", "who takes part, and on what"),
+        ("member remove", "team:remove", "take a member out; its tasks go back to the queue"),
+        ("task create", "task:create", "create a task"),
         ("task list", "task:list_", "the tasks, all or those asked for"),
         ("task show", "task:show", "one task, whole"),
         ("task graph", "task:graph", "what waits for what"),
-        ("task claim", "task_work:claim", "take a task"),
-        ("task worktree", "copies:worktree", "a git worktree for a task of mine"),
-        ("task next", "task_work:next_", "take the most urgent ready task"),
-        ("task update", "task_edit:update", "edit a task, log a line, or take it forward"),
-        ("task depend", "task_edit:depend", "make a task wait for another, or no longer"),
-        ("task release", "task_work:release", "give a task back"),
-        ("task complete", "task_work:complete", "report a task as finished; its verify is run here"),
-        ("task delete", "task_decide:delete", "delete a task"),
-        ("task approve", "task_decide:approve", "a reviewer's yes"),
-        ("task reject", "task_decide:reject", "a reviewer's no: back to the author with the reason"),
-        ("task retry", "task_decide:retry", "another chance for a task in deadletter"),
-        ("task cancel", "task_decide:cancel", "call a task off"),
-        ("task block", "task_work:block", "stop a task for a reason that is not a dependency"),
-        ("task unblock", "task_work:unblock", "the reason is gone"),
-        ("task assign", "task_edit:assign", "reserve a task for a member, or free it"),
-        ("task heartbeat", "task_work:heartbeat", "show that work on a task goes on"),
+        ("task claim", "task:claim", "take a task"),
+        ("task worktree", "merge:worktree", "a git worktree for a task of mine"),
+        ("task next", "task:next_", "take the most urgent ready task"),
+        ("task update", "task:update", "edit a task, log a line, or take it forward"),
+        ("task depend", "task:depend", "make a task wait for another, or no longer"),
+        ("task release", "task:release", "give a task back"),
+        ("task complete", "task:complete", "report a task as finished; its verify is run here"),
+        ("task delete", "task:delete", "delete a task"),
+        ("task approve", "task:approve", "a reviewer's yes"),
+        ("task reject", "task:reject", "a reviewer's no: back to the author with the reason"),
+        ("task retry", "task:retry", "another chance for a task in deadletter"),
+        ("task cancel", "task:cancel", "cancel a task"),
+        ("task block", "task:block", "stop a task for a reason that is not a dependency"),
+        ("task unblock", "task:unblock", "the reason is gone"),
+        ("task assign", "task:assign", "reserve a task for a member, or free it"),
+        ("task heartbeat", "task:heartbeat", "show that I still work on a task"),
         ("message send", "message:send", "send a message to a member, to lead or to human"),
         ("message broadcast", "message:broadcast", "send a message to all members"),
         ("message read", "message:read", "read my messages"),
         ("message wait", "message:wait", "wait until a message comes"),
         ("message history", "message:history", "old and new messages; marks nothing as read"),
-        ("shutdown request", "shutdown:request", "ask a member to stop, or announce my own shutdown"),
-        ("shutdown approve", "shutdown:approve", "agree to a shutdown"),
-        ("shutdown reject", "shutdown:reject", "refuse a shutdown"),
+        ("shutdown request", "team:request_shutdown", "ask a member to stop, or announce my own shutdown"),
+        ("shutdown approve", "team:approve_shutdown", "agree to a shutdown"),
+        ("shutdown reject", "team:reject_shutdown", "refuse a shutdown"),
     ),
     "Plumbing": (
         ("join", "join:join", "let the agent program of this directory take part in a team"),
         ("leave", "join:leave", "take its hooks and MCP entry out again"),
         ("hook", "message:hook", "what an agent program's hooks call, once it has joined"),
         ("inject", "message:inject", "my new messages as XML, marked delivered (for hooks)"),
-        ("mcp", "mcp:mcp", "MCP over stdio for one member"),
-        ("work", "work:work", "workers only: wait for tasks and do them"),
+        ("mcp", "server:mcp", "MCP over stdio for one member"),
+        ("work", "run:work", "workers only: wait for tasks and do them"),
         ("protocol send", "protocol:send", "one AOF/1 message from stdin, acted on"),
         ("protocol schema", "protocol:schema", "the JSON Schema of AOF/1 messages"),
         ("session-end", "protocol:session_end", "apply the results of my tasks in progress"),
-        ("scheduler poll", "scheduler:poll", "take up what nobody works on any more, once"),
-        ("events", "events:events", "the team's history, and what is being added to it"),
-        ("token create", "token:create", "a token for a member or a person, for HTTP"),
-        ("token list", "token:list_", "whose tokens there are, and what they allow"),
-        ("token revoke", "token:revoke", "take a token back"),
+        ("scheduler poll", "server:poll", "take up what nobody works on any more, once"),
+        ("events", "logs:events", "the team's history, and what is being added to it"),
+        ("token create", "home:create_token", "a token for a member or a person, for HTTP"),
+        ("token list", "home:list_tokens", "whose tokens there are, and what they allow"),
+        ("token revoke", "home:revoke_token", "revoke a token"),
         ("analyze menu", "analyze:menu", "the menu that a text ends in"),
-        ("analyze validation", "analyze_workflow:validation", "by what a workflow says that it has succeeded"),
-        ("analyze preflight", "analyze_workflow:preflight", "what a workflow needs, and what of it is missing"),
+        ("analyze validation", "analyze:validation", "by what a workflow says that it has succeeded"),
+        ("analyze preflight", "analyze:preflight", "what a workflow needs, and what of it is missing"),
         ("analyze cross-reference", "analyze:cross_reference", "what PRD, architecture and stories disagree about"),
-        ("analyze skill", "analyze_workflow:skill", "the workflow that a message asks for"),
+        ("analyze skill", "analyze:skill", "the workflow that a message asks for"),
         ("analyze project", "analyze:project", "greenfield or brownfield"),
         ("analyze tier", "analyze:tier", "how much method a project needs, by its description"),
         ("analyze confidence", "analyze:confidence", "how far a result can be trusted, by its signals"),
-        ("analyze artifact", "analyze_workflow:artifact", "whether an agent or workflow keeps to the standard"),
+        ("analyze artifact", "analyze:artifact", "whether an agent or workflow keeps to the standard"),
     ),
 }
 
@@ -120,12 +118,12 @@ BRANCHES: dict[str, tuple[str, str]] = {
         "What waits for a human: reviews, and whatever an agent cannot decide.",
     ),
     "workflow": (
-        "list, show, run, status, adjust, and what else there is to runs",
+        "list, show, run, status, adjust, and more on runs",
         "Workflows of many steps, run by agents that are watched and answered. What cannot be decided is asked.",
     ),
     "memory": (
         "status, search, list, flush: what was learned",
-        "What earlier work has learned: kept when a workflow has ended, told to the agent before the next one begins.",
+        "What earlier work has learned: kept when a workflow has ended, told to the agent before the next one starts.",
     ),
     "config": (
         "list, get, set: the settings",
@@ -134,11 +132,11 @@ BRANCHES: dict[str, tuple[str, str]] = {
     ),
     "team": (
         "create, list, show, delete",
-        "Teams: their members, tasks, messages and history live in one ledger each.",
+        "Teams: the members, tasks, messages and history of each are in one ledger.",
     ),
     "member": ("spawn, list, remove", "Who takes part in a team: the lead, and members at work."),
     "task": (
-        "create, list, show, claim, complete, and everything else on tasks",
+        "create, list, show, claim, complete, and more on tasks",
         "Tasks. Name one by its id, by the last part of it (003), or by its key in a plan.",
     ),
     "agents": (
@@ -160,8 +158,8 @@ BRANCHES: dict[str, tuple[str, str]] = {
         "be an `error`, and the exit code is 0 all the same. Nothing is changed.",
     ),
     "token": (
-        "create, list, revoke: who may come in over HTTP",
-        "Who may come in over HTTP. The home's own token is in its file `token`, readable by you only, and may do all.",
+        "create, list, revoke: access over HTTP",
+        "Who has access over HTTP. The home's own token, in its file `token`, is readable by you only and may do all.",
     ),
     "protocol": ("send, schema: AOF/1", "AOF/1, the messages in which agents report, hand over and answer."),
     "shutdown": (
@@ -188,28 +186,18 @@ class Root(Branch):
     """`interlock` itself."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """What to try first."""
         formatter.write(f"\n{FIRST_STEPS}")
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """A branch, made of the rows that begin with its name, or the command of a row."""
         if cmd_name in BRANCHES and cmd_name not in self.commands:
-            rows = _rows(cmd_name)
-            self.commands[cmd_name] = Branch(
-                cmd_name, rows, {"Commands": list(rows)}, help=BRANCHES[cmd_name][1], short_help=BRANCHES[cmd_name][0]
-            )
+            prefix = cmd_name + " "
+            all_rows = [row for rows in TREE.values() for row in rows]
+            rows = {
+                path.removeprefix(prefix): (where, line) for path, where, line in all_rows if path.startswith(prefix)
+            }
+            short, about = BRANCHES[cmd_name]
+            self.commands[cmd_name] = Branch(cmd_name, rows, {"Commands": list(rows)}, help=about, short_help=short)
         return super().get_command(ctx, cmd_name)
-
-
-def _rows(branch: str) -> dict[str, tuple[str, str]]:
-    """The rows of one branch, by the name of the verb."""
-    prefix = branch + " "
-    return {
-        path.removeprefix(prefix): (where, line)
-        for rows in TREE.values()
-        for path, where, line in rows
-        if path.startswith(prefix)
-    }
 
 
 def _root() -> Root:
@@ -221,18 +209,8 @@ def _root() -> Root:
             if name not in top:
                 top[name] = ("", BRANCHES[name][0]) if name in BRANCHES else (where, line)
                 titles.setdefault(title, []).append(name)
-    return Root("interlock", top, titles, help=ABOUT, params=[_version()])
-
-
-def _version() -> click.Option:
-    def show(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-        if value and not ctx.resilient_parsing:
-            click.echo(f"interlock {__version__}")
-            ctx.exit()
-
-    return click.Option(
-        ["--version"], is_flag=True, expose_value=False, is_eager=True, callback=show, help="Show the version and exit."
-    )
+    version = click.version_option(__version__, message="%(prog)s %(version)s")
+    return version(Root("interlock", top, titles, help=ABOUT))
 
 
 cli = _root()

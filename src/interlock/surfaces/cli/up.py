@@ -1,4 +1,4 @@
-"""`interlock up` and `interlock open`: the server, and links to its page."""
+"""`interlock up`: everything, as a server. It has a module of its own because nothing else needs a web framework."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import sys
 
 import click
 
-from interlock.surfaces.cli.call import Call
-from interlock.surfaces.cli.command import verb
-
-OPENER = "open.html"
-"""A file of this user alone that leads a browser to its link: arguments of programs can be read by everybody."""
-
-BROWSER_SECONDS = 20.0
+from interlock.serve.up import Served
+from interlock.serve.up import up as serve
+from interlock.surfaces.cli.call import Call, verb
+from interlock.surfaces.cli.server import open_browser
+from interlock.surfaces.web.pages import router
 
 
 @verb("up", example="interlock up\ninterlock up --port 9000 --open")
@@ -26,9 +24,6 @@ def up(call: Call, port: int | None, host: str | None, browse: bool) -> None:
     It prints a link that lets one browser in, once; `interlock open` makes another. Ctrl-C, or `interlock down`, ends
     it within two seconds, with everything it started.
     """
-    from interlock.serve.up import Served
-    from interlock.serve.up import up as serve
-    from interlock.surfaces.web.pages import router
 
     def ready(served: Served) -> None:
         lines = [f"Interlock is up: {served.link}", "The link opens once; `interlock open` makes another. Ctrl-C ends."]
@@ -41,41 +36,4 @@ def up(call: Call, port: int | None, host: str | None, browse: bool) -> None:
 
     call.home.need_person("serve the home")
     serve(call.home, host=host, port=port, on_ready=ready, pages=[router()])
-    if not call.json:
-        call.say("Everything has ended.")
-
-
-@verb("open", example="interlock open\ninterlock open --browser")
-@click.option("--browser", "browse", is_flag=True, help="Open the page in a browser.")
-def open_(call: Call, browse: bool) -> None:
-    """A fresh link to the page of the running server. It lets one browser in, once, and lapses within the hour."""
-    from interlock.core.tokens import Tokens
-    from interlock.serve.place import link_to, need
-
-    call.home.need_person("open the page")
-    place = need(call.home.path)
-    link = link_to(place.url, Tokens(call.home.path))
-    call.answer({"url": place.url, "link": link}, link)
-    if browse:
-        open_browser(call.home.path, link)
-
-
-def open_browser(home: str, link: str) -> None:
-    """Lead this user's browser to a link, without showing it to others on this machine."""
-    import subprocess
-    import webbrowser
-    from html import escape
-
-    from interlock.storage import files
-
-    path = os.path.join(home, OPENER)
-    page = f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(link)}"><title>Interlock</title>'
-    files.replace(path, page.encode())
-    try:
-        webbrowser.get()
-        # By a program that ends at once, so that the browser is no child of ours, which would end with us.
-        words = [sys.executable, "-m", "webbrowser", f"file://{path}"]
-        nothing = subprocess.DEVNULL
-        subprocess.run(words, stdin=nothing, stdout=nothing, stderr=nothing, timeout=BROWSER_SECONDS, check=False)
-    except (webbrowser.Error, OSError, subprocess.TimeoutExpired):
-        click.echo("No browser could be opened; open the link yourself.", err=True)
+    call.note("Everything has ended.")

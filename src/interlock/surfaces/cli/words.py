@@ -1,13 +1,18 @@
-"""The words of the command line: states and headings in colour, and what `interlock.model.text` has."""
+"""How answers look to people: states in colour, and tables aligned by what is seen, cut to the terminal."""
 
 from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
 
 import click
 
 from interlock.model.text import ago, block, clean, count, ids, size, span, spent
 
 __all__ = [
-    "ago", "block", "clean", "count", "faint", "ids", "priority", "size", "span", "spent", "state", "strong",
+    "ago", "block", "clean", "count", "cut", "faint", "fields", "ids", "priority", "size", "span", "spent", "state",
+    "strong", "table", "terminal_width", "width",
 ]  # fmt: skip
 
 STATE_STYLE: dict[str, dict[str, object]] = {
@@ -29,6 +34,10 @@ PRIORITY_STYLE: dict[str, dict[str, object]] = {
     "high": {"fg": "red"},
     "low": {"dim": True},
 }
+GAP = "  "
+NARROWEST = 12
+NO_WIDTH = ("Mn", "Me", "Cf")
+"""Categories of characters that take no column: combining accents, variation selectors, joiners."""
 
 
 def state(word: str) -> str:
@@ -37,15 +46,80 @@ def state(word: str) -> str:
 
 
 def priority(word: str) -> str:
-    """A priority, in its colour."""
-    return click.style(word, **PRIORITY_STYLE.get(word, {}))  # type: ignore[arg-type]
+    """A priority in its colour; empty for the normal one."""
+    return click.style(word, **PRIORITY_STYLE.get(word, {})) if word != "normal" else ""  # type: ignore[arg-type]
 
 
 def strong(text: str) -> str:
-    """A heading."""
     return click.style(text, bold=True)
 
 
 def faint(text: str) -> str:
-    """What is there for reference only."""
     return click.style(text, dim=True)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], shrink: int = -1) -> list[str]:
+    """The lines of a table. Columns that are empty in every row are left out.
+
+    Args:
+        head: the column titles.
+        rows: one text per column; it may carry styles.
+        shrink: the column that is cut where the terminal is too narrow; its texts carry no style.
+    """
+    shrink %= len(head)
+    kept = [place for place in range(len(head)) if place == shrink or any(row[place] for row in rows)]
+    widths = {place: max(width(head[place]), *(width(row[place]) for row in rows), 0) for place in kept}
+    room = terminal_width()
+    if room is not None:
+        others = sum(widths[place] + len(GAP) for place in kept if place != shrink)
+        widths[shrink] = min(widths[shrink], max(room - others, NARROWEST))
+    lines: list[str] = []
+    for row in [[strong(title) for title in head], *rows]:
+        cells = list(row)
+        if lines:
+            cells[shrink] = cut(cells[shrink], widths[shrink])
+        lines.append(GAP.join(cells[place] + " " * (widths[place] - width(cells[place])) for place in kept).rstrip())
+    return lines
+
+
+def fields(pairs: Sequence[tuple[str, str | None]]) -> list[str]:
+    """Names and values below each other, values aligned; what has none is left out."""
+    shown = [(name, value) for name, value in pairs if value]
+    longest = max((len(name) for name, _ in shown), default=0)
+    return [f"{faint(name.ljust(longest))}  {value}" for name, value in shown]
+
+
+def terminal_width() -> int | None:
+    """The columns of the terminal that stdout is; `None` where it is none and nothing needs cutting."""
+    if not sys.stdout.isatty():
+        return None
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and int(columns) > 0:
+        return int(columns)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+    except OSError:
+        return None
+
+
+def cut(text: str, columns: int) -> str:
+    """Text in at most so many columns, with `…` where something is missing."""
+    if width(text) <= columns:
+        return text
+    kept, used = [], 0
+    for character in text:
+        used += width(character)
+        if used > columns - 1:
+            break
+        kept.append(character)
+    return "".join(kept).rstrip() + "…"
+
+
+def width(text: str) -> int:
+    """How many columns a text takes: styles and what combines take none, East Asian characters and emoji two."""
+    plain = click.unstyle(text) if "\x1b" in text else text
+    if plain.isascii():
+        return len(plain)
+    from unicodedata import category, east_asian_width
+
+    return sum(0 if category(c) in NO_WIDTH else 2 if east_asian_width(c) in "WF" else 1 for c in plain)

@@ -1,53 +1,49 @@
-"""`interlock workflow …`: runs of workflows, shown and steered."""
+"""`interlock workflow …`: what is installed, runs looked at and steered, their queue, what was learned of people."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
 import click
 
-from interlock.model.question import reply_command
-from interlock.surfaces.cli import words
-from interlock.surfaces.cli.call import Call
-from interlock.surfaces.cli.command import verb
-from interlock.surfaces.cli.source import FOLDER
-from interlock.workflow.state.document import place_of, spoken
+from interlock.errors import TaskNotFound
+from interlock.model.task import PRIORITIES
+from interlock.surfaces.cli import words, workflow_text
+from interlock.surfaces.cli.call import DIRECTORY, TEXT, Call, verb
+from interlock.surfaces.cli.command import Branch
+from interlock.workflow.definition import package as packages
+from interlock.workflow.running.previewing import preview
+from interlock.workflow.running.starting import locate
+from interlock.workflow.running.verbs import installed
 
-if TYPE_CHECKING:
-    from interlock.client import Team
-
-MARKS = {"completed": "✓", "in_progress": "▶", "failed": "✗", "skipped": "–", "rolled_back": "↩", "pending": "·"}
+RUN = click.argument("run", required=False)
+PRIORITY = click.Choice(PRIORITIES)
 
 
 @verb("list", reads=True, example="interlock workflow list --dir .")
-@click.option("--dir", "directory", type=FOLDER, metavar="DIR", default=".", help="The project [default: here].")
+@DIRECTORY
 def list_(call: Call, directory: str) -> None:
     """The workflows that are installed in a project: what `workflow run` can be given."""
-    from interlock.workflow.package import packages
-    from interlock.workflow.runs.commands import installed
-
     package = packages.find(directory)
     found = installed(package) if package is not None else []
     width = max((len(str(one["skill"])) for one in found), default=0)
-    lines = [f"{words.strong(str(one['skill']).ljust(width))}  {_short(str(one['description']), 80)}" for one in found]
+    lines = []
+    for one in found:
+        about = workflow_text.short(str(one["description"]), 80)
+        lines.append(f"{words.strong(str(one['skill']).ljust(width))}  {about}")
     nothing = "No workflow package is installed here (no `_bmad` directory here or above)."
     call.answer({"workflows": found}, lines or nothing)
 
 
 @verb("show", reads=True, example="interlock workflow show /bmad:bmm:workflows:create-prd")
 @click.argument("skill")
-@click.option("--dir", "directory", type=FOLDER, metavar="DIR", default=".", help="The project [default: here].")
+@DIRECTORY
 def show(call: Call, skill: str, directory: str) -> None:
     """What a workflow is made of: its steps, their menus, what it needs and what of that is missing."""
-    from interlock.workflow.runs.starting import locate, preview
-
     found = preview(locate(skill, directory))
-    call.answer(found, _preview(found))
+    call.answer(found, workflow_text.preview(found))
 
 
 @verb("status", reads=True, example="interlock workflow status")
-@click.argument("run", required=False)
+@RUN
 @click.option("--all", "everything", is_flag=True, help="Every run of the team.")
 @click.option("--decisions", is_flag=True, help="Also every decision, with its reason.")
 def status(call: Call, run: str | None, everything: bool, decisions: bool) -> None:
@@ -58,15 +54,16 @@ def status(call: Call, run: str | None, everything: bool, decisions: bool) -> No
     team = call.team()
     if everything:
         runs = team.workflow_runs()
-        call.answer({"workflows": runs}, [_line(one) for one in runs] or "No workflow was run here yet.")
+        lines = [workflow_text.headline(one) for one in runs]
+        call.answer({"workflows": runs}, lines or "No workflow was run here yet.")
         return
     found = team.workflow_run(run)
-    decided = team.workflow_decisions(found["workflow_id"]) if decisions else []
-    document = {**found, "decision_log": decided} if decisions else found
-    call.answer(
-        document,
-        [*_run(found, team), *([""] if decided else []), *(_decision(one, found["steps"]) for one in decided)],
-    )
+    lines = workflow_text.whole(found, team)
+    if decisions:
+        decided = team.workflow_decisions(found["workflow_id"])
+        lines += ["", *(workflow_text.decision(one, found["steps"]) for one in decided)] if decided else []
+        found = {**found, "decision_log": decided}
+    call.answer(found, lines)
 
 
 @verb("adjust", example='interlock workflow adjust "use tier 3"')
@@ -90,35 +87,18 @@ def adjust(call: Call, said: tuple[str, ...], run: str | None, clear: bool) -> N
     call.answer(found, lines)
 
 
-@verb("resume", example="interlock workflow resume")
-@click.argument("run", required=False)
-@click.option("--detach", is_flag=True, help="Leave the work to the team's runner.")
-def resume(call: Call, run: str | None, detach: bool) -> int:
-    """Go on with a run that was interrupted or has failed; what is done stays done."""
-    from interlock.surfaces.cli.workflow_run import carry_on
-
-    team = call.team()
-    found = team.resume_workflow(run)
-    if not call.json:
-        call.say(f"{words.strong(found['workflow_id'])}  {found['resumed']}")
-    return carry_on(call, team, found["workflow_id"], detach=detach)
-
-
 @verb("cancel", example="interlock workflow cancel create-prd-20261121T081500-1a2b")
-@click.argument("run", required=False)
+@RUN
 def cancel(call: Call, run: str | None) -> None:
-    """Call a run off; the documents that it wrote stay where they are."""
+    """Cancel a run; the documents that it wrote stay where they are."""
     found = call.team().cancel_workflow(run)
-    call.answer(found, f"{words.strong(found['workflow_id'])} is cancelled {_where(found)}.")
+    where = "before its first step" if found["current_step"] is None else f"at {workflow_text.place(found)}"
+    call.answer(found, f"{words.strong(found['workflow_id'])} is cancelled {where}.")
     call.warn(found["warnings"])
 
 
-def _where(found: Mapping[str, Any]) -> str:
-    return "before its first step" if found["current_step"] is None else f"at {_at(found)}"
-
-
 @verb("rollback", example="interlock workflow rollback --to 3 --dry-run")
-@click.argument("run", required=False)
+@RUN
 @click.option("--to", metavar="STEP", help="Back to before this step; without it the checkpoints are listed.")
 @click.option(
     "--include", metavar="FILE", multiple=True, help="Restore this file too, though others changed it; * for all."
@@ -128,16 +108,16 @@ def _where(found: Mapping[str, Any]) -> str:
 def rollback(call: Call, run: str | None, to: str | None, include: tuple[str, ...], undo: bool, dry_run: bool) -> None:
     """Take a run back to before a step: its state, and the files that it wrote and nobody changed since.
 
-    What is replaced is kept in `.rollback-archive` of the output folder. `workflow resume` then goes on from there.
+    What is replaced is kept in `.rollback-archive` of the output folder. `workflow resume` then continues from there.
     """
     team = call.team()
     if to is None and not undo:
         found = team.workflow_checkpoints(run)
-        lines = [
-            f"  step {one['step_id']:<4} {one['timestamp']}  {words.clean(str(one['step_name']))}"
-            + ("" if one["can_rollback"] else f" (not available: {one['why_not']})")
-            for one in found
-        ]
+        lines = []
+        for one in found:
+            why_not = "" if one["can_rollback"] else f" (not available: {one['why_not']})"
+            name = words.clean(str(one["step_name"]))
+            lines.append(f"  step {one['step_id']:<4} {one['timestamp']}  {name}{why_not}")
         call.answer({"checkpoints": found}, lines or "There is no checkpoint to roll back to.")
         return
     done = team.rollback_workflow(run, to=None if undo else to, include=include, dry_run=dry_run)
@@ -145,156 +125,100 @@ def rollback(call: Call, run: str | None, to: str | None, include: tuple[str, ..
     call.warn(done.get("warnings", []))
 
 
-def _run(found: Mapping[str, Any], team: Team) -> list[str]:
-    """One run of that team for people."""
-    from interlock.workflow.runs.chat_commands import in_force
+@verb("feedback", example='interlock workflow feedback "Don\'t do that again"')
+@click.argument("said", nargs=-1, type=TEXT, metavar="[RUN] TEXT")
+@click.option("--list", "listing", is_flag=True, help="Show what was learned, with its ids.")
+@click.option("--forget", metavar="ID", help="Let this count no more.")
+def feedback(call: Call, said: tuple[str, ...], listing: bool, forget: str | None) -> None:
+    """Say what you think of the last thing that a run decided, or what is to be remembered.
 
-    progress = found["progress"]
-    whole = progress["completed_count"] + progress["remaining_count"]
-    lines = [_line(found)]
-    if found.get("resumed") and found["state"] != "TERMINAL":
-        lines.append(f"  {found['resumed']}")
-    for record in found["steps"].values():
-        took = f"  {record['duration_ms'] / 1000:.1f} s" if record.get("duration_ms") else ""
-        why = f"  {_short(record.get('error') or record.get('reason') or '', 80)}"
-        lines.append(
-            f"  {MARKS.get(record['status'], '?')} {_number(record['id']):>4}  "
-            f"{words.clean(record['name'])}{took}{why}".rstrip()
-        )
-        lines += _examiners(found, record)
-    met = {str(record["id"]) for record in found["steps"].values()}
-    for one in progress["remaining_steps"]:
-        if str(one["step"]) not in met:
-            lines.append(words.faint(f"  · {_number(one['step']):>4}  {words.clean(one['name'])}".rstrip()))
-    turn = _turn(found, team)
-    lines += [f"  {turn}"] if turn else []
-    estimate = f" (about {found['estimated_percent']} %)" if found["state"] != "TERMINAL" else ""
-    if whole or turn is None:
-        lines.append(f"  {progress['completed_count']} of {whole} steps, {progress['progress_percent']} %{estimate}")
-    lines += [f"  {words.clean(line)}" for line in in_force(found)]
-    for name, kept in found["examinations"].items():
-        if kept.get("rounds"):
-            times, last = len(kept["rounds"]), str(kept["rounds"][-1]["verdict"]).replace("_", " ")
-            lines.append(f"  {name.replace('_', ' ')}: {last}, round {times}")
-    for key, loop in found["loops"].items():
-        if loop["current_iteration"]:
-            counted = f"{loop['current_iteration']} of {loop['max_iterations']}"
-            step, record = key.removeprefix("step_"), found["steps"].get(key) or {}
-            called = place_of(step, record.get("name")) if key.startswith("step_") else key.replace("_", " ")
-            lines.append(f"  {words.clean(called)}: iteration {counted}")
-    if at_work := [one for one in found.get("subagents", []) if one["status"] == "working"]:
-        named = [f"{words.clean(one['label'])} ({words.clean(one['role'])})" for one in at_work]
-        lines.append(f"  subagents at work: {', '.join(named)}")
-    lines += _party(found.get("party") or {})
-    if found["documents"]:
-        lines.append(f"  documents: {', '.join(found['documents'])}")
-    hooks = (found.get("hooks") or {}).get("steps", {}).values()
-    if hooks:
-        failed = sum(one["failed"] for one in hooks)
-        lines.append(f"  hooks: {sum(one['runs'] for one in hooks)} run, {failed} failed")
-    if found["error"]:
-        detail = found["error_details"].get("reason") if found["error"] == "critical_hook_failed" else None
-        said = f"{found['error']}: {detail}" if detail else str(found["error"])
-        lines.append(click.style(f"  {words.clean(said)}", fg="red"))
-    if found["waiting"]:
-        lines += ["", click.style("It waits for you:", bold=True), *words.block(found["waiting"]["text"])]
-    if following := _next(found, team):
-        lines += [*([] if found["waiting"] else [""]), *(words.faint(f"  {line}") for line in following)]
-    return lines
+    "Don't do that again", "Good choice", "Remember this preference: …". It counts at once, and for every later run in
+    this project. RUN is a run's id, its task, or its skill; the newest open one by default.
+    """
+    most = 1 if listing or forget else 2
+    if len(said) > most or not (said or listing or forget):
+        raise click.UsageError("Say it in one quoted text, after the run if one is named; or give --list or --forget.")
+    team = call.team()
+    if forget is not None:
+        gone = team.forget_preference(forget, run=said[0] if said else None)
+        call.answer(gone, words.clean(gone["said"]))
+    elif listing:
+        lines = []
+        found = team.learned_preferences(said[0] if said else None)
+        for one in found:
+            more = "  (overruled)" if one.get("overruled") else ""
+            lines.append(f"{words.strong(one['id'])}  {words.clean(one['text'])}  {words.faint(one['source'])}{more}")
+        call.answer({"preferences": found}, lines or "Nothing was learned yet.")
+    else:
+        done = team.workflow_feedback(said[-1], run=said[0] if len(said) > 1 else None)
+        call.answer(done, words.clean(done["text"]))
 
 
-def _turn(found: Mapping[str, Any], team: Team) -> str | None:
-    """That a run waits for its turn, and at which place."""
-    if found["state"] != "IDLE":
-        return None
-    place = next((one["position"] for one in team.workflow_queue() if one["task_id"] == found["task_id"]), None)
-    return (
-        f"It waits for its turn, at place {place}: interlock workflow queue list --team {team.name}" if place else None
-    )
+@verb("list", reads=True, example="interlock workflow queue list")
+def list_queue(call: Call) -> None:
+    """What waits, in the order in which it will start."""
+    found = call.team().workflow_queue()
+    lines = []
+    for one in found:
+        queued = words.faint(f"{words.ago(one['queued_at'])} by {words.clean(one['queued_by'])}")
+        skill = words.clean(one["skill"])
+        lines.append(f"{one['position']:>3}  {words.strong(one['task_id'])}  {one['priority']:<8}  {skill}  {queued}")
+    call.answer({"queue": found}, lines or "No workflow waits for its turn.")
 
 
-def _next(found: Mapping[str, Any], team: Team) -> list[str]:
-    """What makes a run go on that does not by itself."""
-    resume = f"interlock workflow resume {found['workflow_id']} --team {team.name}"
-    if found["waiting"]:
-        asked = found["waiting"].get("question_id")
-        reply = [reply_command(asked, found["task_id"], team.name)] if asked else []
-        return reply if found["at_work"] else [*reply, f"{resume}     goes on from there"]
-    if found["state"] == "TERMINAL":
-        return [f"{resume}     tries again"] if found["outcome"] == "FAILED" else []
-    return [] if found["at_work"] else ["Nobody is at work on it now.", f"{resume}     goes on"]
+@verb("add", example="interlock workflow queue add /bmad:bmm:workflows:create-story --priority high")
+@click.argument("what", metavar="TASK|SKILL")
+@click.option("--priority", type=PRIORITY, help="Before those of a lower one [default: the task's own].")
+def add(call: Call, what: str, priority: str | None) -> None:
+    """Queue a workflow: its task, or a skill, for which a task is made.
+
+    It starts at once when nothing else is at work. A full queue (100) loses its oldest entry.
+    """
+    team = call.team()
+    try:
+        found = team.queue_workflow(what, priority=priority)
+    except TaskNotFound:
+        # The whole name of the workflow that is installed here; where it is none either, what is near is said.
+        found = team.queue_workflow(locate(what, ".").skill.invocation, priority=priority)
+    where = f"waits at place {found['position']}" if found["position"] else "has its turn at once"
+    call.answer(found, f"{words.strong(found['task_id'])} {where}: {words.clean(found['skill'])}")
+    call.warn(found["warnings"])
 
 
-def _number(id: object) -> str:
-    """A step's id as people know it: what the engine adds is known by its title alone."""
-    from interlock.workflow.preferences.progress_display import is_gate
-
-    return "" if is_gate(id) else str(id)
-
-
-def _examiners(found: Mapping[str, Any], record: Mapping[str, Any]) -> list[str]:
-    """How those stand who look at the work at the same time, while they do."""
-    name = str(record["id"]).removeprefix("gate-")
-    now = found.get("examinations", {}).get(name, {}).get("now") or {}
-    if record["status"] != "in_progress":
-        return []
-    return [
-        f"        {label}  {words.clean(one['name'])}: {one['status'].replace('_', ' ')}"
-        for label, one in now.get("validators", {}).items()
-    ]
+@verb("remove", example="interlock workflow queue remove 003")
+@click.argument("task")
+def remove(call: Call, task: str) -> None:
+    """Take a workflow out of the queue; its task is cancelled, the others keep their places."""
+    call.task(call.team().unqueue_workflow(task), "is out of the queue, and cancelled")
 
 
-def _party(party: Mapping[str, Any]) -> list[str]:
-    """The discussion under way, or what the last one came to."""
-    rounds = party.get("rounds") or []
-    if not party.get("purpose"):
-        return []
-    if party["status"] == "running":
-        return [f"  Party Mode at {place_of(party['step'])}: round {len(rounds) + 1} of at most {party['max_rounds']}"]
-    came_to = party.get("summary") or {}
-    advice = f": {_short(str(came_to['recommendation']), 100)}" if came_to.get("recommendation") else ""
-    ended = str(party["exit_reason"]).replace("_", " ")
-    return [f"  Party Mode at {place_of(party['step'])}, {len(rounds)} rounds, {ended}{advice}"]
+@verb("reprioritise", example="interlock workflow queue reprioritise 003 critical")
+@click.argument("task")
+@click.argument("priority", type=PRIORITY)
+def reprioritise(call: Call, task: str, priority: str) -> None:
+    """Give an entry another priority; within one, first come, first served."""
+    found = call.team().reprioritise_workflow(task, priority)
+    call.answer(found, f"{words.strong(found['task_id'])} is {priority} now, at place {found['position']}")
 
 
-def _line(found: Mapping[str, Any]) -> str:
-    state = found["outcome"] or found["state"]
-    at = f" at {_at(found)}" if found["state"] != "TERMINAL" and found["current_step"] is not None else ""
-    return f"{words.strong(found['workflow_id'])}  {found['skill']}  {state}{at}"
+@verb("clear", example="interlock workflow queue clear")
+def clear(call: Call) -> None:
+    """Cancel everything that waits."""
+    found = call.team().clear_workflow_queue()
+    call.answer({"cancelled": found}, f"{len(found)} cancelled." if found else "No workflow waits for its turn.")
 
 
-def _at(found: Mapping[str, Any]) -> str:
-    return words.clean(place_of(found["current_step"], found.get("current_step_name")))
-
-
-def _decision(one: Mapping[str, Any], steps: Mapping[str, Any]) -> str:
-    sure = f" ({one['confidence']:g} %)" if one.get("confidence") is not None else ""
-    chosen = f"{one['kind']}: {words.clean(spoken(one['choice']))}{sure}"
-    where = words.clean(place_of(one["step"], (steps.get(f"step_{one['step']}") or {}).get("name")))
-    return f"{one['seq']:>4}  {where}  {chosen}  {words.faint(words.clean(spoken(one['why'])))}"
-
-
-def _preview(found: Mapping[str, Any]) -> list[str]:
-    ready = found["preflight"]["overall_status"]
-    lines = [words.strong(found["skill"]), _short(found["description"], 100), f"pre-flight: {ready}"]
-    for name in found["preflight"]["missing"]:
-        lines.append(click.style(f"  missing: {name}", fg="yellow"))
-    for one in found["steps"]:
-        mark = " " if one["expected"] else words.faint("(another way)")
-        menu = f"  [{' '.join(one['menus'][-1])}]" if one["menus"] else ""
-        lines.append(f"  {one['step']:>4}  {words.clean(str(one['name']))}{menu} {mark}".rstrip())
-    for one in found["hooks"]:
-        how = [word for word in (one["matcher"], "critical" * one["critical"], "once" * one["once"]) if word]
-        lines.append(
-            f"  {words.clean(one['event'])}: {words.clean(one['command'])}" + (f"  ({', '.join(how)})" if how else "")
-        )
-        if one["fault"]:
-            lines.append(click.style(f"    will not run: {words.clean(one['fault'])}", fg="yellow"))
-    for fault in (*found["faults"], *found["hook_faults"]):
-        lines.append(click.style(f"  {fault['path']}: {fault['message']}", fg="yellow"))
-    return lines
-
-
-def _short(text: str, most: int) -> str:
-    line = " ".join(words.clean(text).split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+ROWS = {
+    "list": ("workflow:list_queue", "what waits, in its order"),
+    "add": ("workflow:add", "queue a workflow"),
+    "remove": ("workflow:remove", "take one out; its task is cancelled"),
+    "reprioritise": ("workflow:reprioritise", "give one another priority"),
+    "clear": ("workflow:clear", "cancel everything that waits"),
+}
+queue = Branch(
+    "queue",
+    ROWS,
+    {"Commands": list(ROWS)},
+    help="Workflows that wait for their turn: the more urgent first, and within one priority first come, first served.",
+)
+"""The row `workflow queue` of the tree."""

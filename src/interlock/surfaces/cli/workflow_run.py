@@ -1,35 +1,34 @@
-"""`interlock workflow run`: a workflow taken through an agent, from here, until it ends or waits for a human."""
+"""`interlock workflow run` and `resume`: an agent taken through a workflow from here, until it ends or waits."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from interlock.client import Team
 from interlock.errors import InvalidRequest, TeamNotFound
+from interlock.model.team import Member
 from interlock.settings import PERMISSIONS
-from interlock.surfaces.cli import words
-from interlock.surfaces.cli.call import Call
-from interlock.surfaces.cli.command import verb
-from interlock.surfaces.cli.member import program
-from interlock.surfaces.cli.run import View, answer_questions, drive, lively
-from interlock.surfaces.cli.source import FOLDER, SOURCE
-
-if TYPE_CHECKING:
-    from interlock.client import Team
-    from interlock.model.team import Member
-
+from interlock.surfaces.cli import words, workflow_text
+from interlock.surfaces.cli.board import View
+from interlock.surfaces.cli.call import DIRECTORY, SOURCE, Call, verb
+from interlock.surfaces.cli.question import answer_questions
+from interlock.surfaces.cli.run import drive, is_lively
+from interlock.surfaces.cli.team import program
+from interlock.surfaces.cli.workflow_board import WorkflowBoard, WorkflowLines
+from interlock.workflow.running.previewing import preview
+from interlock.workflow.running.starting import locate
 
 MODES = ("verbose", "summary", "silent", "streaming")
 
 
 @verb("run", example="interlock workflow run /bmad:bmm:workflows:create-prd --agent claude --brief brief.md")
 @click.argument("skill")
-@click.option("--dir", "directory", type=FOLDER, metavar="DIR", default=".", help="The project [default: here].")
+@DIRECTORY
 @click.option("--agent", metavar="A", help="A member, an agent such as claude, or a program with its arguments.")
 @click.option(
     "--permissions",
@@ -47,9 +46,9 @@ MODES = ("verbose", "summary", "silent", "streaming")
 @click.option("--progress", type=click.Choice(MODES), help="How talkative it is [default: workflow_progress].")
 @click.option("--session", metavar="NAME", help="Runs of one session share what is said to one of them.")
 @click.option("--yolo", is_flag=True, help="Ask nothing that can be decided without you.")
-@click.option("--new", is_flag=True, help="Begin anew, also where an interrupted run could go on.")
-@click.option("--detach", is_flag=True, help="Only begin it: the team's runner does the work.")
-@click.option("--dry-run", is_flag=True, help="Show the steps and what is missing; begin nothing.")
+@click.option("--new", is_flag=True, help="Start over, even if an interrupted run could be resumed.")
+@click.option("--detach", is_flag=True, help="Only start it: the team's runner does the work.")
+@click.option("--dry-run", is_flag=True, help="Show the steps and what is missing; start nothing.")
 def run(
     call: Call,
     skill: str,
@@ -69,75 +68,73 @@ def run(
 ) -> int:
     """Run a workflow: an agent is taken through every step, its menus are answered, and you are asked what is left.
 
-    Run again, it goes on where it was interrupted. Exit code 0 when the workflow is completed.
+    Run again, it resumes where it was interrupted. Exit code 0 when the workflow is completed.
     """
-    from interlock.workflow.runs.starting import locate, preview
-
     found = locate(skill, directory)
     if dry_run:
-        from interlock.surfaces.cli.workflow import _preview
-
         shown = preview(found)
-        call.answer(shown, _preview(shown))
+        call.answer(shown, workflow_text.preview(shown))
         return 0
     given = dict(_pair(one) for one in values)
-    team = team_for(call, found.package.root)
+    team = _team_for(call, found.package.root)
     offer = None if new else team.resumable_workflow(skill, directory=directory)
     if offer is not None and _resumes(call, offer):
-        begun = team.resume_workflow(offer["workflow_id"])
-        for said in _said(tier, profile, progress):
-            team.adjust_workflow(said, begun["workflow_id"])
-        if not call.json:
-            call.say(f"{words.strong(begun['workflow_id'])}  {begun['resumed']}")
+        started = team.resume_workflow(offer["workflow_id"])
+        said = {"use tier ": tier, "profile: ": profile, "progress: ": progress}  # in the words of `workflow adjust`
+        for name, value in said.items():
+            if value is not None:
+                team.adjust_workflow(f"{name}{value}", started["workflow_id"])
+        call.note(f"{words.strong(started['workflow_id'])}  {started['resumed']}")
     else:
-        member, said = member_for(team, agent, permissions), brief[1] if brief else ""
-        begun = team.start_workflow(
-            skill, directory=directory, agent=member, brief=said, values=given, tier=tier, yolo=yolo,
-            profile=profile, progress=progress, session=session,
+        started = team.start_workflow(
+            skill, directory=directory, agent=_member_for(team, agent, permissions), brief=brief[1] if brief else "",
+            values=given, tier=tier, yolo=yolo, profile=profile, progress=progress, session=session,
         )  # fmt: skip
-        if not call.json:
-            call.say(f"{words.strong(begun['workflow_id'])}  {begun['skill']} begins as {begun['task_id']}")
-    return carry_on(call, team, begun["workflow_id"], detach=detach)
+        call.note(f"{words.strong(started['workflow_id'])}  {started['skill']} started as {started['task_id']}")
+    return _carry_on(call, team, started["workflow_id"], detach=detach)
 
 
-def carry_on(call: Call, team: Team, run_id: str, *, detach: bool = False) -> int:
-    """Drive the team until the run has ended or waits for somebody; offers the questions on a terminal."""
-    from interlock.surfaces.cli.workflow import _run, _turn
+@verb("resume", example="interlock workflow resume")
+@click.argument("run", required=False)
+@click.option("--detach", is_flag=True, help="Leave the work to the team's runner.")
+def resume(call: Call, run: str | None, detach: bool) -> int:
+    """Resume a run that was interrupted or has failed; what is done stays done."""
+    team = call.team()
+    found = team.resume_workflow(run)
+    call.note(f"{words.strong(found['workflow_id'])}  {found['resumed']}")
+    return _carry_on(call, team, found["workflow_id"], detach=detach)
 
-    turn = _turn(team.workflow_run(run_id), team)
-    if turn and not call.json:
-        call.say(f"  {turn}")
+
+def _carry_on(call: Call, team: Team, run_id: str, *, detach: bool) -> int:
+    """Drive the team until the run has ended or waits for somebody; offer the questions on a terminal."""
+    if turn := workflow_text.waiting_turn(team.workflow_run(run_id), team):
+        call.note(f"  {turn}")
+
+    def view(hint: str) -> View:
+        if is_lively(call):
+            return WorkflowBoard(team, run_id, hint)
+        return WorkflowLines(team, run_id, lambda line: click.echo(line, err=call.json))
+
     attended = not call.json and sys.stdin.isatty() and sys.stdout.isatty()
     while not detach:
         # Whoever sits at this terminal is asked here, so no session has to wait for an answer from elsewhere.
-        reason = drive(
-            call, team, parallel=None, until=None, hold=0.0, view=lambda hint: _view(call, team, run_id, hint)
-        )
+        reason = drive(call, team, hold=0.0, view=view)
         state = team.workflow_run(run_id)
         if state["state"] == "TERMINAL" or reason != "finished" or not attended or not answer_questions(call, team):
             break
     state = team.workflow_run(run_id)
-    call.answer(state, _run(state, team))
+    call.answer(state, workflow_text.whole(state, team))
     return 0 if detach or state["outcome"] == "COMPLETED" else 1
 
 
-def _view(call: Call, team: Team, run_id: str, hint: str) -> AbstractContextManager[View]:
-    """The run, live on a terminal, in plain lines elsewhere; with --json they go to stderr."""
-    from interlock.surfaces.cli.workflow_view import WorkflowBoard, WorkflowLines
-
-    if lively(call):
-        return WorkflowBoard(team, run_id, hint)
-    return WorkflowLines(team, run_id, lambda line: click.echo(line, err=call.json))
-
-
-def team_for(call: Call, root: str) -> Team:
+def _team_for(call: Call, root: str) -> Team:
     """The team that is meant, if it works in that project; else the one that does, made where there is none yet."""
     try:
         team = call.team()
-        if call.asked_team or os.environ.get("INTERLOCK_TEAM") or _works_in(team, root):
+        if call.asked.team or os.environ.get("INTERLOCK_TEAM") or _works_in(team, root):
             return team
     except TeamNotFound:
-        if call.asked_team or os.environ.get("INTERLOCK_TEAM"):
+        if call.asked.team or os.environ.get("INTERLOCK_TEAM"):
             raise
     for name in call.home.teams():
         if _works_in(call.home.team(name), root):
@@ -149,13 +146,8 @@ def team_for(call: Call, root: str) -> Team:
     return call.team_named(name)
 
 
-def member_for(team: Team, agent: str | None, permissions: str | None = None) -> str | None:
-    """The member that carries the run out: one that is there, or one spawned for the agent that is named, with these
-    permissions.
-
-    Raises:
-        InvalidRequest: none is named and the team has none, or the one that is there has other permissions.
-    """
+def _member_for(team: Team, agent: str | None, permissions: str | None = None) -> str | None:
+    """The member that carries the run out: one that is there, or one spawned for the agent that is named."""
     members = [one for one in team.members() if one.role == "member" and one.agent not in (None, "shell")]
     if agent is None:
         if not members:
@@ -181,7 +173,7 @@ def _with(member: Member, permissions: str | None) -> str:
     if permissions not in (None, member.permissions or "ask"):
         raise InvalidRequest(
             f"{member.name} is here already, with the permissions {member.permissions or 'ask'!r}. Take it out first "
-            f"(`interlock member remove {member.name}`), or go on without --permissions.",
+            f"(`interlock member remove {member.name}`), or omit --permissions.",
             field="permissions",
         )
     return member.name
@@ -193,19 +185,12 @@ def _works_in(team: Team, root: str) -> bool:
 
 
 def _resumes(call: Call, offer: dict[str, Any]) -> bool:
-    """Whether to go on with the interrupted run: as a human says, else as is advised."""
+    """Whether to resume the interrupted run: as a human says, else as is advised."""
     if call.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        if not call.json:
-            call.say(f"{offer['text']} ({offer['advice']}; --new begins anew)")
+        call.note(f"{offer['text']} ({offer['advice']}; --new starts over)")
         return bool(offer["advice"] == "resume")
     call.say(offer["text"])
     return bool(click.confirm("Resume it?", default=offer["advice"] == "resume"))
-
-
-def _said(tier: int | None, profile: str | None, progress: str | None) -> list[str]:
-    """The options that a run which goes on takes, in the words of `workflow adjust`."""
-    found = {"use tier ": tier, "profile: ": profile, "progress: ": progress}
-    return [f"{words_}{value}" for words_, value in found.items() if value is not None]
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -15,18 +15,16 @@ from typing import Any
 from interlock.agents.session import Update
 from interlock.client import Team
 from interlock.errors import InterlockError
-from interlock.model import text as words
-from interlock.model.event import Event
-from interlock.surfaces.cli.board import REFRESHES, Watching, line_for
-from interlock.workflow.preferences import progress_display
-from interlock.workflow.preferences.progress_display import ProgressDisplay
+from interlock.surfaces.cli.board import LineView, LiveView, line_for
+from interlock.workflow.personal import progress_display
+from interlock.workflow.personal.progress_display import ProgressDisplay
 
 ALWAYS = frozenset({"question.asked", "task.failed", "task.warning", "team.paused", "member.paused"})
 """What is said in `silent` too."""
 LATER = 1.0
 """Seconds after which the run is looked at again where nothing has happened."""
 AROUND = 9
-"""Lines of the live view that are no steps."""
+"""Lines of the live view that are not steps."""
 MARKS = {
     "completed": ("✓", "green"),
     "in_progress": ("▶", "yellow"),
@@ -34,13 +32,11 @@ MARKS = {
     "skipped": ("–", "dim"),
     "rolled_back": ("↩", "dim"),
 }
-
-
-FINISHING = "going on until this workflow has ended or needs you"
+FINISHING = "continuing until this workflow has ended or needs you"
 """What the first Ctrl-C comes to: a workflow is one task, and what runs is finished."""
 
 
-class Following:
+class RunFollower:
     """A run as its events tell it: `news` are the lines since the last call, `run` the run as it is."""
 
     def __init__(self, team: Team, run_id: str, clock: Callable[[], float] = time.time) -> None:
@@ -50,7 +46,6 @@ class Following:
         self.display = ProgressDisplay(str(self.run["progress_mode"]))
         self._since = team.head()
         self._looked = clock()
-        self._tools: set[str] = set()
         self._heard: list[str] = []
 
     def heard(self, update: Update) -> None:
@@ -71,33 +66,26 @@ class Following:
         heard, self._heard = self._heard, []
         lines = [line for one in heard for line in self.display.heard(one)]
         for event in events:
-            told = self.told(event)
+            quiet = self.display.mode == progress_display.SILENT and event.type not in ALWAYS
+            told = None if quiet else line_for(event)
             lines += [told] if told else self.display.advance([event], self.run, now)
         return [words.clean(line) for line in [*lines, *self.display.tick(self.run, now)]]
 
-    def told(self, event: Event) -> str | None:
-        """What a run of any task tells, where the mode lets it."""
-        if self.display.mode == progress_display.SILENT and event.type not in ALWAYS:
-            return None
-        return line_for(event)
 
-
-class WorkflowLines(Watching):
-    """Plain lines, each with its time. Use as a context manager around the run."""
+class WorkflowLines(LineView):
+    """Plain lines, each with its time."""
 
     finishing = FINISHING
 
     def __init__(self, team: Team, run_id: str, say: Callable[[str], None], interval: float = 0.2) -> None:
-        super().__init__(self._print, interval)
-        self._following = Following(team, run_id)
-        self._say = say
+        super().__init__(say, interval)
+        self._following = RunFollower(team, run_id)
 
     def heard(self, member: str, task_id: str, update: Update) -> None:
-        """What an agent does; see `Following`."""
         if task_id == self._following.run["task_id"]:
             self._following.heard(update)
 
-    def _print(self) -> None:
+    def print_new(self) -> None:
         for line in self._following.news():
             self._say(f"{time.strftime('%H:%M:%S')}  {line}")
 
@@ -111,46 +99,32 @@ def last_words(text: str) -> str:
     return ""
 
 
-class WorkflowBoard:
-    """The live view: its lines scroll by above the steps and how far it is. Use as a context manager around the run."""
+class WorkflowBoard(LiveView):
+    """The live view: its lines scroll by above the steps and how far it is."""
 
     finishing = FINISHING
 
     def __init__(self, team: Team, run_id: str, hint: str) -> None:
-        self._following = Following(team, run_id)
+        super().__init__()
+        self._following = RunFollower(team, run_id)
         self._hint = hint
         self._words = ""
-        self._console: Any = None
-        self._live: Any = None
-        self.note: str | None = None
 
     def heard(self, member: str, task_id: str, update: Update) -> None:
-        """What an agent says and does; its last words are shown."""
         if task_id != self._following.run["task_id"]:
             return
         self._following.heard(update)
         if update.kind in ("text", "tool", "notice"):
             self._words = last_words(update.text) or self._words
 
-    def __enter__(self) -> WorkflowBoard:
-        from rich.console import Console
-        from rich.live import Live
-
-        self._console = Console()
-        self._live = Live(
-            get_renderable=self._draw, console=self._console, refresh_per_second=REFRESHES, transient=True
-        )
-        self._live.__enter__()
-        return self
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._live.__exit__(kind, error, traceback)
+        super().__exit__(kind, error, traceback)
         for line in self._following.news():
             self._console.print(f"  {line}", style="dim", markup=False, highlight=False)
 
-    def _draw(self) -> Any:
+    def draw(self) -> Any:
         from rich.console import Group
         from rich.text import Text
 
@@ -165,21 +139,14 @@ class WorkflowBoard:
             self._live.console.print(*parts, sep="\n")
         if self._following.display.mode == progress_display.SILENT:
             return Text(f" {run['skill']}  {self.note or 'silent until it has ended'}", style="dim")
-        live = progress_display.live(run, now)
-        foot = self.note or live or self._words or self._hint
-        body = [self._head(run, now), Text(""), *self._steps(run, now), Text("")]
-        return Group(*body, Text(f" {foot}", style="bold yellow" if self.note else "dim", no_wrap=True))
-
-    def _head(self, run: dict[str, Any], now: float) -> Any:
-        from rich.text import Text
-
         much = progress_display.percent(run, now)
-        bar = "█" * (much // 5)
-        return Text.assemble(
+        head = Text.assemble(
             (f" {run['skill']} ", "bold reverse"),
-            f"  {bar:░<20} {much} %  ",
+            f"  {'█' * (much // 5):░<20} {much} %  ",
             (f"{run['completed_count']} of {run['completed_count'] + run['remaining_count']} steps", "dim"),
         )
+        foot = progress_display.live(run, now) or self._words or self._hint
+        return Group(head, Text(""), *self._steps(run, now), Text(""), self.foot(foot))
 
     def _steps(self, run: dict[str, Any], now: float) -> list[Any]:
         from rich.text import Text

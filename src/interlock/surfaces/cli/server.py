@@ -1,0 +1,146 @@
+"""What runs in a home, paused, stopped, opened or polled, and MCP over stdio."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import webbrowser
+from html import escape
+from typing import Any
+
+import click
+
+from interlock.joining.events import HOOKS
+from interlock.mirror import files
+from interlock.serve import place
+from interlock.surfaces.cli import words
+from interlock.surfaces.cli.call import TEXT, Call, verb
+from interlock.surfaces.cli.caller import choose_team
+from interlock.surfaces.mcp import serve as serve_mcp
+from interlock.tokens import Tokens
+
+OPENER = "open.html"
+"""A file of this user alone that leads a browser to its link: arguments of programs can be read by everybody."""
+BROWSER_SECONDS = 20.0
+
+
+@verb("open", example="interlock open\ninterlock open --browser")
+@click.option("--browser", "browse", is_flag=True, help="Open the page in a browser.")
+def open_(call: Call, browse: bool) -> None:
+    """A fresh link to the page of the running server. It lets one browser in, once, and expires within the hour."""
+    call.home.need_person("open the page")
+    server = place.need(call.home.path)
+    link = place.link_to(server.url, Tokens(call.home.path))
+    call.answer({"url": server.url, "link": link}, link)
+    if browse:
+        open_browser(call.home.path, link)
+
+
+def open_browser(home: str, link: str) -> None:
+    """Lead this user's browser to a link, without showing it to others on this machine."""
+    path = os.path.join(home, OPENER)
+    page = f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(link)}"><title>Interlock</title>'
+    files.replace(path, page.encode())
+    try:
+        webbrowser.get()
+        # By a program that ends at once, so that the browser is no child of ours, which would end with us.
+        argv = [sys.executable, "-m", "webbrowser", f"file://{path}"]
+        nothing = subprocess.DEVNULL
+        subprocess.run(argv, stdin=nothing, stdout=nothing, stderr=nothing, timeout=BROWSER_SECONDS, check=False)
+    except (webbrowser.Error, OSError, subprocess.TimeoutExpired):
+        click.echo("No browser could be opened; open the link yourself.", err=True)
+
+
+@verb("down", example="interlock down")
+def down(call: Call) -> int:
+    """End everything that runs in this home, and check that it is gone."""
+    call.home.need_person("end what runs in this home")
+    server = place.end(call.home.path)
+    stopped = [call.home.stop(name, now=True) for name in call.home.teams()]
+    lines = [] if server is None else [f"Ended the server at {server}."]
+    lines += [line for found in stopped for line in _stopped(found)]
+    call.answer({"server": server, "teams": stopped}, lines or ["Nothing runs here."])
+    return 0 if all(found["gone"] for found in stopped) else 1
+
+
+@verb("stop", example="interlock stop\ninterlock stop --now --member bob")
+@click.option("--now", is_flag=True, help="End processes instead of asking.")
+@click.option("--member", metavar="M", help="Only this member.")
+def stop(call: Call, now: bool, member: str | None) -> int:
+    """Stop a team's runner: it finishes current tasks and starts nothing new. With --now everything is ended.
+
+    With --member that member is asked to shut down, or, with --now, its run is ended and its task given back.
+    """
+    found = call.home.stop(call.team().name, member=member, now=now)
+    call.answer(found, _stopped(found, member))
+    return 0 if found["gone"] or not now else 1
+
+
+def _stopped(found: dict[str, Any], member: str | None = None) -> list[str]:
+    team, asked, lines = found["team"], found["asked"], []
+    now = f"`interlock stop --now {f'--member {member} ' if member else ''}--team {team}`"
+    if asked and member:
+        return [f"{team}: asked {member} to finish and shut down. {now} ends its run at once."]
+    if asked == ["server"]:
+        return [f"{team}: paused; the server finishes current tasks. `interlock resume --team {team}` resumes."]
+    if asked:
+        return [f"{team}: the runner finishes current tasks and starts nothing new. {now} ends it at once."]
+    if found["ended"]:
+        lines.append(f"{team}: ended {', '.join(found['ended'])}.")
+    if left := found.get("left"):
+        lines.append(f"{team}: its runner is dead, and the programs of {', '.join(left)} still run. {now} ends them.")
+    if not found["gone"]:
+        lines.append(f"{team}: not everything is gone yet; `interlock status --team {team}` shows what runs.")
+    return lines or [f"{team}: {f'{member} runs nothing' if member else 'nothing runs'}."]
+
+
+@verb("pause", example='interlock pause\ninterlock pause --member bob --reason "it needs a key"')
+@click.option("--member", metavar="M", help="Only this member.")
+@click.option("--reason", type=TEXT, help="Why.")
+def pause(call: Call, member: str | None, reason: str | None) -> None:
+    """Start nothing new, in the team or of one member. What runs is finished; runners stay and wait."""
+    team = call.team()
+    team.pause(member, reason=reason)
+    said = f"{words.strong(words.clean(member or team.name))} paused."
+    call.answer({"team": team.name, "member": member, "status": "paused"}, said)
+
+
+@verb("resume", example="interlock resume --member bob")
+@click.option("--member", metavar="M", help="Only this member, also one that was stopped.")
+def resume(call: Call, member: str | None) -> None:
+    """Resume after a pause. A member that was paused by itself, or stopped, has to be named."""
+    team = call.team()
+    team.resume(member)
+    said = f"{words.strong(words.clean(member or team.name))} resumed."
+    call.answer({"team": team.name, "member": member, "status": "active"}, said)
+
+
+@verb("poll", example="interlock scheduler poll --dry-run")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
+def poll(call: Call, dry_run: bool) -> None:
+    """Take up, once, what nobody works on any more: runs whose process is gone, that fell silent, or whose time is up.
+
+    A result that such a run has left behind is applied; a task without one returns to the queue. A check that was
+    under way is run here. Several may poll at the same time.
+    """
+    found = call.team().poll(dry_run=dry_run)
+    lines = [f"{words.strong(one['type'])}  {one['task_id'] or ''}  {one['reason']}" for one in found["actions"]]
+    call.answer(found, lines or [words.faint("Nothing would be done." if dry_run else "There was nothing to do.")])
+
+
+@verb("mcp", example="interlock mcp --team alpha-squad --as researcher")
+@click.option("--joined", type=click.Choice(list(HOOKS)), help="Serve the window of this program that started it.")
+@click.option("--name", metavar="M", help="With --joined: name of a new window [default: the program].")
+def mcp(call: Call, joined: str | None, name: str | None) -> None:
+    """MCP over stdio for one member: what an agent program starts to take part in a team.
+
+    The lead may connect before the team exists, and create it through the connection. `interlock join` writes the
+    line with --joined, which serves each window of a program as a member of its own.
+    """
+    who = call.who
+    team = call.asked.team or choose_team(call.home)
+    if joined is not None and not os.environ.get("INTERLOCK_SESSION"):
+        serve_mcp(call.home.path, team, name or joined, None, joined)
+    else:
+        serve_mcp(call.home.path, team, who.name, who.session)
