@@ -11,8 +11,8 @@ from hypothesis import strategies as some
 from interlock.clock import iso
 from interlock.model.event import Event
 from interlock.surfaces.cli.workflow_board import last_words
-from interlock.workflow.personal import progress_display
-from interlock.workflow.personal.progress_display import MODES, ProgressDisplay, live, percent, summary, understood
+from interlock.workflow.preferences import progress_display
+from interlock.workflow.preferences.progress_display import MODES, ProgressDisplay, live, percent, summary, understood
 
 START = 1_795_000_000.0
 RUN = "bmm-make-plan-x"

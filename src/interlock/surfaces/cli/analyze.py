@@ -14,11 +14,7 @@ from typing import Any
 import click
 
 from interlock.surfaces.cli.call import FOLDER, SOURCE, TEXT, Call, read_file, verb
-from interlock.workflow.control.confidence_calculator import Thresholds, calculate
-from interlock.workflow.definition import frontmatter, workflow
-from interlock.workflow.definition import package as packages
-from interlock.workflow.definition.files import Files
-from interlock.workflow.definition.package import Package
+from interlock.workflow.engine.confidence_calculator import Thresholds, calculate
 from interlock.workflow.entry import (
     cross_reference_validator,
     preflight_validation,
@@ -26,11 +22,14 @@ from interlock.workflow.entry import (
     tier_suggester,
     validation_type_detector,
 )
-from interlock.workflow.entry.custom_pattern import InvalidPattern
+from interlock.workflow.entry.validation_type_detector import InvalidPattern
 from interlock.workflow.entry.workflow_entry_wrapper import Invocation, Malformed, detect
-from interlock.workflow.menu.menu_participation_engine import participate
-from interlock.workflow.validators.artifact import check
-from interlock.workflow.validators.references import leads_somewhere, places_of
+from interlock.workflow.menus.menu_participation_engine import participate
+from interlock.workflow.package import files as frontmatter
+from interlock.workflow.package import packages, workflow
+from interlock.workflow.package.files import Files
+from interlock.workflow.package.packages import Package
+from interlock.workflow.package.validators import check, leads_somewhere, places_of
 
 LEVELS = (
     "_bmad/bmm/workflows/workflow-status/project-levels.yaml",

@@ -14,8 +14,7 @@ from typing import Any, Self
 
 import click
 
-from interlock import words
-from interlock.agent import Update
+from interlock.agents.session import Update
 from interlock.client import Team
 from interlock.clock import seconds
 from interlock.errors import InterlockError

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 import click
 
 from interlock.errors import InterlockError, InternalError, InvalidRequest, StorageError
+from interlock.hooks_main import silence_stdout
 from interlock.surfaces.cli.command import Asked, UnknownCommand, as_json, explain
-from interlock.surfaces.cli.inject import silence_stdout
 from interlock.surfaces.cli.tree import cli
 
 REFUSED = 1

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
+from interlock.core.tokens import ROLES, Tokens
 from interlock.errors import InvalidRequest
 from interlock.settings import known
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
-from interlock.tokens import ROLES, Tokens
 
 
 @verb("list", reads=True, example="interlock config list --team alpha-squad")

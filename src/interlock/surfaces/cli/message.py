@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.hooks_main import put, run_hook, run_inject
+from interlock.hooks_main import put, run_inject
 from interlock.integrations.events import HOOKS
 from interlock.model.message import TYPES, Message
 from interlock.model.names import HUMAN
-from interlock.surfaces.cli import hook as hook_main
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import TEXT, Call, verb
 from interlock.surfaces.cli.command import as_json
-from interlock.surfaces.cli.inject import fail_open, hand_over, put
 
 if TYPE_CHECKING:
     from interlock.client import Mail
@@ -95,10 +93,11 @@ def inject(call: Call, session: str | None, urgent: bool) -> None:
     session gets them once more. The lead also gets the state of the team. Where there is no mail, no team or no way to
     read it, nothing is printed and the exit code is 0.
     """
-    try:
-        hand_over(call.asked.home, call.asked.team, call.asked.actor, session, urgent=urgent, as_json=call.json)
-    except InterlockError as error:
-        fail_open(error)
+    flags = [flag for flag, wanted in (("--urgent", urgent), ("--json", call.json)) if wanted]
+    given = {
+        "--home": call.asked.home, "--team": call.asked.team, "--as": call.asked.actor, "--session": session,
+    }  # fmt: skip
+    run_inject([*flags, *(word for option, value in given.items() if value for word in (option, value))])
 
 
 @verb("hook", example="interlock hook claude --team alpha-squad --name ada < event.json")
@@ -112,7 +111,7 @@ def hook(call: Call, program: str, name: str | None) -> None:
     read it within a second, or where a runner drives the program, nothing is printed and the exit code is 0.
     """
     options = {"--home": call.asked.home, "--team": call.asked.team, "--name": name}
-    hook_main.run([program, *(word for key, value in options.items() if value for word in (key, value))])
+    run_hook([program, *(word for key, value in options.items() if value for word in (key, value))])
 
 
 def _hand_over(call: Call, mail: Mail, none: str) -> None:

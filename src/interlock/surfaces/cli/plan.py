@@ -7,7 +7,7 @@ import os
 
 import click
 
-from interlock.agent import Update
+from interlock.agents.session import Update
 from interlock.errors import Conflict, InterlockError, InvalidRequest, PlanError, StorageError
 from interlock.plan.detecting import AGENTS, inspect
 from interlock.plan.initial import initialise

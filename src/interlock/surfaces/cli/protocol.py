@@ -8,7 +8,7 @@ import sys
 import click
 
 from interlock.protocol import envelope
-from interlock.protocol.parsing import MESSAGE_BYTES
+from interlock.protocol.message import MESSAGE_BYTES
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from interlock.core.questions import gist
 from interlock.errors import InterlockError, InvalidRequest
-from interlock.questions import gist
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import TEXT, Call, verb
 from interlock.surfaces.cli.task_text import question

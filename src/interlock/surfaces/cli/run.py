@@ -12,13 +12,14 @@ from typing import Any
 
 import click
 
-from interlock.agent import Update
+from interlock.agents.session import Update
 from interlock.client import Team
+from interlock.core.reports.text import as_text
+from interlock.core.tokens import Tokens
 from interlock.errors import InvalidRequest, RunnerAlive
 from interlock.plan.comparing import Changes
 from interlock.plan.proposal import file_name
-from interlock.report_text import as_text
-from interlock.runner.staging import Staged
+from interlock.runner.plan_apply import StagedPlan
 from interlock.runner.stop import Stop
 from interlock.serve.place import find, page_at
 from interlock.surfaces.cli import words
@@ -26,7 +27,6 @@ from interlock.surfaces.cli.board import Board, Lines, View
 from interlock.surfaces.cli.call import Call, verb
 from interlock.surfaces.cli.plan import AGENT, is_goal, propose, shown, write
 from interlock.surfaces.cli.question import answer_questions
-from interlock.tokens import Tokens
 
 HINT = "Ctrl-C: finish current tasks and stop. Twice: stop now."
 WATCHING = "already running in another process; watching (Ctrl-C detaches)"
@@ -255,7 +255,7 @@ def _moment(text: str) -> float:
     return today if today > time.time() else today + 86_400
 
 
-def _as_document(staged: Staged) -> dict[str, Any]:
+def _as_document(staged: StagedPlan) -> dict[str, Any]:
     changes = staged.changes
     return {
         "team": staged.team,

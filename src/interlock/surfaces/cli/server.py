@@ -11,14 +11,14 @@ from typing import Any
 
 import click
 
-from interlock.joining.events import HOOKS
-from interlock.mirror import files
+from interlock.core.tokens import Tokens
+from interlock.integrations.events import HOOKS
 from interlock.serve import place
+from interlock.storage import files
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import TEXT, Call, verb
 from interlock.surfaces.cli.caller import choose_team
 from interlock.surfaces.mcp import serve as serve_mcp
-from interlock.tokens import Tokens
 
 OPENER = "open.html"
 """A file of this user alone that leads a browser to its link: arguments of programs can be read by everybody."""

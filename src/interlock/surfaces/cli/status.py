@@ -7,8 +7,10 @@ from typing import Any
 
 import click
 
-from interlock import report_text
 from interlock.clock import iso, seconds
+from interlock.core.reports import text as report_text
+from interlock.core.reports.needs import folded
+from interlock.core.reports.now import in_words
 from interlock.errors import InterlockError, InvalidRequest
 from interlock.model.names import HUMAN
 from interlock.surfaces.cli import words

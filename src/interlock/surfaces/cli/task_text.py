@@ -9,7 +9,8 @@ from typing import Any
 
 from interlock.model.evidence import ended as how_ended
 from interlock.model.question import reply_command
-from interlock.model.task import Run, Task
+from interlock.model.run import Run
+from interlock.model.task import Task
 from interlock.surfaces.cli import words
 
 TAIL_LINES = 20

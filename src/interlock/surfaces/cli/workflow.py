@@ -9,10 +9,9 @@ from interlock.model.task import PRIORITIES
 from interlock.surfaces.cli import words, workflow_text
 from interlock.surfaces.cli.call import DIRECTORY, TEXT, Call, verb
 from interlock.surfaces.cli.command import Branch
-from interlock.workflow.definition import package as packages
-from interlock.workflow.running.previewing import preview
-from interlock.workflow.running.starting import locate
-from interlock.workflow.running.verbs import installed
+from interlock.workflow.package import packages
+from interlock.workflow.runs.commands import installed
+from interlock.workflow.runs.starting import locate, preview
 
 RUN = click.argument("run", required=False)
 PRIORITY = click.Choice(PRIORITIES)

@@ -15,9 +15,10 @@ from typing import Any
 from interlock.agents.session import Update
 from interlock.client import Team
 from interlock.errors import InterlockError
+from interlock.model import text as words
 from interlock.surfaces.cli.board import LineView, LiveView, line_for
-from interlock.workflow.personal import progress_display
-from interlock.workflow.personal.progress_display import ProgressDisplay
+from interlock.workflow.preferences import progress_display
+from interlock.workflow.preferences.progress_display import ProgressDisplay
 
 ALWAYS = frozenset({"question.asked", "task.failed", "task.warning", "team.paused", "member.paused"})
 """What is said in `silent` too."""

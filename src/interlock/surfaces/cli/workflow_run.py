@@ -20,8 +20,7 @@ from interlock.surfaces.cli.question import answer_questions
 from interlock.surfaces.cli.run import drive, is_lively
 from interlock.surfaces.cli.team import program
 from interlock.surfaces.cli.workflow_board import WorkflowBoard, WorkflowLines
-from interlock.workflow.running.previewing import preview
-from interlock.workflow.running.starting import locate
+from interlock.workflow.runs.starting import locate, preview
 
 MODES = ("verbose", "summary", "silent", "streaming")
 

@@ -9,8 +9,8 @@ import click
 
 from interlock.model.question import reply_command
 from interlock.surfaces.cli import words
-from interlock.workflow.personal.progress_display import is_gate
-from interlock.workflow.running.chat_commands import in_force
+from interlock.workflow.preferences.progress_display import is_gate
+from interlock.workflow.runs.chat_commands import in_force
 from interlock.workflow.state.document import place_of, spoken
 
 if TYPE_CHECKING:
