@@ -228,12 +228,12 @@ def test_the_board_says_what_needs_you_and_how_to_see_it(interlock: Interlock, t
     screen = Console(width=150, height=30, record=True, file=StringIO())
     board = Board(connect().team("alpha-squad"), "")
     board._console = screen
-    screen.print(board._draw())
+    screen.print(board.draw())
     drawn = screen.export_text()
     assert "needs you: Which port?" in drawn and "There are two" not in drawn
     assert "1 for you: interlock question list --team alpha-squad" in drawn
     interlock("question", "reply", asked, "80")
-    screen.print(board._draw())
+    screen.print(board.draw())
     assert "for you" not in screen.export_text()
 
 

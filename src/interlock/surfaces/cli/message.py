@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.hooks_main import put, run_inject
+from interlock.hooks_main import put, run_hook, run_inject
 from interlock.integrations.events import HOOKS
 from interlock.model.message import TYPES, Message
 from interlock.model.names import HUMAN
