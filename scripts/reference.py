@@ -2,41 +2,79 @@
 
 from __future__ import annotations
 
-import importlib
+import ast
+import re
 import sys
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scripts.metrics import modules, own_imports
+
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "reference"
+HOUSE = "../explanation/how-it-works.md"
+"""The one written page with a part from the code: between its two comments `house`."""
 NOTE = "<!-- Written by `make reference` from {source}. Do not edit. -->\n"
 
 
 def pages() -> dict[str, str]:
     """Every page that the present code has, by file name."""
-    found = {"errors.md": errors(), "settings.md": settings()}
-    optional: list[tuple[str, str, str, Callable[[Any], str]]] = [
-        ("events.md", "interlock.model.event", "EVENT_TYPES", events),
-        ("cli.md", "interlock.surfaces.cli.tree", "TREE", command_line),
-        ("mcp.md", "interlock.surfaces.mcp.tools", "TOOLS", mcp_tools),
-        ("plan.md", "interlock.plan.fields", "PLAN", plan_keys),
-        ("states.md", "interlock.model.task", "MOVES", states),
+    from interlock.model.event import EVENT_TYPES
+    from interlock.model.task import MOVES
+    from interlock.plan.schema import json_schema
+    from interlock.surfaces.cli.tree import TREE
+    from interlock.surfaces.mcp.tools import TOOLS
+
+    return {
+        "errors.md": errors(),
+        "settings.md": settings(),
+        "events.md": events(EVENT_TYPES),
+        "cli.md": command_line(TREE),
+        "mcp.md": mcp_tools(TOOLS),
+        "plan.md": plan_keys(json_schema()),
+        "states.md": states(MOVES),
+        HOUSE: house(),
+    }
+
+
+def house() -> str:
+    """Return the page that explains the design, with its diagram and table of folders drawn from the code."""
+    graph: dict[str, set[str]] = defaultdict(set)
+    promises: dict[str, str] = {}
+    for module in modules():
+        _, folder, *rest = module.name.split(".")
+        if rest == ["__init__"]:
+            promises[folder] = (ast.get_docstring(module.tree) or "").split("\n")[0].strip()
+        if rest:
+            names = [(node.module or "", alias.name) for node in own_imports(module.tree) for alias in node.names]
+            graph[folder] |= {f"{one}.{name}".split(".")[1] for one, name in names} - {folder}
+    folders = {folder: targets & promises.keys() for folder, targets in graph.items() if folder in promises}
+
+    def reached(folder: str) -> set[str]:
+        seen: set[str] = set()
+        stack = [folder]
+        while stack:
+            further = folders[stack.pop()] - seen
+            seen |= further
+            stack += further
+        return seen
+
+    lines = ["```mermaid", "flowchart TD"]
+    for folder in sorted(folders):
+        # What one can reach through another folder needs no arrow of its own.
+        further = set[str]().union(*(reached(target) for target in folders[folder]))
+        lines += [f"    {folder} --> {target}" for target in sorted(folders[folder] - further)]
+    lines += [
+        "```",
+        "",
+        table(("folder", "what it holds"), ((f"`{name}`", promises[name]) for name in sorted(folders))),
     ]
-    for page, module, name, write in optional:
-        table = look_up(module, name)
-        if table is not None:
-            found[page] = write(table)
-    return found
-
-
-def look_up(module: str, name: str) -> Any:
-    """`name` of `module`; None where this version has no such module yet."""
-    try:
-        return getattr(importlib.import_module(module), name)
-    except ModuleNotFoundError as error:
-        if error.name and module.startswith(error.name):
-            return None
-        raise
+    text = (PAGES / HOUSE).read_text(encoding="utf-8")
+    drawn = "<!-- house -->\n" + "\n".join(lines).rstrip() + "\n<!-- /house -->"
+    return re.sub(r"<!-- house -->.*?<!-- /house -->", lambda _: drawn, text, flags=re.DOTALL)
 
 
 def errors() -> str:
@@ -156,43 +194,45 @@ def option_row(option: Any) -> tuple[str, str]:
     return f"`{', '.join(option.opts)}{value}`", meaning
 
 
-def plan_keys(fields: tuple[Any, ...]) -> str:
-    """The keys of a plan, one table a place."""
-    places = [("A plan", fields), *((f"`{one.name}`", one.fields) for one in fields if one.fields)]
+def plan_keys(schema: dict[str, Any]) -> str:
+    """The keys of a plan, one table a section, from the JSON Schema that checks it."""
+    sections = {"A plan": schema}
+    for name, section in schema["properties"].items():
+        inner = section.get("additionalProperties") or section
+        if "$ref" in inner:
+            sections[f"`{name}`"] = schema["$defs"][inner["$ref"].rpartition("/")[2]]
     parts = []
-    for title, rows in places:
-        parts.append(f"## {title}\n")
-        parts.append(
-            table(("key", "value", "meaning"), ((f"`{one.name}`", value_words(one), one.help) for one in rows))
+    for title, section in sections.items():
+        rows = (
+            (f"`{name}`", value_words(name, one, name in section.get("required", ())), one.get("description", ""))
+            for name, one in section["properties"].items()
         )
+        parts.append(f"## {title}\n\n" + table(("key", "value", "meaning"), rows))
     return page(
         "Plan keys",
-        "src/interlock/plan/fields.py",
+        "src/interlock/plan/schema.py",
         "A plan is a YAML file. Unknown keys are refused with the nearest name and the line; `interlock plan --schema` "
         "prints the JSON Schema, for editors. [Writing a plan](../guides/plans.md) explains how to use them.",
         "\n".join(parts),
     )
 
 
-def value_words(field: Any) -> str:
+def value_words(name: str, schema: dict[str, Any], required: bool) -> str:
     """What may stand behind a key, in words."""
-    kinds = {
-        "text": "text",
-        "line": "text of one line",
-        "verify": "text, or `false`",
-        "truth": "true or false",
-        "integer": "whole number",
-        "number": "number",
-        "duration": "`90`, `30s`, `10m`, `1h30m`",
-        "texts": "list of texts",
-        "agent": "a name, or `{command: […]}`",
-        "mapping": f"the keys of [`{field.name}`](#{field.name})",
-        "named": f"names, each with the keys of [`{field.name}`](#{field.name})",
-    }
-    words = " or ".join(f"`{one}`" for one in field.choices) or kinds[field.kind]
-    if field.kind in ("integer", "number") and field.least is not None:
-        words += f", at least {field.least:g}"
-    return f"{words}, **required**" if field.required else words
+    forms = schema.get("anyOf", [])
+    if "$ref" in schema:
+        words = f"the keys of [`{name}`](#{name})"
+    elif isinstance(schema.get("additionalProperties"), dict):
+        words = f"names, each with the keys of [`{name}`](#{name})"
+    elif {"const": False} in forms:
+        words = "text, or `false`"
+    elif any(form.get("type") == "object" for form in forms):
+        words = "a name, or `{command: […]}`"
+    elif forms:
+        words = "`90`, `30s`, `10m`, `1h30m`"
+    else:
+        words = schema_words({**schema, "maximum": None}, False)
+    return f"{words}, **required**" if required else words
 
 
 def mcp_tools(tools: dict[str, Any]) -> str:
@@ -219,10 +259,12 @@ def mcp_tools(tools: dict[str, Any]) -> str:
 
 def schema_words(schema: Any, required: bool) -> str:
     """What an argument may be, in words."""
-    kinds = {"string": "text", "boolean": "true or false", "integer": "whole number", "array": "list of texts"}
+    kinds = {"string": "text", "boolean": "true or false", "integer": "whole number",
+             "number": "number", "array": "list of texts"}  # fmt: skip
     words = " or ".join(f"`{one}`" for one in schema.get("enum", ())) or kinds.get(schema["type"], schema["type"])
     if "minimum" in schema:
-        words += f", {schema['minimum']} to {schema['maximum']}"
+        most = schema["maximum"]
+        words += f", at least {schema['minimum']}" if most is None else f", {schema['minimum']} to {most}"
     return f"{words}, **required**" if required else words
 
 
@@ -273,7 +315,11 @@ def page(title: str, source: str, lead: str, body: str) -> str:
 
 def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     """A Markdown table."""
-    lines = [head, tuple("---" for _ in head), *(tuple(cell.replace("|", "\\|") for cell in row) for row in rows)]
+    lines = [
+        head,
+        tuple("---" for _ in head),
+        *(tuple(cell.replace("|", "\\|").replace("\n", " ") for cell in row) for row in rows),
+    ]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
