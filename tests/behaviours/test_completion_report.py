@@ -219,7 +219,7 @@ def test_files_are_those_of_the_ledger_after_a_rebuild(team: Team) -> None:
     path = Path(team.directory) / "runs" / task / "run_result.json"
     before = path.read_bytes()
     path.unlink()
-    team._workspace.mirror.rebuild()  # type: ignore[attr-defined]
+    team._workspace.rebuild_mirror()  # type: ignore[attr-defined]
     assert path.read_bytes() == before
 
 

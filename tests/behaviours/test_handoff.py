@@ -65,7 +65,7 @@ def test_the_handoff_moves_with_its_task_and_survives_a_rebuild(team: Team, pair
     assert {path.parent for path in artifacts(team)} == {inputs(team, child)} and len(before) == 2
     for path in artifacts(team):
         path.unlink()
-    team._workspace.mirror.rebuild()  # type: ignore[attr-defined]
+    team._workspace.rebuild_mirror()  # type: ignore[attr-defined]
     assert {path.name: path.read_bytes() for path in artifacts(team)} == before
 
 

@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 
 import interlock
 from interlock.client import Home, Team
-from interlock.clock import ManualClock
+from interlock.clock import ManualClock, SystemClock
 from interlock.errors import StorageError
+from interlock.mirror.projector import Mirror
 from interlock.mirror.render import body_of, task_file, with_work_log, without_work_log
 from interlock.wakeup.inprocess import InProcessNotifier
 from tests.behaviours.mirrored import assert_files_agree, finish, python
@@ -217,6 +218,18 @@ def test_an_edited_task_file_is_kept_before_it_is_written_again(team: Team) -> N
     assert "As it was." in file.read_text()
     assert events(team, "mirror.conflict") == [{"path": str(file), "kept": str(kept)}]
     assert_files_agree(team)
+
+
+def test_the_mirror_only_reads_the_ledger_and_returns_what_it_found_edited(team: Team) -> None:
+    class ReadOnly:
+        snapshot = team._workspace.ledger.snapshot  # type: ignore[attr-defined]
+
+    task = team.create_task("Write it")
+    file = file_of(team, task)
+    file.write_text("my own words")
+    problems, (edited,) = Mirror(team.directory, ReadOnly(), SystemClock()).rebuild()  # type: ignore[arg-type]
+    assert problems == [] and edited.path == str(file) and edited.task_id == task.id
+    assert Path(edited.kept).read_text() == "my own words"
 
 
 def test_an_edited_file_of_the_old_state_is_kept_beside_the_new_one(team: Team) -> None:
@@ -690,7 +703,7 @@ import resource, time
 team = home.team("alpha")
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 started = time.monotonic()
-assert team._workspace.mirror.rebuild() == []
+assert team._workspace.rebuild_mirror() == []
 print(time.monotonic() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
     seconds, kilobytes = map(float, finish(python(home.path, script), 600).split())

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from interlock.clock import iso, seconds
 from interlock.errors import Forbidden, InterlockError, MemberNotFound
 from interlock.mirror.projector import RESTORED, Mirror
+from interlock.mirror.writer import EditedFile
 from interlock.model.names import HUMAN, LEAD, PERSON_KEY, SESSION_KEY_LIMIT, SYSTEM, check_text
 from interlock.processes import ancestry
 
@@ -384,14 +385,36 @@ class Workspace:
         return self._mirrored(head) if mirrored else []
 
     def _mirrored(self, head: int, *, just_now: bool = False) -> list[str]:
-        warnings = self.mirror.catch_up(head, just_now=just_now)
-        if RESTORED in warnings:
-            # The change, or what was read, stands, whether or not this can be written now.
-            with suppress(InterlockError), self.ledger.transaction() as rows:
-                head = rows.events.append("ledger.restored", SYSTEM, None, iso(self.clock.now()), {"head": head})
-            self.mirror.catch_up(head, just_now=True)
-            self.notifier.notify(self.name, {"events"})
+        warnings, edited = self.mirror.catch_up(head, just_now=just_now)
+        if RESTORED in warnings or edited:
+            self._record(edited, head if RESTORED in warnings else None)
         return warnings
+
+    def rebuild_mirror(self) -> list[str]:
+        """Compare every file with the ledger, and write again what differs; what could not be written.
+
+        Raises:
+            OSError: the team's directory cannot be written at all.
+        """
+        problems, edited = self.mirror.rebuild()
+        if edited:
+            self._record(edited, None)
+        return problems
+
+    def _record(self, edited: Sequence[EditedFile], restored: int | None) -> None:
+        """Write down what the mirror found: files that somebody had edited, and, with the newest event then, that an
+        older ledger was put back. The change, or what was read, stands whether or not this can be written now."""
+        at = iso(self.clock.now())
+        with suppress(InterlockError):
+            with self.ledger.transaction() as rows:
+                for file in edited:
+                    kept = {"path": file.path, "kept": file.kept}
+                    rows.events.append("mirror.conflict", SYSTEM, file.task_id, at, kept)
+                if restored is not None:
+                    rows.events.append("ledger.restored", SYSTEM, None, at, {"head": restored})
+                head = rows.events.head()
+            self.mirror.catch_up(head, just_now=True)
+        self.notifier.notify(self.name, {"events"})
 
     def settings(self, rows: Rows) -> Settings:
         """The settings with the team's own laid over."""

@@ -129,7 +129,7 @@ def _examined(
         damage = error.details.get("damaged")
         return findings + (_damaged(directory, damage, inspect) if damage else [Finding("error", error.message, path)])
     if adopt:
-        workspace.mirror.rebuild()  # Keeps aside what is edited in its place.
+        workspace.rebuild_mirror()  # Keeps aside what is edited in its place.
         findings += adopt_edits(workspace)
     findings += examine_mirror(workspace, repair=repair)
     findings += examine_leftovers(directory, repair=repair)

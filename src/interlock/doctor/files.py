@@ -63,7 +63,7 @@ def examine_mirror(workspace: Workspace, *, repair: bool) -> list[Finding]:
         findings.append(Finding("error", "The files cannot be brought up to the ledger now.", workspace.directory))
     found = _compared(workspace)
     if repair and (found or findings):
-        workspace.mirror.rebuild()
+        workspace.rebuild_mirror()
         left = set(_compared(workspace))
         findings = [Finding(one.level, one.what, one.path, workspace.settle() == []) for one in findings]
     else:

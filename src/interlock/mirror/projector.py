@@ -1,15 +1,16 @@
 """The mirror: after a commit, the files that show the ledger are brought up to it.
 
 Files are made from the current rows, never from an event, so a late writer cannot bring back the past. Whoever holds
-`.mirror.lock` drains everything up to the head; who waits for the lock goes home as soon as somebody has drained past
-its own change. How far the mirror has come is a small file beside it, not a row: a second durable commit for each verb
-would halve the speed, and after power loss `interlock doctor` compares every file anyway.
+`.mirror.lock` drains everything up to the head; a process that waits for the lock returns as soon as somebody has
+drained past its own change. How far the mirror has come is a small file beside it, not a row: a second durable commit
+for each verb would halve the speed, and after power loss `interlock doctor` compares every file anyway.
 
 What is written and what is noted as written come from one snapshot, and every step may be done twice: a pass that was
 killed is done again from where the position file stands. Without a position that can be read, everything is written.
 
 A commit that stands is never undone for a file's sake: what cannot be written now is owed, the verb succeeds with the
-warning `mirror_pending`, and the team's next verb, a read too, tries again before it answers.
+warning `mirror_pending`, and the team's next verb, a read too, tries again before it answers. The mirror only reads the
+ledger: files that it found edited and moved aside are returned to the caller, who records them.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ import fcntl
 import json
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from interlock.clock import Clock
 from interlock.errors import InterlockError
 from interlock.mirror.position import Position
 from interlock.mirror.rebuild import rebuild
-from interlock.mirror.writer import Writer
+from interlock.mirror.writer import EditedFile, Writer
 from interlock.model.task import STATES
 from interlock.storage.files import Tree
 from interlock.storage.ledger import Ledger, Rows
@@ -35,23 +38,15 @@ POSITION = ".mirror.position"
 PATIENCE = 2.0
 """Seconds a verb waits for another process's pass."""
 SHORT_PATIENCE = 0.1
-"""Seconds it waits for one that has gone on for longer than that: its process is most likely stopped."""
+"""Seconds it waits for one that has already taken longer than that: its process is most likely stopped."""
 LONGEST_PAUSE = 0.002
 REBUILD_PATIENCE = 10.0
 AT_ONCE = 1000
 """Events of one pass. A team that was long without its mirror is brought up in several, each with its own snapshot."""
 
 _RUN_EVENTS = frozenset(
-    {
-        "task.claimed",
-        "task.completed",
-        "task.reclaimed",
-        "task.transitioned",
-        "clock.set_back",
-        "run.heartbeat",
-        "run.reported",
-        "verify.finished",
-    }
+    "task.claimed task.completed task.reclaimed task.transitioned clock.set_back run.heartbeat run.reported "
+    "verify.finished".split()
 )
 _REWRITING = frozenset({"message.delivered", "message.requeued"})
 
@@ -64,56 +59,65 @@ class Mirror:
         self._ledger = ledger
         self._clock = clock
 
-    def catch_up(self, head: int, *, just_now: bool = False) -> list[str]:
+    def catch_up(self, head: int, *, just_now: bool = False) -> tuple[list[str], list[EditedFile]]:
         """Bring the files up to the event `head`.
 
-        Returns:
-            `["mirror_pending"]` where that is not possible now; `["ledger_restored"]` where the files showed events
-            that the ledger does not have, and were written again from it.
+        Args:
+            just_now: the caller has just committed it, so nobody will have been here before.
 
-        `just_now`: the caller has just committed it, so that nobody will have been here before.
+        Returns:
+            Warnings, and the edited files that were moved aside. The warnings are `mirror_pending` where not everything
+            can be written now, and `ledger_restored` where the files showed events that the ledger does not have, and
+            were written again from it.
         """
+        edited: list[EditedFile] = []
         try:
             with Tree(self.directory) as tree:
                 if not just_now and _covered(tree, head) and self._stands(tree, head):
-                    return []
-                lock = self._lock(tree, PATIENCE, head)
-                if lock is None:
-                    return [] if _covered(tree, head) else [PENDING]
-                try:
-                    position = self._drain(tree, head)
+                    return [], []
+                with self._locked(tree, PATIENCE, head) as locked:
+                    if not locked:
+                        return [] if _covered(tree, head) else [PENDING], []
+                    position = self._drain(tree, edited)
                     restored = position is None
-                    owed = (position or self._rebuild(tree)).owed
-                    return [RESTORED] * restored + [PENDING] * bool(owed)
-                finally:
-                    os.close(lock)
+                    owed = (position or self._rebuild(tree, edited)).owed
+                    return [RESTORED] * restored + [PENDING] * bool(owed), edited
         except (OSError, InterlockError):
             # Whatever keeps the files back, a full disk or a ledger that is busy, the commit stands.
-            return [PENDING]
+            return [PENDING], edited
 
-    def rebuild(self) -> list[str]:
-        """Compare every file with the ledger, and write again what differs; answers what could not be written.
+    def rebuild(self) -> tuple[list[str], list[EditedFile]]:
+        """Compare every file with the ledger, and write again what differs.
+
+        Returns:
+            What could not be written, and the edited files that were moved aside.
 
         Raises:
             OSError: the team's directory cannot be written at all.
         """
-        with Tree(self.directory) as tree:
-            lock = self._lock(tree, REBUILD_PATIENCE, None)
-            if lock is None:
-                return [f"everything: another process holds {LOCK}"]
-            try:
-                return [f"{kind} {name}".rstrip() for kind, name in self._rebuild(tree).owed]
-            finally:
-                os.close(lock)
+        edited: list[EditedFile] = []
+        with Tree(self.directory) as tree, self._locked(tree, REBUILD_PATIENCE, None) as locked:
+            if not locked:
+                return [f"everything: another process holds {LOCK}"], []
+            return [f"{kind} {name}".rstrip() for kind, name in self._rebuild(tree, edited).owed], edited
 
     def position(self) -> int | None:
-        """The newest event the files show; null where that is not known."""
+        """The newest event the files show; None where that is not known."""
         with Tree(self.directory) as tree:
             found = _position(tree)
         return None if found is None else found.seq
 
+    @contextmanager
+    def _locked(self, tree: Tree, patience: float, head: int | None) -> Iterator[bool]:
+        """Hold the lock; False when somebody else has covered `head` meanwhile, or kept the lock for too long."""
+        lock = self._lock(tree, patience, head)
+        try:
+            yield lock is not None
+        finally:
+            if lock is not None:
+                os.close(lock)
+
     def _lock(self, tree: Tree, patience: float, head: int | None) -> int | None:
-        """The lock; null when somebody else has covered `head` meanwhile, or kept the lock for too long."""
         pause, started = 0.000_3, self._clock.monotonic()
         while True:
             lock = tree.lock(LOCK)
@@ -141,82 +145,40 @@ class Mirror:
         if position is None or position.seq <= head:
             return True
         with self._ledger.snapshot() as rows:
-            return events_since(rows, position) is not None
+            return _events_since(rows, position) is not None
 
-    def _drain(self, tree: Tree, head: int) -> Position | None:
+    def _drain(self, tree: Tree, edited: list[EditedFile]) -> Position | None:
         """Write what changed since the position; None where the ledger does not have what the files show."""
         position = _position(tree)
         if position is None:
-            return self._rebuild(tree)
+            return self._rebuild(tree, edited)
+        writer = Writer(tree, self.directory, self._clock, position, edited)
         while True:
             # Also where others have been here since the caller's commit: it may be that the files are of another past.
             before, noted = position.seq, position.as_bytes()
-            done = Drain(tree, self.directory, self._ledger, self._clock, position).advance()
-            if not done:
-                return self._rebuild(tree) if done is None else None
+            with self._ledger.snapshot() as rows:
+                work = Work(rows, position)
+                if work.restored:
+                    return None
+                if not work.migrated:
+                    work.do(rows, writer, position)
+            if work.migrated:  # A newer schema may show other files.
+                return self._rebuild(tree, edited)
             if position.as_bytes() != noted:
                 tree.overwrite(POSITION, position.as_bytes())
             if position.seq - before < AT_ONCE:
                 return position
 
-    def _rebuild(self, tree: Tree) -> Position:
-        position = rebuild(tree, self.directory, self._ledger, self._clock)
+    def _rebuild(self, tree: Tree, edited: list[EditedFile]) -> Position:
+        position = Position()
+        rebuild(Writer(tree, self.directory, self._clock, position, edited, thorough=True), self._ledger)
         tree.overwrite(POSITION, position.as_bytes())
         return position
 
 
-def _position(tree: Tree) -> Position | None:
-    return Position.parse(tree.read(POSITION))
-
-
-def _covered(tree: Tree, head: int) -> bool:
-    position = _position(tree)
-    return position is not None and position.covers(head)
-
-
-class Drain:
-    """Moves `position` on as far as one snapshot goes."""
-
-    def __init__(self, tree: Tree, directory: str, ledger: Ledger, clock: Clock, position: Position) -> None:
-        self._ledger = ledger
-        self._position = position
-        self._writer = Writer(tree, directory, ledger, clock, position)
-
-    def advance(self) -> bool | None:
-        """Write what changed and what was owed; what cannot be written now is owed in the position. False, with
-        nothing written, where the ledger does not have the event that the position stands at; null where its schema is
-        newer than the files, which may be of another form then."""
-        position, writer = self._position, self._writer
-        with self._ledger.snapshot() as rows:
-            work = Work(rows, position)
-            if work.restored or work.migrated:
-                return None if work.migrated else False
-            position.owed = []
-            if work.config:
-                writer.attempt("config", "", lambda: writer.config(rows))
-            for name, anew in work.inboxes.items():
-                writer.attempt("inbox", name, lambda: writer.inbox(rows, name, anew))  # noqa: B023
-            for task_id, origins in work.tasks.items():
-                runs = task_id in work.runs
-                writer.attempt("task", task_id, lambda: writer.task(rows, task_id, origins, runs))  # noqa: B023
-            position.seq, position.at = work.head, work.at
-        return True
-
-
-def events_since(rows: Rows, position: Position) -> list[tuple[int, str, str | None, str, str]] | None:
-    """The events after the one that the position stands at; None where that is not in the ledger, because an older
-    state of the ledger was put back."""
-    if position.seq == 0:
-        return rows.events.raw_since(0, AT_ONCE)
-    last, *after = rows.events.raw_since(position.seq - 1, AT_ONCE + 1) or [(0, "", None, "", "")]
-    return after if last[0] == position.seq and position.at in (None, last[4]) else None
-
-
 class Work:
-    """What has to be written: tasks (with the states their files may lie in), inboxes (and whether to write them
-    anew), and whether config.json."""
-
-    __slots__ = ("at", "config", "head", "inboxes", "migrated", "restored", "runs", "tasks")
+    """What the events after a position touched: tasks (with the states whose directories their files may be in),
+    inboxes (and whether to write them whole), and whether config.json."""
 
     def __init__(self, rows: Rows, position: Position) -> None:
         self.head, self.at = position.seq, position.at
@@ -224,7 +186,7 @@ class Work:
         self.tasks: dict[str, set[str]] = {}
         self.runs: set[str] = set()
         self.inboxes: dict[str, bool] = {}
-        found = events_since(rows, position)
+        found = _events_since(rows, position)
         self.restored = found is None
         for seq, type, task_id, payload, at in found or ():
             self.head, self.at = seq, at
@@ -269,3 +231,32 @@ class Work:
             self.config = True
         elif type == "ledger.migrated":
             self.migrated = True
+
+    def do(self, rows: Rows, writer: Writer, position: Position) -> None:
+        """Write it, and move `position` on; what cannot be written now is owed there."""
+        position.owed = []
+        if self.config:
+            writer.attempt("config", "", lambda: writer.config(rows))
+        for name, whole in self.inboxes.items():
+            writer.attempt("inbox", name, lambda: writer.inbox(rows, name, whole))  # noqa: B023
+        for task_id, origins in self.tasks.items():
+            writer.attempt("task", task_id, lambda: writer.task(rows, task_id, origins, task_id in self.runs))  # noqa: B023
+        position.seq, position.at = self.head, self.at
+
+
+def _events_since(rows: Rows, position: Position) -> list[tuple[int, str, str | None, str, str]] | None:
+    """The events after the one that the position stands at; None where that is not in the ledger, because an older
+    state of the ledger was put back."""
+    if position.seq == 0:
+        return rows.events.raw_since(0, AT_ONCE)
+    last, *after = rows.events.raw_since(position.seq - 1, AT_ONCE + 1) or [(0, "", None, "", "")]
+    return after if last[0] == position.seq and position.at in (None, last[4]) else None
+
+
+def _position(tree: Tree) -> Position | None:
+    return Position.parse(tree.read(POSITION))
+
+
+def _covered(tree: Tree, head: int) -> bool:
+    position = _position(tree)
+    return position is not None and position.covers(head)

@@ -17,41 +17,36 @@ from interlock.storage.ledger import Ledger, Rows
 AT_ONCE = 200
 
 
-def rebuild(tree: Tree, directory: str, ledger: Ledger, clock: Clock) -> Position:
-    """Bring every file up to the ledger; the position from which to go on."""
-    position = Position()
-    everything(Writer(tree, directory, ledger, clock, position), tree, ledger, position)
-    return position
-
-
 def compare(directory: str, ledger: Ledger, clock: Clock) -> list[tuple[str, str]]:
     """(what, path) of every file that is not as the ledger has it: `missing`, `differs`, `edited`, `stray`, and
     `unreadable` for what cannot be looked at."""
     position = Position()
-    recorder = Recorder(directory)
-    with recorder:
-        everything(Comparer(recorder, directory, ledger, clock, position), recorder, ledger, position)
+    with Recorder(directory) as recorder:
+        rebuild(Comparer(recorder, directory, clock, position, [], thorough=True), ledger)
     return recorder.found + [("unreadable", f"{kind} {name}".rstrip()) for kind, name in position.owed]
 
 
-def everything(writer: Writer, tree: Tree, ledger: Ledger, position: Position) -> None:
-    """Have `writer` write every file of the team."""
-    writer.thorough = True
-    lying = where_tasks_lie(tree)
+def rebuild(writer: Writer, ledger: Ledger) -> None:
+    """Have `writer` write every file of the team, and its position note from where to go on."""
+    tree, position = writer.tree, writer.position
+    in_states: dict[str, list[str]] = {}
+    for state in STATES:
+        for name in tree.names(f"tasks/{state}"):  # A task's file, or its companion directory.
+            in_states.setdefault(name.removesuffix(".md"), []).append(state)
     with ledger.snapshot() as rows:
         position.seq = rows.events.head()
         position.at = next((at for *_, at in rows.events.raw_since(position.seq - 1, 1)), None)
         writer.attempt("config", "", lambda: writer.config(rows))
         for name in rows.team.names():
             writer.attempt("inbox", name, lambda: writer.inbox(rows, name, True))  # noqa: B023
-        for gone in abandoned_inboxes(tree, rows):
+        for gone in _abandoned_inboxes(tree, rows):
             writer.attempt("inbox", gone, lambda: writer.drop_inbox(gone))  # noqa: B023
     after = 0
     while True:
         with ledger.snapshot() as rows:
             tasks = complete(rows, rows.tasks.select(states=STATES, after=after, limit=AT_ONCE))
             for task in tasks:
-                origins = lying.get(task.id, ())
+                origins = dict.fromkeys(in_states.get(task.id, ()))
                 writer.attempt("task", task.id, lambda: writer.shown_task(rows, task, origins, True))  # noqa: B023
         if len(tasks) < AT_ONCE:
             return
@@ -59,11 +54,14 @@ def everything(writer: Writer, tree: Tree, ledger: Ledger, position: Position) -
 
 
 class Recorder(Tree):
-    """Writes down what would be written, and writes nothing."""
+    """Records what would be written, and writes nothing."""
 
     def __init__(self, root: str) -> None:
         super().__init__(root)
         self.found: list[tuple[str, str]] = []
+
+    def __enter__(self) -> Recorder:
+        return self
 
     def replace(self, path: str, data: bytes) -> None:
         if ("edited", path) not in self.found[-1:]:
@@ -77,10 +75,10 @@ class Recorder(Tree):
             self.found.append(("stray", path))
 
     def move(self, source: str, target: str) -> bool:
-        lies = self.is_directory(source) or self.size(source) is not None
-        if lies:
+        exists = self.is_directory(source) or self.size(source) is not None
+        if exists:
             self.found.append(("stray", source))
-        return lies
+        return exists
 
     def make(self, path: str) -> None:
         return
@@ -93,34 +91,19 @@ class Comparer(Writer):
     """A writer for a `Recorder`: notes an edited file and leaves it where it is."""
 
     def _move_aside(self, path: str, beside: str, task_id: str | None) -> None:
-        assert isinstance(self._tree, Recorder)
-        self._tree.found.append(("edited", path))
+        assert isinstance(self.tree, Recorder)
+        self.tree.found.append(("edited", path))
 
 
-def where_tasks_lie(tree: Tree) -> dict[str, list[str]]:
-    """For each task id the states in whose directories a file, or a companion directory, of it lies."""
-    found: dict[str, list[str]] = {}
-    for state in STATES:
-        for name in tree.names(f"tasks/{state}"):
-            states = found.setdefault(name.removesuffix(".md"), [])
-            if state not in states:
-                states.append(state)
-    return found
-
-
-def abandoned_inboxes(tree: Tree, rows: Rows) -> list[str]:
+def _abandoned_inboxes(tree: Tree, rows: Rows) -> list[str]:
     """The directories of inboxes that nobody has any more and that hold what the mirror wrote."""
-    addresses = [rows.team.address(name) for name in rows.team.names()]
-    taken = {found[1] for found in addresses if found is not None}
-    return [
-        name
-        for name in tree.names("inbox")
-        if name not in taken and is_inbox(_content(tree, f"inbox/{name}/messages.jsonl"))
-    ]
-
-
-def _content(tree: Tree, path: str) -> bytes:
-    try:
-        return tree.read(path) or b"?\n"
-    except OSError:
-        return b"?\n"
+    taken = {found[1] for name in rows.team.names() if (found := rows.team.address(name)) is not None}
+    gone = []
+    for name in tree.names("inbox"):
+        try:
+            content = tree.read(f"inbox/{name}/messages.jsonl")
+        except OSError:
+            continue
+        if name not in taken and content and is_inbox(content):
+            gone.append(name)
+    return gone

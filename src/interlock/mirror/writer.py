@@ -1,8 +1,7 @@
-"""Writing one file of the mirror from its rows, whatever lies there.
+"""Writing one file of the mirror from its rows, whatever is there.
 
 A file that the mirror did not write, or that somebody has edited since, is moved aside before anything takes its
-place: `<name>.edited-<time>.<ending>` beside it, and an event `mirror.conflict`. The event comes first, so that a crash
-between the two cannot hide what happened.
+place, to `<name>.edited-<time>.<ending>` beside it, and reported to the caller.
 """
 
 from __future__ import annotations
@@ -10,8 +9,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-from interlock.clock import Clock, iso
+from interlock.clock import Clock
 from interlock.errors import InterlockError
 from interlock.mirror.position import Position
 from interlock.mirror.render import (
@@ -26,120 +26,134 @@ from interlock.mirror.render import (
 )
 from interlock.mirror.task_view import show
 from interlock.model.message import Message
-from interlock.model.run import Handoff, Run
+from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.storage.files import Tree, edited_name
-from interlock.storage.ledger import Ledger, Rows
+from interlock.storage.ledger import Rows
 
 RUN_FILES = ("run_heartbeat.json", "run_result.json", "run.json")
 """What a run leaves; `run.json`, which tells whose files these are, is moved last."""
-
-
 DROPPED = ("run_result.", "run_heartbeat.")
 """How the names of files begin that an agent left there by itself, and of those kept beside them."""
 
 
+@dataclass(slots=True, frozen=True)
+class EditedFile:
+    """A file that was not as the mirror left it, and where it is now."""
+
+    path: str
+    kept: str
+    task_id: str | None
+
+
 class Writer:
-    """Writes files below `tree`, the team's `directory`, and keeps `position` informed.
+    """Writes files below `tree`, the team's `directory`, and keeps `position` and `edited` up to date.
 
     `thorough`: look at files too that no event has touched.
     """
 
-    thorough = False
-
-    def __init__(self, tree: Tree, directory: str, ledger: Ledger, clock: Clock, position: Position) -> None:
-        self._tree = tree
+    def __init__(
+        self,
+        tree: Tree,
+        directory: str,
+        clock: Clock,
+        position: Position,
+        edited: list[EditedFile],
+        *,
+        thorough: bool = False,
+    ) -> None:
+        self.tree = tree
+        self.position = position
         self._directory = directory
-        self._ledger = ledger
         self._clock = clock
-        self._position = position
+        self._edited = edited
+        self._thorough = thorough
 
     def attempt(self, kind: str, name: str, write: Callable[[], None]) -> None:
         """Run `write`; where the machine refuses, note (kind, name) as owed."""
         try:
             write()
         except (OSError, InterlockError):
-            self._position.owed.append((kind, name))
+            self.position.owed.append((kind, name))
 
     def config(self, rows: Rows) -> None:
-        """`config.json`."""
+        """Write `config.json`."""
         self._put("config.json", config_file(rows.team.get(), rows.team.members()))
 
-    def inbox(self, rows: Rows, name: str, anew: bool) -> None:
-        """The undelivered messages of a member: appended to unless `anew`, gone when there are none."""
+    def inbox(self, rows: Rows, name: str, whole: bool) -> None:
+        """Write the undelivered messages of a member: appended unless `whole`; the file goes when there are none."""
         found = rows.team.address(name)
         if found is None:
             self.drop_inbox(name)
             return
         path = f"inbox/{found[1]}/messages.jsonl"
-        size, last = self._position.inboxes.get(name, (0, 0))
-        if size and not anew:
+        size, last = self.position.inboxes.get(name, (0, 0))
+        if size and not whole:
             fresh = rows.messages.undelivered(name, last)
             added = inbox_lines(fresh)
             # The whole inbox is read only when the file turns out not to be what we left.
-            if self._tree.append(path, added, size):
-                self._position.inboxes[name] = (size + len(added), fresh[-1].n if fresh else last)
+            if self.tree.append(path, added, size):
+                self.position.inboxes[name] = (size + len(added), fresh[-1].n if fresh else last)
                 return
         waiting = rows.messages.undelivered(name)
-        whole = inbox_lines(waiting)
-        trusted = not self.thorough and (self._tree.size(path) or 0) == size
-        if not trusted and not self._spare_inbox(path, whole):
-            pass  # It says what it should, though we had no note of it.
-        elif waiting:
-            self._tree.replace(path, whole)
-        else:
-            self._tree.make(os.path.dirname(path))
-            self._tree.remove(path)
+        content = inbox_lines(waiting)
+        trusted = not self._thorough and (self.tree.size(path) or 0) == size
+        # A file that says what it should, though we had no note of it, stays.
+        if trusted or self._spare_inbox(path, content):
+            if waiting:
+                self.tree.replace(path, content)
+            else:
+                self.tree.make(os.path.dirname(path))
+                self.tree.remove(path)
         if waiting:
-            self._position.inboxes[name] = (len(whole), waiting[-1].n)
+            self.position.inboxes[name] = (len(content), waiting[-1].n)
         else:
-            self._position.inboxes.pop(name, None)
+            self.position.inboxes.pop(name, None)
 
     def drop_inbox(self, directory: str) -> None:
-        """Remove the inbox of somebody who is gone; what others laid into it stays."""
+        """Remove the inbox of a member who is gone; what others put into it stays."""
         path = f"inbox/{directory}/messages.jsonl"
         self._spare_inbox(path, b"")
-        self._tree.remove(path)
-        self._tree.remove_directory(f"inbox/{directory}")
-        self._position.inboxes.pop(directory, None)
+        self.tree.remove(path)
+        self.tree.remove_directory(f"inbox/{directory}")
+        self.position.inboxes.pop(directory, None)
 
     def task(self, rows: Rows, task_id: str, origins: Iterable[str], with_runs: bool) -> None:
-        """A task's file, whose older ones lie in the directories of `origins`, and those of its runs."""
+        """Write a task's file, whose older ones are in the directories of the states `origins`, and those of its
+        runs."""
         task = rows.tasks.get(task_id)
         if task is not None:
             self.shown_task(rows, show(rows, task), origins, with_runs)
 
     def shown_task(self, rows: Rows, task: Task, origins: Iterable[str], with_runs: bool) -> None:
         """As `task`, for one that is complete already."""
+        newest = rows.events.of_task(task.id, 1)
         path = f"tasks/{task.state}/{task.id}.md"
-        self._put(path, rendered(rows, task), task.id)
+        self._put(path, task_file(task, rows.tasks.log(task.id), newest[0].seq if newest else 0), task.id)
         # Only now, so that a crash leaves two files rather than none.
         for state in origins:
             if state == task.state:
                 continue
             old = f"tasks/{state}/{task.id}.md"
-            found = self._tree.read(old)
+            found = self.tree.read(old)
             if found is not None:
                 self._keep_edited(old, os.path.dirname(path), task.id, found)
-                self._tree.remove(old)
+                self.tree.remove(old)
             self._merge(f"tasks/{state}/{task.id}", f"tasks/{task.state}/{task.id}")
         handoff = rows.handoffs.get(task.id)
         if handoff is not None:
-            self._handoff(task, handoff)
+            inputs = f"tasks/{task.state}/{task.id}/inputs"
+            self._put(f"{inputs}/handoff.json", handoff_json(handoff), task.id)
+            self._put(f"{inputs}/handoff.md", handoff_page(handoff), task.id)
         if with_runs and task.run:
             self._runs(task, rows.runs.of_task(task.id))
 
-    def _handoff(self, task: Task, handoff: Handoff) -> None:
-        inputs = f"tasks/{task.state}/{task.id}/inputs"
-        self._put(f"{inputs}/handoff.json", handoff_json(handoff), task.id)
-        self._put(f"{inputs}/handoff.md", handoff_page(handoff), task.id)
-
     def _put(self, path: str, data: bytes, task_id: str | None = None) -> None:
-        found = self._tree.read(path)
+        found = self.tree.read(path)
         if found != data:
             if found is not None:
                 self._keep_edited(path, os.path.dirname(path), task_id, found)
-            self._tree.replace(path, data)
+            self.tree.replace(path, data)
 
     def _keep_edited(self, path: str, beside: str, task_id: str | None, found: bytes) -> None:
         if not is_ours(found):
@@ -147,34 +161,32 @@ class Writer:
 
     def _spare_inbox(self, path: str, whole: bytes) -> bool:
         """Move what others wrote aside; whether the file differs from `whole`."""
-        found = self._tree.read(path)
+        found = self.tree.read(path)
         if found is not None and found != whole and not is_inbox(found):
             self._move_aside(path, os.path.dirname(path), None)
         return found is None or found != whole
 
     def _move_aside(self, path: str, beside: str, task_id: str | None) -> None:
-        now = self._clock.now()
-        kept = f"{beside}/{edited_name(os.path.basename(path), now)}".lstrip("/")
-        said = {"path": os.path.join(self._directory, path), "kept": os.path.join(self._directory, kept)}
-        with self._ledger.transaction() as rows:
-            rows.events.append("mirror.conflict", "interlock", task_id, iso(now), said)
-        if not self._tree.move(path, kept):
+        kept = f"{beside}/{edited_name(os.path.basename(path), self._clock.now())}".lstrip("/")
+        if not self.tree.move(path, kept):
             raise FileExistsError(kept)  # The next pass chooses another name.
+        root = self._directory
+        self._edited.append(EditedFile(os.path.join(root, path), os.path.join(root, kept), task_id))
 
     def _merge(self, source: str, target: str) -> None:
         """Move a task's companion directory along with its file, never over something that is there."""
-        if not self._tree.is_directory(source) or self._tree.move(source, target):
+        if not self.tree.is_directory(source) or self.tree.move(source, target):
             return
-        for name in self._tree.names(source):
-            self._tree.move(f"{source}/{name}", f"{target}/{name}")
+        for name in self.tree.names(source):
+            self.tree.move(f"{source}/{name}", f"{target}/{name}")
         # Where both had a file of that name neither is lost, and doctor shows it.
-        self._tree.remove_directory(source)
+        self.tree.remove_directory(source)
 
     def _runs(self, task: Task, runs: list[Run]) -> None:
         base = f"runs/{task.id}"
         *earlier, current = runs
         if earlier:
-            known = 0 if self.thorough else self._mirrored(base, current.number)
+            known = 0 if self._thorough else self._mirrored(base, current.number)
             self._set_aside(base, current.number)
             for run in earlier:
                 # From the one that was set aside on: it may have ended since, and those between left no file.
@@ -193,9 +205,9 @@ class Writer:
             self._put(f"{base}/run_result.json", result_file(run), run.task_id)
 
     def _mirrored(self, base: str, current: int) -> int:
-        """The number of the run whose files lie in `base`; 0 where there are none."""
+        """The number of the run whose files are in `base`; 0 where there are none."""
         try:
-            return int(json.loads(self._tree.read(f"{base}/run.json") or b"{}").get("run", 0))
+            return int(json.loads(self.tree.read(f"{base}/run.json") or b"{}").get("run", 0))
         except (ValueError, TypeError, AttributeError):
             return current - 1
 
@@ -204,37 +216,25 @@ class Writer:
         number = self._mirrored(base, current)
         if not 0 < number < current:
             return
-        dropped = [name for name in self._tree.names(base) if name.startswith(DROPPED) and name not in RUN_FILES]
+        dropped = [name for name in self.tree.names(base) if name.startswith(DROPPED) and name not in RUN_FILES]
         for name in (*dropped, *RUN_FILES):
             source, target = f"{base}/{name}", f"{base}/attempts/{number}/{name}"
-            if self._tree.move(source, target) or self._tree.read(source) is None:
+            if self.tree.move(source, target) or self.tree.read(source) is None:
                 continue
             # A pass that was killed has been here before.
-            if self._ours(target):
-                self._tree.remove(target)
+            there = self.tree.read(target)
+            if there is not None and is_ours(there):
+                self.tree.remove(target)
             else:
                 self._move_aside(target, os.path.dirname(target), None)
-            self._tree.move(source, target)
-
-    def _ours(self, path: str) -> bool:
-        found = self._tree.read(path)
-        return found is not None and is_ours(found)
-
-
-def rendered(rows: Rows, task: Task) -> bytes:
-    """The file of a task that is complete."""
-    newest = rows.events.of_task(task.id, 1)
-    return task_file(task, rows.tasks.log(task.id), newest[0].seq if newest else 0)
+            self.tree.move(source, target)
 
 
 def inbox_lines(messages: Iterable[Message]) -> bytes:
-    """One line for each message. They wait there until they are handed over, so `stage` says no more than that."""
-    found = []
-    for message in messages:
-        fields = message.as_dict()
-        fields["stage"] = "stored"
-        found.append(json.dumps(fields, ensure_ascii=False) + "\n")
-    return "".join(found).encode("utf-8", "surrogatepass")
+    """What `inbox/<member>/messages.jsonl` says: a line for each message. They wait there until they are handed over,
+    so `stage` says no more than that."""
+    lines = [json.dumps({**message.as_dict(), "stage": "stored"}, ensure_ascii=False) + "\n" for message in messages]
+    return "".join(lines).encode("utf-8", "surrogatepass")
 
 
 def is_inbox(data: bytes) -> bool:
