@@ -229,7 +229,7 @@ def test_a_default_that_matters_is_never_taken(connect: Callable[..., Home], clo
     assert polled(team) == [], "a single poll reminds nobody"
     eyes = LivenessProbe()
     eyes.own = "a runner"
-    lasting = Scheduler(team._workspace, eyes=eyes)  # type: ignore[attr-defined]
+    lasting = Scheduler(team._workspace, probe=eyes)  # type: ignore[attr-defined]
     assert [one["type"] for one in lasting.poll()["actions"]] == ["remind"]
     assert lasting.poll()["actions"] == []
     assert team.task(task).state == "awaiting-response"

@@ -250,7 +250,7 @@ def test_programs_that_cannot_be_ended_block_their_task(timed: Team, dead: str) 
             return False
 
     task = driven(timed, dead)
-    Scheduler(workspace(timed), eyes=Powerless()).poll()
+    Scheduler(workspace(timed), probe=Powerless()).poll()
     found = timed.task(task)
     assert found.state == "blocked" and "could not be ended" in str(found.output)
 

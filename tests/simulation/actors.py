@@ -297,7 +297,7 @@ class Janitor:
     def _begin(self) -> None:
         self._eyes = SimulatedEyes(self._world)
         self._workspace = self._world.workspace()
-        self._scheduler = Scheduler(self._workspace, interval=INTERVAL, eyes=self._eyes, run_verify=self._take_over)
+        self._scheduler = Scheduler(self._workspace, interval=INTERVAL, probe=self._eyes, run_verify=self._take_over)
         self._process = self._world.process()
         self._found: list[RecoveryFinding] = []
         self._checking: list[tuple[Task, Run]] = []

@@ -1,8 +1,7 @@
 """What leaves the worktrees: a task's changes to look at, and work merged into a branch of the user's.
 
-`merge_into` is the only function of this package that changes a branch of the user's, or a checkout of one: as a
-fast-forward to a commit that was made elsewhere, so that it happens whole or not at all, and never over a change that
-is not committed.
+Only `merge_into` changes a branch of the user's, or a checkout of one: as a fast-forward to a commit that was made
+elsewhere, so that it happens whole or not at all, and never over a change that is not committed.
 """
 
 from __future__ import annotations
@@ -76,26 +75,28 @@ def merge_into(
         raise WorktreeRefused(f"There is no branch {target}: `git branch {target}` makes it.", branch=target)
     plan = Delivery(target, tip, tip)
     wanted = [(message, commit) for message, commit in commits if not git.contains(commit, tip)]
-    if wanted:
-        _join(found, wanted, plan)
+    if len(wanted) == 1 and git.contains(tip, wanted[0][1]):
+        plan.after = wanted[0][1]  # The very commit that was proved.
+    elif wanted:
+        _merge_in_own_checkout(found, wanted, plan)
     if plan.after is None or plan.after == tip:
         return plan
     plan.stat = git("diff", "--stat=100", "--no-ext-diff", tip, plan.after).text
     plan.commits = int(git("rev-list", "--count", f"{tip}..{plan.after}").text)
     where = repository.checked_out().get(target)
-    if where is not None:
-        plan.dirty = _in_the_way(found, where, tip, plan.after)
+    if where is not None:  # Uncommitted changes in it that the merge would touch are in the way.
+        here = git.at(where)
+        touched = set(here("diff", "--name-only", "--no-renames", "-z", "--no-ext-diff", tip, plan.after).names)
+        entries = here("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all").names
+        plan.dirty = sorted(touched.intersection(entry[3:] for entry in entries))
     if not dry_run and not plan.dirty:
         _land(found, plan, where)
     return plan
 
 
-def _join(found: Trees, wanted: Sequence[tuple[str, str]], plan: Delivery) -> None:
-    """Make the commit that the branch is to be on, in a checkout of our own."""
+def _merge_in_own_checkout(found: Trees, wanted: Sequence[tuple[str, str]], plan: Delivery) -> None:
+    """Make the commit that the branch is to be on."""
     git = found.repository.git
-    if len(wanted) == 1 and git.contains(plan.before, wanted[0][1]):
-        plan.after = wanted[0][1]  # The very commit that was proved.
-        return
     path = found.path(str(os.getpid()), DELIVERING)
     try:
         found.detached(path, plan.before)
@@ -107,14 +108,6 @@ def _join(found: Trees, wanted: Sequence[tuple[str, str]], plan: Delivery) -> No
                 return
     finally:
         found.remove(path)
-
-
-def _in_the_way(found: Trees, where: str, before: str, after: str) -> list[str]:
-    """Files of a checkout with changes that are not committed, which the merge would touch."""
-    git = found.repository.git.at(where)
-    touched = set(git("diff", "--name-only", "--no-renames", "-z", "--no-ext-diff", before, after).names)
-    entries = git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all").names
-    return sorted(touched.intersection(entry[3:] for entry in entries))
 
 
 def _land(found: Trees, plan: Delivery, where: str | None) -> None:

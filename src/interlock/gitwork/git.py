@@ -1,8 +1,8 @@
-"""The only door to git: bounded in time, deaf to the user's hooks, and never on the user's index.
+"""The only door to git: bounded in time, without the user's hooks, and never on the user's index.
 
-Every call says what it means for itself: no hooks, no signing, no automatic clean-up, no prompts, messages in English.
-What a caller's environment says about repositories (`GIT_DIR`, `GIT_INDEX_FILE`, …, set where we run inside a hook) is
-dropped. Optional locks are off, so that looking at the user's checkout does not even refresh its index.
+Every call sets what matters to it: no hooks, no signing, no automatic clean-up, no prompts, messages in English. What
+the environment says about repositories (`GIT_DIR`, `GIT_INDEX_FILE`, …, set where we run inside a hook) is dropped.
+Optional locks are off, so that looking at the user's checkout does not even refresh its index.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from interlock.errors import GitFailed
@@ -36,16 +37,17 @@ NOBODY = {"NAME": "Interlock", "EMAIL": "interlock@localhost"}
 """Who commits where the user has not told git who they are."""
 SAID = 2000
 HALF_MADE = re.compile(r"failed to read (\S*worktrees/[^/\s]+)/commondir")
-"""What every git says while another one has begun to write down a new worktree, and has not ended."""
+"""What every git says while another one is still writing down a new worktree."""
 PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.0)
-"""Seconds between looks at one that is half made."""
+"""Seconds between looks at such a worktree."""
 ABANDONED = 2.0
-"""Seconds after which whoever began it is dead."""
+"""Seconds after which the git that began it is dead."""
 
 
 @dataclass(frozen=True, slots=True)
 class GitOutput:
-    """How a call of git ended."""
+    """How a call of git ended: `text` is what it printed without the last line break, `names` the same as names that
+    end in a null character."""
 
     code: int
     out: str
@@ -53,18 +55,16 @@ class GitOutput:
 
     @property
     def text(self) -> str:
-        """What it printed, without the last line break."""
         return self.out.rstrip("\n")
 
     @property
     def names(self) -> list[str]:
-        """What it printed, as names that end in a null character."""
         return [name for name in self.out.split("\0") if name]
 
 
 class Git:
-    """Git, in one directory. `timeout` in seconds, for each call; by `token`, a run token, whoever takes over from a
-    process that was killed finds and ends the git that it left."""
+    """Git, in one directory. `timeout` in seconds, for each call; by `token`, a run token, the successor of a process
+    that was killed finds and ends the git that it left."""
 
     def __init__(self, directory: str, *, timeout: float, token: str | None = None) -> None:
         self.directory = directory
@@ -72,7 +72,6 @@ class Git:
         self._token = token
 
     def at(self, directory: str) -> Git:
-        """The same in another directory."""
         return Git(directory, timeout=self.timeout, token=self._token)
 
     def __call__(
@@ -92,26 +91,27 @@ class Git:
             half_made = HALF_MADE.search(answer.err) if answer.code else None
             if half_made is None or pause is None:
                 break
-            # Another git is making that worktree at this moment, or was killed in the middle of it.
-            self._drop_abandoned(os.path.join(self.directory, half_made[1]))
+            # Another git is making that worktree now, which takes it milliseconds, or was killed over it: then no git can
+            # list any worktree until what it left is removed.
+            known = os.path.join(self.directory, half_made[1])
+            with suppress(OSError):  # It is whole by now, or gone.
+                empty = not os.path.getsize(os.path.join(known, "commondir"))
+                if empty and abs(time.time() - os.stat(known).st_mtime) > ABANDONED:
+                    shutil.rmtree(known, ignore_errors=True)
             time.sleep(pause)
         if answer.code not in ok:
             said = (answer.err.strip() or answer.out.strip() or f"exit code {answer.code}")[-SAID:]
             raise GitFailed(f"`git {' '.join(words[:2])}` failed in {self.directory}: {said}", git=said)
         return answer
 
-    def _drop_abandoned(self, administration: str) -> None:
-        """Remove what a git left of a worktree that it was killed over: no other can list any until it is gone. What
-        git writes there takes it milliseconds."""
-        try:
-            empty = not os.path.getsize(os.path.join(administration, "commondir"))
-            if empty and abs(time.time() - os.stat(administration).st_mtime) > ABANDONED:
-                shutil.rmtree(administration, ignore_errors=True)
-        except OSError:
-            return  # It is whole by now, or gone.
-
     def _run(self, words: Sequence[str], stdin: str | None, variables: Mapping[str, str] | None) -> GitOutput:
-        environment = {**_environment(), **(variables or {})}
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("GIT_", "INTERLOCK_")) or name in KEPT
+        }
+        environment |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_EDITOR": "true"}
+        environment |= variables or {}
         if self._token is not None:
             environment[RUN_TOKEN] = self._token
         try:
@@ -134,7 +134,10 @@ class Git:
             # Bytes, since a carriage return in the name of a file is part of it.
             out, err = process.communicate(None if stdin is None else os.fsencode(stdin), timeout=self.timeout)
         except BaseException as error:
-            _end(process)
+            # It leads a session of its own and was not waited for: its number still names that group.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
             if isinstance(error, subprocess.TimeoutExpired):
                 raise GitFailed(
                     f"`git {words[0]}` took longer than {self.timeout:g} seconds and was ended. Look at the disk, or "
@@ -145,7 +148,7 @@ class Git:
         return GitOutput(process.returncode, os.fsdecode(out), os.fsdecode(err))
 
     def commit_of(self, name: str) -> str | None:
-        """The commit that `name` stands for; null where there is none."""
+        """The commit that `name` stands for; None where there is none."""
         found = self("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", ok=(0, 1, 128))
         return found.text if found.code == 0 else None
 
@@ -154,7 +157,7 @@ class Git:
         return self("merge-base", "--is-ancestor", commit, inside, ok=(0, 1)).code == 0
 
     def identity(self) -> dict[str, str]:
-        """Variables that say who commits, where neither the user's configuration nor environment does."""
+        """Variables that name the committer, where neither the user's configuration nor environment does."""
         found: dict[str, str] = {}
         for part, fallback in NOBODY.items():
             configured = self("config", "--get", f"user.{part.lower()}", ok=(0, 1)).text
@@ -162,19 +165,3 @@ class Git:
                 if not configured and not os.environ.get(f"GIT_{role}_{part}"):
                     found[f"GIT_{role}_{part}"] = fallback
         return found
-
-
-def _environment() -> dict[str, str]:
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "INTERLOCK_")) or name in KEPT
-    }
-    return {**kept, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_EDITOR": "true"}
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """It was started in a session of its own and nobody has waited for it: the number still names that group."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.communicate()

@@ -1,8 +1,8 @@
-"""What lies in a worktree: taken when it is ready and when its work is over, and held against what was committed.
+"""What lies in a worktree: taken when it is ready and when its work is over, and compared with what was committed.
 
 Git's word is not enough: its index can be told not to look, and what it ignores it does not name. So the files are
 listed as they are (stat data, no link is followed), and only those that differ from the first inventory are read. What
-the commit does not hold, byte for byte, is to be kept somewhere before the worktree goes.
+the commit does not hold, byte for byte, has to be kept somewhere before the worktree goes.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ CACHE_ENDINGS = (".pyc", ".pyo")
 BUILDS = {"target": ("Cargo.toml", "pom.xml", "build.sbt"), "build": ("build.gradle", "build.gradle.kts")}
 """Directories that are a cache where one of these files lies beside them."""
 TAG = "CACHEDIR.TAG"
-"""By this file a program says itself that a directory is a cache (bford.info/cachedir)."""
+"""By this file a program marks a directory as a cache (bford.info/cachedir)."""
 REPLACED = ".git.replaced"
-"""What an agent had put in the place of a worktree's `.git`; the link to the repository takes it back."""
+"""What an agent had put in the place of a worktree's `.git`, the link to the repository."""
 
 Stat = tuple[int, int, int, int, int]
 
@@ -43,7 +43,7 @@ class Inventory:
     unreadable: dict[str, str] = field(default_factory=dict)
 
     def save(self, path: str) -> None:
-        """Write it down, whole or not at all."""
+        """Write it to a file, whole or not at all."""
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         written = f"{path}.{os.getpid()}.tmp"
         with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
@@ -83,7 +83,8 @@ def take(top: str) -> Inventory:
             if path == ".git":
                 continue
             if entry.is_dir(follow_symlinks=False):
-                if _is_cache(entry.name, names):
+                build = any(one in names for one in BUILDS.get(entry.name, ()))
+                if build or entry.name in CACHES or entry.name.endswith(".egg-info"):
                     found.caches.add(path)
                 else:
                     waiting.append(path)
@@ -110,41 +111,30 @@ def _entries(directory: str) -> list[os.DirEntry[str]]:
             return list(entries)
 
 
-def _is_cache(name: str, beside: set[str]) -> bool:
-    return name in CACHES or name.endswith(".egg-info") or any(one in beside for one in BUILDS.get(name, ()))
-
-
 def unsaved(git: Git, before: Inventory, after: Inventory, commit: str) -> list[str]:
     """The files that a run made or changed and that `commit` does not hold as they are, byte for byte; also sockets
     and the like, which hold nothing that could be kept."""
-    differing = [path for path, said in after.files.items() if before.files.get(path) != said]
-    held = _held(git, commit) if differing else {}
+    differing = [path for path, stats in after.files.items() if before.files.get(path) != stats]
     here = git.at(after.top)
+    held: dict[str, tuple[str, str]] = {}  # (mode, object) of every file of the commit
+    for entry in git("ls-tree", "-r", "-z", "--full-tree", commit).names if differing else ():
+        said, _, path = entry.partition("\t")
+        mode_text, _, name = said.split(" ")
+        held[path] = (mode_text, name)
     found, regular = [], []
     for path in differing:
         kind, name = held.get(path, ("", ""))
         mode = after.files[path][0]
         if stat.S_ISREG(mode) and kind == ("100755" if mode & stat.S_IXUSR else "100644"):
             regular.append(path)
-        elif not (stat.S_ISLNK(mode) and kind == "120000" and _link(here, path) == name):
+        elif stat.S_ISLNK(mode) and kind == "120000":
+            leads = os.readlink(os.path.join(after.top, path))
+            if here("hash-object", "--stdin", stdin=leads).text != name:
+                found.append(path)
+        else:
             found.append(path)
     odd = [path for path in regular if "\n" in path or path.startswith('"')]
     plain = sorted(set(regular).difference(odd))
     names = here("hash-object", "--stdin-paths", stdin="".join(f"{path}\n" for path in plain)).text.split("\n")
     hashed = dict(zip(plain, names, strict=False)) | {path: here("hash-object", "--", path).text for path in odd}
     return sorted([*found, *(path for path, name in hashed.items() if name != held[path][1])])
-
-
-def _held(git: Git, commit: str) -> dict[str, tuple[str, str]]:
-    """Path to (mode, object) of every file of a commit."""
-    found = {}
-    for entry in git("ls-tree", "-r", "-z", "--full-tree", commit).names:
-        said, _, path = entry.partition("\t")
-        mode, _, name = said.split(" ")
-        found[path] = (mode, name)
-    return found
-
-
-def _link(git: Git, path: str) -> str:
-    """The name under which git stores where a link leads."""
-    return git("hash-object", "--stdin", stdin=os.readlink(os.path.join(git.directory, path))).text

@@ -1,8 +1,4 @@
-"""What a team says about its worktrees, and the `Trees` that go with it.
-
-What the tasks of a plan will not find in their worktrees, said before anything starts: a worktree begins with what
-is committed, and with what the integration branch has, whatever lies in the user's checkout.
-"""
+"""What a team says about its worktrees, the `Trees` that go with it, and what its tasks will not find in them."""
 
 from __future__ import annotations
 
@@ -13,7 +9,9 @@ from dataclasses import dataclass
 from interlock.core.unit_of_work import Workspace
 from interlock.gitwork.repository import HEADS, Repository, check_copies, open_repository
 from interlock.gitwork.trees import DIRECTORY, Trees
-from interlock.storage.ledger import Rows
+from interlock.workspace import Workspace
+
+NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +30,10 @@ class Isolation:
     output_bytes: int
 
 
-def isolation(workspace: Workspace, rows: Rows) -> Isolation:
+def look(workspace: Workspace) -> Isolation:
     """How the team has its worktrees now."""
-    team, settings = rows.team.get(), workspace.settings(rows)
+    with workspace.ledger.snapshot() as rows:
+        team, settings = rows.team.get(), workspace.settings(rows)
     return Isolation(
         on=settings.get("isolation") == "worktree",
         setup=str(settings.get("worktree_setup")).strip() or None,
@@ -47,12 +46,6 @@ def isolation(workspace: Workspace, rows: Rows) -> Isolation:
         stop_grace=float(settings.get("stop_grace")),
         output_bytes=int(settings.get("output_bytes")),
     )
-
-
-def look(workspace: Workspace) -> Isolation:
-    """The same, read now."""
-    with workspace.ledger.snapshot() as rows:
-        return isolation(workspace, rows)
 
 
 def trees(workspace: Workspace, how: Isolation, *, token: str | None = None) -> Trees:
@@ -68,27 +61,18 @@ def trees(workspace: Workspace, how: Isolation, *, token: str | None = None) -> 
 def check(
     workdir: str, copy: tuple[str, ...], *, timeout: float, team: str, but: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Refuse a plan that could not be carried out in worktrees, before anything is made; what its tasks will begin
-    without, in sentences (`outside`). `but`: files that no task needs.
+    """Refuse a plan that could not be carried out in worktrees, before anything is made. A worktree begins with what is
+    committed, and with what the integration branch has, whatever lies in the user's checkout.
+
+    Returns:
+        A sentence for each thing that tasks begin without, with what to do about it; `but` are files that none needs.
 
     Raises:
         WorktreeRefused, GitFailed: with the reason, and what to do.
     """
     repository = open_repository(workdir, timeout=timeout)
     check_copies(repository, workdir, copy)
-    return notes(repository, team, but)
-
-
-NAMED = 5
-
-
-def notes(repository: Repository, team: str, but: Collection[str] = ()) -> tuple[str, ...]:
-    """A sentence for each thing that tasks begin without, with what to do about it. `but`: files that no task needs.
-
-    Raises:
-        GitFailed: git refused.
-    """
-    return tuple(note for note in (_not_committed(repository, but), _ahead(repository, team)) if note)
+    return tuple(note for note in (_not_committed(repository, but), _behind(repository, team)) if note)
 
 
 def _not_committed(repository: Repository, but: Collection[str]) -> str | None:
@@ -106,8 +90,9 @@ def _not_committed(repository: Repository, but: Collection[str]) -> str | None:
     return f"not committed, so tasks begin without it: {shown}. Commit what they need (`git add`, `git commit`)"
 
 
-def _ahead(repository: Repository, team: str) -> str | None:
-    """The team's branch goes its own way as long as work of it is not merged, and gets nothing of the user's."""
+def _behind(repository: Repository, team: str) -> str | None:
+    """What the user has committed that the team's branch lacks: it gets nothing of the user's while work of its own is
+    not merged."""
     git, branch, ours = repository.git, repository.branch(), f"interlock/{team}"
     here = git.commit_of(HEADS + ours)
     if here is None or branch is None or branch == ours or git.contains(here, "HEAD"):

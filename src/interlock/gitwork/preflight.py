@@ -15,10 +15,10 @@ from interlock.processes import commands
 
 
 def examine(plan: Plan, faults: Faults, *, isolated: bool, timeout: float) -> tuple[str, ...]:
-    """Add what is wrong with the commands of `plan`; what may be meant so is answered, in sentences. `timeout` in
-    seconds, for each call of git.
+    """Add what is wrong with the commands of `plan` to `faults`; what may be intended is returned, in sentences.
 
-    What `setup` makes is not there yet, so with one only what it cannot mend is judged.
+    `timeout` is in seconds, for each call of git. What `setup` makes is not there yet, so with one only what it cannot
+    fix is judged.
     """
     search = os.environ.get("PATH", os.defpath)
     top = checkout_of(plan.workdir) if isolated else None
@@ -50,7 +50,11 @@ def examine(plan: Plan, faults: Faults, *, isolated: bool, timeout: float) -> tu
         elif top is not None and plan.setup is None and (left := _only_here(plan, command, timeout)):
             why = f"{name}: {left} exists in your checkout only: git ignores it, so worktrees do not have it"
             faults.add(line, f"{why}. {remedy(left, plan.workdir)}")
-        elif words[0] != commands.SHELL and _missing(words[0], search, plan.setup is not None):
+        elif words[0] != commands.SHELL and (
+            os.path.isabs(words[0]) and not os.path.exists(words[0])
+            if "/" in words[0]
+            else plan.setup is None and shutil.which(words[0], path=search) is None
+        ):
             why = f"{name}: the program {words[0]!r} was not found: install it, or check its spelling and PATH"
             add(name, line, why)
     return tuple(doubtful)
@@ -105,9 +109,3 @@ def _only_here(plan: Plan, command: str, timeout: float) -> str | None:
         if git("check-ignore", "--quiet", "--", path, ok=(0, 1, 128)).code == 0:
             return word
     return None
-
-
-def _missing(program: str, search: str, prepared: bool) -> bool:
-    if "/" in program:
-        return os.path.isabs(program) and not os.path.exists(program)
-    return not prepared and shutil.which(program, path=search) is None

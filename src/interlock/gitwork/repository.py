@@ -15,7 +15,7 @@ from interlock.gitwork.git import Git
 
 HEADS = "refs/heads/"
 NONE = ""
-"""In the place of the commit that a reference must have now: there must be none."""
+"""Given as the commit that a reference must have now: there must be none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,11 @@ class Repository:
     prefix: str
 
     def within(self, worktree: str) -> str:
-        """The place of the team's working directory in another checkout."""
+        """Where the team's working directory lies in another checkout."""
         return os.path.normpath(os.path.join(worktree, self.prefix))
 
     def branch(self) -> str | None:
-        """The branch that the user has checked out; null for a detached HEAD."""
+        """The branch that the user has checked out; None for a detached HEAD."""
         return self.git("symbolic-ref", "--quiet", "--short", "HEAD", ok=(0, 1)).text or None
 
     def checked_out(self) -> dict[str, str]:
@@ -57,7 +57,7 @@ class Repository:
             return ""
 
     def move(self, changes: Sequence[tuple[str, str, str | None]]) -> bool:
-        """Set references, all or none: (name, new commit, the commit it must have now; null for any, NONE for none).
+        """Set references, all or none: (name, new commit, the commit it must have now; None for any, NONE for none).
         False where one is not what it should be."""
         lines = ["start"]
         for name, new, old in changes:

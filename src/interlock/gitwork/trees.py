@@ -107,7 +107,7 @@ class Trees:
         return (user, True) if moved else self.begin()
 
     def end(self) -> None:
-        """The team is gone: its integration branch is nobody's now."""
+        """Give up the integration branch: the team is gone."""
         self._git("update-ref", "-d", self._marker, ok=(0, 1, 128))
 
     def make(self, task_id: str, known: dict[str, object] | None) -> dict[str, object]:
@@ -140,11 +140,10 @@ class Trees:
                 restore(git, self.repository, str(known["branch"]), str(known["base"]))
         return True
 
-    def rules(self, *, anew: bool = False) -> str:
-        """The file that says what is never committed; `anew`: written again, as things are now. What an agent excludes
-        later hides nothing."""
+    def rules(self) -> str:
+        """The file that says what is never committed, written once: what an agent excludes later hides nothing."""
         path = self.root + IGNORED
-        if anew or not os.path.exists(path):
+        if not os.path.exists(path):
             write_rules(self.repository, path)
         return path
 
@@ -295,13 +294,10 @@ class Trees:
 
     def all(self) -> list[str]:
         """Every worktree of the repository below our root, also where its directory is gone."""
-        found = []
-        for line in self._git("worktree", "list", "--porcelain").out.split("\n"):
-            if line.startswith("worktree "):
-                path = line.removeprefix("worktree ")
-                if os.path.dirname(os.path.realpath(path)) == os.path.realpath(self.root):
-                    found.append(path)
-        return found
+        lines = self._git("worktree", "list", "--porcelain").out.split("\n")
+        paths = [line.removeprefix("worktree ") for line in lines if line.startswith("worktree ")]
+        root = os.path.realpath(self.root)
+        return [path for path in paths if os.path.dirname(os.path.realpath(path)) == root]
 
     def _add(self, *words: str) -> None:
         os.makedirs(self.root, mode=0o700, exist_ok=True)

@@ -1,4 +1,4 @@
-"""One run of one task by one member: from the claim to whatever it ends in.
+"""One run of one task by one member: from the claim to its end, whatever that is.
 
     claim ──> execute ──ended──> complete ──verify──> done, or on to review
                  │                            └──failed──> the same run again, with the findings
@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import anyio
 import anyio.to_thread
@@ -32,68 +32,49 @@ from interlock.errors import CannotStart, Conflict, InterlockError, InvalidReque
 from interlock.gitwork.staging import tree_of
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
-from interlock.model.team import Member
-from interlock.processes import ref
-from interlock.processes.output import plain
-from interlock.processes.ref import ProcessRef, alive
+from interlock.output import plain
+from interlock.processes import Identity
 from interlock.runner import completion, run_processes, workspace_allocation
-from interlock.runner import verify as checking
+from interlock.runner.context import ActiveRun, setting
 from interlock.runner.executor import Job, Result
-from interlock.runner.job import Permit, PreparedRun, RunnerConfig, prepare, with_prompt
+from interlock.runner.job import Permit, prepare
 from interlock.runner.member_session import MemberSession
 from interlock.runner.permissions import PermissionRequests
 from interlock.runner.prompt import prompt_for
 from interlock.runner.run_processes import session_token, verifier
 from interlock.runner.stdout_messages import StdoutMessages
-from interlock.runner.stop import Stop
+from interlock.runner.threads import in_thread
 from interlock.runner.turns import TurnLoop
-from interlock.runner.usage import UsageMeter, excess
+from interlock.runner.usage import excess
+from interlock.runner.verify import examine
+from interlock.sessions import Caller
+from interlock.tasks import claim, verify
+from interlock.tasks.find import find
 
 Value = TypeVar("Value")
 
 
 class TaskAttempt:
-    """The run of `task` that `caller` has claimed, in the session `life`. `waits` is called with true when it begins to
-    wait for a person, and with false when it waits no more."""
+    """A claimed run, carried out in `session`, which is opened with `permit`."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        member: Member,
-        life: MemberSession,
-        terms: RunnerConfig,
-        stop: Stop,
-        task: Task,
-        caller: Principal,
-        *,
-        permit: Permit,
-        on_update: Callable[[str, str, Update], None],
-        waits: Callable[[bool], None],
-    ) -> None:
-        self.asking: PermissionRequests | None = None
-        self._workspace = workspace
-        self._member = member
-        self._life = life
-        self._terms = terms
-        self._stop = stop
-        self._task = task
-        self._caller = caller
+    def __init__(self, run: ActiveRun, session: MemberSession, permit: Permit) -> None:
+        self.permissions: PermissionRequests | None = None
+        self._run = run
+        self._task = run.task
+        self._workspace = run.workspace
+        self._session = session
         self._permit = permit
-        self._on_update = on_update
-        self._waits = waits
-        self._patience = HumanWait(waits)
-        self._hearing: StdoutMessages | None = None
-        self._talk: TurnLoop | None = None
-        self._meter = UsageMeter()
-        self._spending = anyio.Event()
+        self._messages: StdoutMessages | None = None
+        self._turns: TurnLoop | None = None
+        self._usage_told = anyio.Event()
         self._in_turn = False
-        self._checking: anyio.CancelScope | None = None
-        self._place = ""
+        self._own_work: anyio.CancelScope | None = None
+        """The setup or the check that runs beside the agent's session."""
         self._halted = False
-        self._over = False
+        self._over_limit = False
 
     async def carry_out(self) -> bool:
-        """Run it to its end, whatever that is; true when its session is kept. Raises nothing but cancellation."""
+        """Run it to its end; True when its session is kept. Raises nothing but cancellation."""
         failure: str | None = None
         counts, permanent, kept = True, False, False
         try:
@@ -113,138 +94,137 @@ class TaskAttempt:
     async def cancel(self) -> None:
         """End what runs now, at once, and let nothing further begin for this task."""
         self._halted = True
-        self._patience.end("was stopped")
-        await self._life.cancel()
-        if self._checking is not None:
-            self._checking.cancel()
+        self._run.wait.end("was stopped")
+        await self._session.cancel()
+        if self._own_work is not None:
+            self._own_work.cancel()
 
     async def park(self, reason: str) -> None:
         """Wait for a person no longer: the session ends, and the answer begins a new run."""
-        self._patience.end(reason)
-        if self.asking is not None and self.asking.waiting:
-            self.asking.parking = True
-            await self._life.cancel()
+        self._run.wait.end(reason)
+        if self.permissions is not None and self.permissions.waiting:
+            self.permissions.parking = True
+            await self._session.cancel()
+
+    @property
+    def _stopped(self) -> bool:
+        return self._halted or self._run.context.stop.hard
 
     async def _wind_up(self, failure: str | None, counts: bool, permanent: bool) -> bool:
-        """First end the programs, then settle the task if that has not been done, then end the session, unless it is
+        """End the programs first, then settle the task if that has not been done, then end the session, unless it is
         kept for more."""
-        workspace, task, life = self._workspace, self._task, self._life
+        run, session = self._run, self._session
         keep = (
-            failure is None and life.healthy and life.lasting and self._place == self._terms.workdir
-            and not self._halted and not self._stop.soft
+            failure is None and session.healthy and session.lasting and run.workdir == run.context.workdir
+            and not self._halted and not run.context.stop.soft
         )  # fmt: skip
         try:
             if not keep:
-                await life.close()
-            if self._hearing is not None:
-                await self._hearing.all_heard()
+                await session.close()
+            if self._messages is not None:
+                await self._messages.all_heard()
             await in_thread(self._end_orphaned_check)
             if failure is not None:
-                self._say("notice", f"this run failed: {failure}" if counts else failure)
+                run.say(f"this run failed: {failure}" if counts else failure)
                 with suppress(Conflict):
-                    give_up = partial(completion.give_up, workspace, task, self._caller, failure, counts, permanent)
-                    await in_thread(give_up)
+                    await in_thread(
+                        partial(completion.give_up, self._workspace, self._task, run.caller, failure, counts, permanent)
+                    )
             end = completion.end_task if keep else completion.end_session
-            await in_thread(partial(end, workspace, self._caller))
+            await in_thread(partial(end, self._workspace, run.caller))
         except Exception as error:  # boundary: the run stays open, and the next runner finds it
-            self._say("notice", f"the end of this run could not be written down: {error}")
+            run.say(f"the end of this run could not be written down: {error}")
         return keep
 
     async def _rounds(self) -> None:
-        workspace, caller = self._workspace, self._caller
-        mark, terms = verifier(), await self._placed()
-        if terms is None:
-            stopped = Result("cancelled", "", None, None, 0.0)
-            await in_thread(partial(completion.settle, workspace, self._task, caller, stopped, verifier=mark))
+        run, task, mark = self._run, self._task, verifier()
+        settle = partial(completion.settle, self._workspace, task, run.caller, verifier=mark)
+        if not await self._allocate_workdir():
+            await in_thread(partial(settle, Result("cancelled", "", None, None, 0.0)))
             return
-        talks, needed = self._life.executor.lasts(self._task.type), self._life.executor.variables
-        assignment = await in_thread(
-            partial(
-                prepare, workspace, self._member, self._task, caller, terms, needed, talks=talks, permit=self._permit
-            )
-        )
-        self._place = terms.workdir
-        note = partial(self._say, "notice")
-        self._hearing = StdoutMessages(workspace, self._task, caller, mark, in_thread, note)
-        waits = self._waits
-        if self._member.agent != "shell":
-            self.asking = PermissionRequests(
-                workspace, self._task, caller, terms.workdir, say=note, waits=waits, park=self.park
-            )
+        executor = self._session.executor
+        talks = executor.lasts(task.type)
+        prepared = await in_thread(partial(prepare, run, executor.variables, talks=talks, permit=self._permit))
+        self._messages = StdoutMessages(run, mark)
+        if run.member.agent != "shell":
+            self.permissions = PermissionRequests(run, self.park)
         if talks:
-            self._talk = TurnLoop(
-                workspace, self._task, caller, terms, self._meter, assignment.told, say=note, patience=self._patience,
-                refused=lambda: self.asking.refused() if self.asking is not None else [],
-            )  # fmt: skip
-            await in_thread(self._talk.progress.begin)
-        assignment.job = replace(assignment.job, patience=self._patience)
-        job, mail = assignment.job, assignment.mail
+            take_refused: Callable[[], list[str]] = list
+            if self.permissions is not None:
+                take_refused = self.permissions.take_refused
+            self._turns = TurnLoop(run, prepared.told, take_refused)
+            await in_thread(self._turns.progress.begin)
+        job, mail = prepared.job, prepared.mail
         while True:
-            result = await self._while_alive(partial(self._turns, assignment, job, mail))
-            await in_thread(partial(self._write_spent, closes=True))
+            result = await self._while_alive(partial(self._prompt_until_done, job, mail, prepared.token))
+            await in_thread(partial(self._write_usage, closes=True))
 
-            def settle(result: Result = result) -> Task | None:
-                tree = tree_of(self._place) if self._task.command is not None and result.status == "ended" else None
-                return completion.settle(
-                    workspace, self._task, caller, result, verifier=mark, talks=talks, tree=tree
-                )  # fmt: skip
+            def settled(result: Result = result) -> Task | None:
+                tree = tree_of(run.workdir) if task.command is not None and result.status == "ended" else None
+                return settle(result, talks=talks, tree=tree)
 
-            settled = await in_thread(settle)
-            if settled is None or settled.verifying is None:
+            current = await in_thread(settled)
+            if current is None or current.verifying is None:
                 return
-            checked = await self._verify(settled)
-            if checked is None or checked.state != "in-progress" or self._halted or self._stop.hard:
+            checked = await self._verify(current)
+            if checked is None or checked.state != "in-progress" or self._stopped:
                 return
-            self._say("notice", f"its check failed, round {checked.rounds}")
-            job, mail = with_prompt(assignment.job, prompt_for(checked, [], talks=talks)), []
-            if self._talk is not None:
-                self._talk.new_round(checked.rounds)
+            run.say(f"its check failed, round {checked.rounds}")
+            job, mail = replace(prepared.job, prompt=prompt_for(checked, [], talks=talks)), []
+            if self._turns is not None:
+                self._turns.new_round(checked.rounds)
 
-    async def _turns(self, assignment: PreparedRun, job: Job, mail: list[int], group: TaskGroup) -> Result:
+    async def _prompt_until_done(self, job: Job, mail: list[int], token: str, group: TaskGroup) -> Result:
         """The first prompt, and what follows it in a session that lasts."""
-        result = await self._prompt(assignment, job, mail, group)
-        talk = self._talk
-        while talk is not None and self._life.lasting and not (self._halted or self._stop.hard):
-            if result.status != "ended" and not (result.status == "cancelled" and self._over):
+        result = await self._prompt(job, mail, token, group)
+        turns = self._turns
+        while turns is not None and self._session.lasting and not self._stopped:
+            if result.status != "ended" and not (result.status == "cancelled" and self._over_limit):
                 break
-            self._over = False
-            following = await talk.following(result)
-            if talk.failure is not None:
-                return replace(result, status="failed", detail=talk.failure)
+            self._over_limit = False
+            following = await turns.following(result)
+            if turns.failure is not None:
+                return replace(result, status="failed", detail=turns.failure)
             if following is None:
                 break
-            result = await self._prompt(assignment, with_prompt(job, following.text), following.mail, group)
+            result = await self._prompt(replace(job, prompt=following.text), following.mail, token, group)
         return result
 
-    async def _prompt(self, assignment: PreparedRun, job: Job, mail: list[int], group: TaskGroup) -> Result:
-        def started(identity: ProcessRef) -> None:
-            self._life.process = identity.with_token(assignment.token).as_text()
-            group.start_soon(self._note_process)
+    async def _prompt(self, job: Job, mail: list[int], token: str, group: TaskGroup) -> Result:
+        async def note_process() -> None:
+            with suppress(InterlockError):  # The token in its environment names it as well.
+                await anyio.to_thread.run_sync(self._note_session)
+
+        def started(identity: Identity) -> None:
+            self._session.process = written(identity, token)
+            group.start_soon(note_process)
 
         self._in_turn = True
         try:
-            result = await self._life.prompt(job, self._caller, mail, group, self._updated, started, self._note_session)
+            result = await self._session.prompt(
+                job, self._run.caller, mail, group, self._updated, started, self._note_session
+            )
         finally:
             self._in_turn = False
-        if self._member.agent != "shell":
-            self._meter.turn_ended()
+        if self._run.member.agent != "shell":
+            self._run.meter.turn_ended()
         return result
 
-    async def _placed(self) -> RunnerConfig | None:
-        """What holds for this run: where the task has a worktree of its own, that is where it works. Null where we were
-        stopped before anything could begin."""
+    async def _allocate_workdir(self) -> bool:
+        """Have the place where the run works, its own worktree where the task has one; False where we were stopped
+        before anything could begin."""
 
-        async def place(group: TaskGroup) -> RunnerConfig:
-            token = session_token(str(self._caller.session))
-            directory = await workspace_allocation.place(self._workspace, self._task, token, self._checked)
-            return replace(self._terms, workdir=directory) if directory is not None else self._terms
+        async def place(group: TaskGroup) -> str:
+            token = session_token(str(self._run.caller.session))
+            own = await workspace_allocation.place(self._workspace, self._task, token, self._checked)
+            return own or self._run.workdir
 
-        terms = None
-        with anyio.CancelScope() as scope:
-            self._checking = scope
-            terms = await self._while_alive(place)
-        self._checking = None
-        return terms
+        placed = False
+        with anyio.CancelScope() as self._own_work:
+            self._run.workdir = await self._while_alive(place)
+            placed = True
+        self._own_work = None
+        return placed
 
     async def _while_alive(self, work: Callable[[TaskGroup], Awaitable[Value]]) -> Value:
         """`work`, with heartbeats beside it. What it raises is raised as it is, not as a group."""
@@ -253,14 +233,14 @@ class TaskAttempt:
         async with anyio.create_task_group() as group:
             group.start_soon(self._heartbeats)
             group.start_soon(self._mind_limits)
-            if self._hearing is not None:
-                group.start_soon(self._hearing.listen)
-            if self._halted or self._stop.hard:
+            if self._messages is not None:
+                group.start_soon(self._messages.listen)
+            if self._stopped:
                 await self.cancel()
             try:
                 result = await work(group)
-                if self._hearing is not None:
-                    await self._hearing.all_heard()
+                if self._messages is not None:
+                    await self._messages.all_heard()
             except Exception as error:  # boundary: of a task group, raised again outside it
                 failure = error
             group.cancel_scope.cancel()
@@ -271,87 +251,78 @@ class TaskAttempt:
 
     async def _heartbeats(self) -> None:
         def beat() -> None:
-            with self._workspace.act(self._caller, acknowledge=False) as act:
+            with self._run.act() as act:
                 claim.heartbeat(act, find(act.rows, self._task.id))
 
-        def pause() -> float:
-            with self._workspace.ledger.snapshot() as rows:
-                return float(self._workspace.settings(rows).get("heartbeat_ttl")) / 3
-
-        seconds = 1.0
+        ttl = 3.0
         while True:
             with suppress(InterlockError):
-                seconds = await anyio.to_thread.run_sync(pause)
-            await anyio.sleep(seconds)
+                ttl = float(await anyio.to_thread.run_sync(setting, self._workspace, "heartbeat_ttl"))
+            await anyio.sleep(ttl / 3)
             with suppress(InterlockError):  # A busy ledger is no reason to end a run; the next beat follows.
                 await anyio.to_thread.run_sync(beat)
                 await self._end_excess()
 
     async def _mind_limits(self) -> None:
-        """Whatever is told to be used in the middle of a turn counts at once."""
+        """What is reported to be used in the middle of a turn counts at once."""
         while True:
-            await self._spending.wait()
-            self._spending = anyio.Event()
+            await self._usage_told.wait()
+            self._usage_told = anyio.Event()
             with suppress(InterlockError):
                 await self._end_excess()
 
     async def _end_excess(self) -> None:
         """End a turn that is over a limit; a person is asked about it between two turns."""
-        talk = self._talk
-        if talk is None or not await anyio.to_thread.run_sync(self._is_over) or not self._in_turn:
+        if self._turns is None or not await anyio.to_thread.run_sync(self._exceeds_limit) or not self._in_turn:
             return
-        self._over = True
-        if not talk.waiting and not (self.asking is not None and self.asking.waiting):
-            await self._life.interrupt()
+        self._over_limit = True
+        if not self._run.wait.waiting:
+            await self._session.interrupt()
 
-    def _is_over(self) -> bool:
-        self._write_spent()
+    def _exceeds_limit(self) -> bool:
+        self._write_usage()
         with self._workspace.ledger.snapshot() as rows:
             run = rows.runs.get(self._task.id, self._task.run)
             now = iso(self._workspace.clock.now())
             return run is not None and excess(rows, self._task, run, self._workspace.settings(rows), now) is not None
 
-    def _write_spent(self, closes: bool = False) -> None:
-        if not self._meter.spent and not closes:
+    def _write_usage(self, closes: bool = False) -> None:
+        if not self._run.meter.spent and not closes:
             return
-        with self._workspace.act(Principal(SYSTEM), acknowledge=False) as act:
+        with self._workspace.act(Caller(SYSTEM)) as act:
             run = act.rows.runs.get(self._task.id, self._task.run)
             if run is not None:
-                self._meter.write(act, self._task.id, run, closes=closes)
+                self._run.meter.write(act, self._task.id, run, closes=closes)
 
     async def _verify(self, task: Task) -> Task | None:
-        """Run the check; the task as it is then, or null where we were stopped and the next runner has to do it."""
-        self._say("notice", f"checking: {task.verify}")
+        """Run the check; the task as it is then, or None where we were stopped and the next runner has to do it."""
+        self._run.say(f"checking: {task.verify}")
         evidence = None
         with anyio.CancelScope() as scope:
-            self._checking = scope
-            if self._halted or self._stop.hard:
+            self._own_work = scope
+            if self._stopped:
                 scope.cancel()
-            evidence = await checking.examine(self._workspace, task, on_line=self._checked)
-        self._checking = None
+            evidence = await examine(self._workspace, task, on_line=self._checked)
+        self._own_work = None
         if evidence is None:
             return None
         found = evidence.as_dict()
         mark = str((task.verifying or {}).get("process"))
 
         def decide() -> Task:
-            with self._workspace.act(self._caller, acknowledge=False) as act:
+            with self._run.act() as act:
                 return verify.verified(act, find(act.rows, task.id), found, run=task.run, verifier=mark)
 
         return await in_thread(decide)
 
-    async def _note_process(self) -> None:
-        with suppress(InterlockError):  # The token in its environment names it as well.
-            await anyio.to_thread.run_sync(self._note_session)
-
     def _note_session(self) -> None:
-        """By which process the run can be ended, and by which id its agent's own session can be resumed."""
-        process, session = self._life.process, self._life.agent_session
+        """Write down by which process the run can be ended, and by which id its agent's own session can be resumed."""
+        process, session = self._session.process, self._session.agent_session
         with self._workspace.ledger.snapshot() as rows:
             known = rows.runs.get(self._task.id, self._task.run)
         if known is None or (process in (None, known.process) and session in (None, known.agent_session)):
             return
-        with self._workspace.act(Principal(SYSTEM), acknowledge=False) as act:
+        with self._workspace.act(Caller(SYSTEM)) as act:
             run = act.rows.runs.get(self._task.id, self._task.run)
             if run is None:
                 return
@@ -360,32 +331,29 @@ class TaskAttempt:
                 act.event("run.started", self._task.id, run=run.id, process=ref.without_token(process))
             if session is not None:
                 act.rows.runs.update(run, agent_session=session)
-            if self._member.agent != "shell" and not run.unmetered:
+            if self._run.member.agent != "shell" and not run.unmetered:
                 act.rows.runs.update(run, unmetered=1)  # until its account is closed
 
     def _end_orphaned_check(self) -> None:
-        """A verify that the agent had begun by reporting itself ends with the agent."""
+        """End a verify that the agent had begun by reporting itself: it ends with the agent."""
         with self._workspace.ledger.snapshot() as rows:
             current = rows.tasks.get(self._task.id)
             grace = float(self._workspace.settings(rows).get("stop_grace"))
-        if current is not None and current.run == self._task.run and current.verifying is not None:
-            process = str(current.verifying.get("process") or "")
-            if alive(process) is False:
-                run_processes.end_verify_program(current, grace)
+        if current is None or current.run != self._task.run or current.verifying is None:
+            return
+        if lives(str(current.verifying.get("process") or "")) is False:
+            run_processes.end_verify_program(current, grace)
 
     def _updated(self, update: Update) -> None:
         said = plain(update.text)
-        if update.kind == "text" and self._hearing is not None:
-            self._hearing.hear(said)
-        self._meter.hear(update)
+        if update.kind == "text" and self._messages is not None:
+            self._messages.hear(said)
+        self._run.meter.hear(update)
         if (update.kind == "usage" and "turns" not in update.data) or "retry_at" in update.data:
-            self._spending.set()
-        if self._talk is not None:
-            self._talk.progress.hear(update)
-        self._on_update(self._member.name, self._task.id, Update(update.kind, said, update.data))
+            self._usage_told.set()
+        if self._turns is not None:
+            self._turns.progress.hear(update)
+        self._run.context.publish(self._run.member.name, self._task.id, Update(update.kind, said, update.data))
 
     def _checked(self, line: str) -> None:
-        self._say("text", plain(line))
-
-    def _say(self, kind: Literal["text", "notice"], text: str) -> None:
-        self._on_update(self._member.name, self._task.id, Update(kind, text))
+        self._run.say(plain(line), "text")

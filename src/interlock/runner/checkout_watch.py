@@ -42,8 +42,8 @@ class CheckoutWatch:
         self._runs: dict[str, str] = {}
         self._head: int | None = None
 
-    async def go_on(self) -> None:
-        """Look again and again, until cancelled."""
+    async def run(self) -> None:
+        """Look at intervals, until cancelled."""
         while True:
             began = time.monotonic()
             await anyio.to_thread.run_sync(self.look)
@@ -79,7 +79,7 @@ class CheckoutWatch:
             return
 
     def _write(self, changed: dict[str, list[str]], runs: dict[str, str], resting: dict[str, str]) -> None:
-        with self._workspace.act(Principal(SYSTEM), acknowledge=False) as act:
+        with self._workspace.act(Caller(SYSTEM)) as act:
             for path, what in changed.items():
                 known = {"path": path, "changed": what[:NAMED], "count": len(what), "runs": sorted(runs)}
                 if path in resting:

@@ -1,9 +1,9 @@
 """PORT: how one run of a task is carried out.
 
 The worker claims a task, hands a `Job` to the executor that fits it, and turns the `Result` into ledger verbs. An
-executor leaves the task to the worker; only that of workflows writes its run's own state, and asks. Implementations
-live in `executors/`: `shell` (the task's own `run` command), `agent` (a session of an agent program with the task's
-text as prompt), `workflow` (every step of a workflow).
+executor leaves the task to the worker; only that of workflows writes its run's own state, and asks people. The
+implementations are `executors.ShellExecutor` (the task's own `run` command), `executors.AgentExecutor` (a session of an
+agent program with the task's text as its prompt) and `workflow.executor` (every step of a workflow).
 """
 
 from __future__ import annotations
@@ -18,19 +18,63 @@ from interlock.processes.ref import ProcessRef
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    pass
+    from interlock.wakeup.notifier import Waiter
+
+
+class HumanWait:
+    """How a run waits for a person with its session open: it says so, and its runner may end the wait.
+
+    `waits` is called with True when a wait begins and with False when it ends.
+    """
+
+    def __init__(self, waits: Callable[[bool], None] = lambda begins: None) -> None:
+        self.over: str | None = None
+        """Why nobody is waited for any longer, once that is so."""
+        self._held = 0
+        self._waits = waits
+        self._rouse = anyio.Event()
+
+    @property
+    def waiting(self) -> bool:
+        return self._held > 0
+
+    def end(self, reason: str) -> None:
+        """Wait for a person no longer, now and for the rest of the run."""
+        self.over = self.over or reason
+        self._rouse.set()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep the session open and waiting for the length of the block."""
+        self._held += 1
+        self._waits(True)
+        try:
+            yield
+        finally:
+            self._held -= 1
+            self._waits(False)
+
+    async def pause(self, waiter: Waiter, seconds: float) -> None:
+        """Sleep until `waiter` is woken, the wait is over, or the time has passed."""
+        async with anyio.create_task_group() as group:
+
+            async def ended() -> None:
+                await self._rouse.wait()
+                group.cancel_scope.cancel()
+
+            group.start_soon(ended)
+            await woken(waiter, seconds)
+            group.cancel_scope.cancel()
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run of one task, with everything an executor may know of it.
+    """One run of one task, with everything an executor may know of it. Times are seconds, sizes bytes.
 
-    `prompt` is the text an agent gets (subject, body, findings of an earlier round, how to report); `command` is the
-    task's `run`, for `shell`. `environment` is complete; with an `INTERLOCK_RUN_TOKEN` of this run's own in it, what
-    the run starts can be ended by another process, after a crash of this one. `model`, `mcp`, `permit` and `resume`
-    are for agents, as in `agent.Opening`. `kind` is the task's type. `patience` is for executors
-    that ask people themselves; without it nobody is waited for. `runner` is the process that drives the team. Times
-    are seconds, sizes bytes.
+    `prompt` is the text for an agent; `command` is the task's `run`, for a shell. `environment` is complete; its
+    `INTERLOCK_RUN_TOKEN`, this run's own, lets another process end what the run started after a crash of this one.
+    `model`, `mcp`, `permit` and `resume` are as in `agent.Opening`. `kind` is the task's type. `patience` is for
+    executors that ask people themselves; without it nobody is waited for. `runner` is the process that drives the team.
     """
 
     team: str
@@ -58,12 +102,12 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How the run ended, as seen from outside.
+    """How a run ended, as seen from outside.
 
-    `ended`: the program ended by itself, successfully. `failed`: it ended with an error. `killed`: a signal that was
-    not ours ended it. `cancelled`: we stopped it. `timeout`: its time was up. `capacity`: its provider had none left;
-    `retry_at` is then when it says there will be some again, in seconds since the epoch, null where it does not say;
-    with `login` a person has to log in first. `permanent`: it could not start, and tried again it would not either.
+    `ended`: the program ended by itself, successfully. `failed`: with an error. `killed`: by a signal that was not
+    ours. `cancelled`: we stopped it. `timeout`: its time was up. `capacity`: its provider had none left; `retry_at` is
+    then when it expects to have some again (seconds since the epoch, None where it does not say), and with `login` a
+    person has to log in first. `permanent`: it could not start, and would not on another try.
     """
 
     status: Literal["ended", "failed", "killed", "cancelled", "timeout", "capacity"]
@@ -77,7 +121,7 @@ class Result:
 
 
 def begun() -> None:
-    """Nobody wants to know when a prompt begins."""
+    """Ignore that a prompt begins."""
 
 
 class Execution(Protocol):
@@ -85,7 +129,7 @@ class Execution(Protocol):
 
     @property
     def agent_session(self) -> str | None:
-        """The agent's own id of the session, to resume it by in another run; null where there is none (yet)."""
+        """The agent's own id of the session, to resume it by in another run; None where there is none (yet)."""
 
     @property
     def lasting(self) -> bool:
@@ -99,9 +143,13 @@ class Execution(Protocol):
     ) -> Result:
         """Carry the job out and wait for its end. Never raises for what the program does.
 
-        A program that cannot be started is a `failed` result whose `detail` says what to check. `on_start` is called
-        as soon as the program's process exists; never for an agent in process. `on_prompt` is called when a session is
-        open and is about to get its prompt; never without one.
+        Args:
+            on_update: called with everything the program says.
+            on_start: called as soon as the program's process exists; never for an agent in process.
+            on_prompt: called when a session is open and about to get its prompt; never without one.
+
+        Returns:
+            For a program that cannot be started: `failed`, with a `detail` that says what to check.
         """
 
     async def again(
@@ -111,8 +159,10 @@ class Execution(Protocol):
         on_prompt: Callable[[], None] = begun,
         log: str | None = None,
     ) -> Result | None:
-        """Put `text` to the same session (findings, mail, an answer, the next task); null where it takes none. `log`:
-        where this turn is logged, if not where the job says."""
+        """Put `text` to the same session (findings, mail, an answer, the next task); None where it takes no more.
+
+        `log` is where this turn is logged, if not where the job says.
+        """
 
     async def interrupt(self) -> None:
         """Ask the running turn to end, which then is `cancelled`; the session takes further prompts."""
@@ -129,10 +179,10 @@ class Executor(Protocol):
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The names of variables of the user's environment that its programs need, to log in above all."""
+        """The names of variables of the user's environment that its programs need, mostly to log in."""
 
     def lasts(self, kind: str | None = None) -> bool:
-        """Whether what it starts for a task of that type takes more than one prompt, as a session of an agent does."""
+        """Whether what it starts for a task of that type takes more than one prompt."""
 
     def start(self, job: Job) -> Execution:
-        """An execution of `job`, not yet running."""
+        """Make an execution of `job`, not yet running."""

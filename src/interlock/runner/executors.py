@@ -1,9 +1,7 @@
-"""Carries out a task by a session of an agent program, with the task's text as its prompt.
+"""Carrying out a task by a session of an agent program, or by the task's own command.
 
-The session stays open after the first turn, so that `again` can put the findings of a failed verify to it; `close`
-ends it.
-
-Carries out a task's own `run` command: no agent, and no shell unless the command is written in its language.
+An agent's session stays open after the first turn, so that the findings of a failed check can be put to it. A command
+runs without a shell, unless it is written in a shell's language.
 """
 
 from __future__ import annotations
@@ -13,9 +11,8 @@ from collections.abc import Callable
 
 from interlock.agents.session import Agent, AgentSession, Opening, Turn, Update, allowing, ignore
 from interlock.errors import AgentError, CannotStart, InvalidRequest, NoCapacity, StorageError
-from interlock.processes import commands
-from interlock.processes.program import Program, ProgramEnd
-from interlock.processes.ref import ProcessRef
+from interlock.processes import Identity
+from interlock.programs import Program
 from interlock.runner.executor import Job, Result, begun
 
 
@@ -26,13 +23,11 @@ class AgentExecutor:
         self.variables = variables
         self.agent = agent
 
-    def start(self, job: Job) -> AgentExecution:
-        """An execution of `job.prompt`, not yet running."""
-        return AgentExecution(self.agent, job)
-
     def lasts(self, kind: str | None = None) -> bool:
-        """As the agent's sessions do."""
         return self.agent.lasting
+
+    def start(self, job: Job) -> AgentExecution:
+        return AgentExecution(self.agent, job)
 
 
 class AgentExecution:
@@ -46,12 +41,10 @@ class AgentExecution:
 
     @property
     def agent_session(self) -> str | None:
-        """The session's, once it is open."""
         return None if self._session is None else self._session.agent_session
 
     @property
     def lasting(self) -> bool:
-        """Whether its session takes another prompt."""
         return self._session is not None and not self._stopped and self._session.lasting
 
     async def run(
@@ -60,32 +53,31 @@ class AgentExecution:
         on_start: Callable[[ProcessRef], None] = ignore,
         on_prompt: Callable[[], None] = begun,
     ) -> Result:
-        """Open the session and run the first turn."""
         began = time.monotonic()
         job = self._job
-        opening = Opening(
-            session_id=job.session_id,
-            member=job.member,
-            workdir=job.workdir,
-            environment=job.environment,
-            log=job.log,
-            time_limit=job.time_limit,
-            stop_grace=job.stop_grace,
-            output_bytes=job.output_bytes,
-            secrets=job.secrets,
-            on_start=on_start,
-            permit=allowing([server.name for server in job.mcp], job.permit),
-            model=job.model,
-            mcp=job.mcp,
-            resume=job.resume,
-        )
         if self._stopped:
             return Result("cancelled", "", None, None, 0.0)
         try:
-            self._session = session = await self._agent.open(opening)
+            self._session = session = await self._agent.open(
+                Opening(
+                    session_id=job.session_id,
+                    member=job.member,
+                    workdir=job.workdir,
+                    environment=job.environment,
+                    log=job.log,
+                    time_limit=job.time_limit,
+                    stop_grace=job.stop_grace,
+                    output_bytes=job.output_bytes,
+                    secrets=job.secrets,
+                    on_start=on_start,
+                    permit=allowing([server.name for server in job.mcp], job.permit),
+                    model=job.model,
+                    mcp=job.mcp,
+                    resume=job.resume,
+                )
+            )
         except NoCapacity as error:
-            retry_at = error.details.get("retry_at")
-            login = bool(error.details.get("login"))
+            retry_at, login = error.details.get("retry_at"), bool(error.details.get("login"))
             return Result("capacity", "", None, error.message, time.monotonic() - began, retry_at, login)
         except AgentError as error:
             permanent = isinstance(error, CannotStart)
@@ -103,7 +95,6 @@ class AgentExecution:
         on_prompt: Callable[[], None] = begun,
         log: str | None = None,
     ) -> Result | None:
-        """Another turn of the same session; null where it takes no more prompts."""
         began = time.monotonic()
         if self._session is None or not self.lasting:
             return None
@@ -111,18 +102,14 @@ class AgentExecution:
         return _turn_result(await self._session.prompt(text, on_update, log), began)
 
     async def interrupt(self) -> None:
-        """End the running turn alone."""
         if self._session is not None:
             await self._session.cancel()
 
     async def cancel(self) -> None:
-        """End the running turn, and let no further one begin."""
         self._stopped = True
-        if self._session is not None:
-            await self._session.cancel()
+        await self.interrupt()
 
     async def close(self) -> None:
-        """End the session."""
         self._stopped = True
         if self._session is not None:
             await self._session.close()
@@ -139,16 +126,14 @@ class ShellExecutor:
     variables: tuple[str, ...] = ()
 
     def lasts(self, kind: str | None = None) -> bool:
-        """No command does."""
         return False
 
     def start(self, job: Job) -> ShellExecution:
-        """An execution of `job.command`, not yet running."""
         return ShellExecution(job)
 
 
 class ShellExecution:
-    """One run of the command."""
+    """One run of the command, which takes no further prompts."""
 
     agent_session: str | None = None
     lasting = False
@@ -164,7 +149,6 @@ class ShellExecution:
         on_start: Callable[[ProcessRef], None] = ignore,
         on_prompt: Callable[[], None] = begun,
     ) -> Result:
-        """Run the command to its end."""
         job = self._job
         if self._cancelled:
             return Result("cancelled", "", None, None, 0.0)
@@ -189,7 +173,8 @@ class ShellExecution:
             ending = await program.wait(job.time_limit, lambda line: on_update(Update("text", line)))
         finally:
             await program.close()
-        return _command_result(ending)
+        status = "ended" if ending.stop == "end" else ending.stop
+        return Result(status, ending.output, ending.exit_code, ending.detail, ending.seconds)
 
     async def again(
         self,
@@ -198,26 +183,17 @@ class ShellExecution:
         on_prompt: Callable[[], None] = begun,
         log: str | None = None,
     ) -> Result | None:
-        """Null: a command has nobody to tell."""
         return None
 
     async def interrupt(self) -> None:
-        """End the command: it has no turns."""
         await self.cancel()
 
     async def cancel(self) -> None:
-        """End the command; one that has not begun never will."""
         self._cancelled = True
         if self._program is not None:
             self._program.cancel()
 
     async def close(self) -> None:
-        """End the command and everything it started."""
         self._cancelled = True
         if self._program is not None:
             await self._program.close()
-
-
-def _command_result(ending: ProgramEnd) -> Result:
-    status = "ended" if ending.stop == "end" else ending.stop
-    return Result(status, ending.output, ending.exit_code, ending.detail, ending.seconds)

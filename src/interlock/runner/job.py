@@ -3,84 +3,59 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from interlock.agents.session import McpServer, Permission, refuse
-from interlock.core import mailbox
-from interlock.core.unit_of_work import Principal, Workspace
+from interlock import mailbox
+from interlock.agent import McpServer, Permission
+from interlock.ledger import Rows
+from interlock.model.artifact import KEPT
 from interlock.model.message import Message
-from interlock.model.run import KEPT
+from interlock.model.names import HUMAN
 from interlock.model.task import Task
 from interlock.model.team import Member
-from interlock.processes.groups import RUN_TOKEN
-from interlock.processes.ref import alive
+from interlock.processes import RUN_TOKEN
+from interlock.runner.context import ActiveRun, RunnerContext
 from interlock.runner.environment import allowed_environment, for_supervisor
 from interlock.runner.executor import Job
 from interlock.runner.permissions import refuses, rules_of
 from interlock.runner.prompt import NOT_PROMPTED, RESUMED, prompt_for, review_prompt
 from interlock.runner.run_processes import session_token
 from interlock.runner.verify import variables
-from interlock.storage.ledger import Rows
+from interlock.sessions import Act, Caller
+from interlock.settings import Settings
+from interlock.workspace import Workspace
 
 EARLIER_TASKS = 5
 """How many earlier tasks of its chat session an agent reads of."""
 TOLD = ("clarification", "menu", "checkpoint", "limit")
 """The kinds of questions whose answers an agent reads at the beginning of a new run."""
-
-
 FAILED = frozenset({"failed", "expired"})
 
 Permit = Callable[[Permission], Awaitable[str | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class RunnerConfig:
-    """What holds for every run of one runner.
-
-    `home` is passed to agents so that they find the same ledger, `bin` is where they find our command. `parallel` is
-    null where the setting of that name counts. Settings are none of it: a run takes those of the moment it begins.
-    """
-
-    home: str
-    bin: str
-    workdir: str
-    parallel: int | None
-    runner: str
-
-
 @dataclass(slots=True)
 class PreparedRun:
-    """A job, with the numbers of the messages in its prompt and the questions whose answers are, and how far it has
-    come."""
+    """A job, with the numbers of the messages in its prompt and the ids of the questions whose answers are."""
 
     job: Job
     token: str
     mail: list[int]
-    told: set[str] = field(default_factory=set)
-    started: bool = False
-    turn_ended: bool = False
+    told: set[str]
 
 
-def prepare(
-    workspace: Workspace,
-    member: Member,
-    task: Task,
-    caller: Principal,
-    terms: RunnerConfig,
-    needed: tuple[str, ...] = (),
-    *,
-    talks: bool = False,
-    permit: Permit = refuse,
-) -> PreparedRun:
-    """Everything for the run of `task` that `caller` has just claimed; `needed` are the executor's `variables`.
-    `talks`: to an agent whose sessions last; it has no variables of the one run, since it may see others.
+def prepare(run: ActiveRun, needed: tuple[str, ...], *, talks: bool, permit: Permit) -> PreparedRun:
+    """Make everything for a run that was just claimed.
+
+    Args:
+        needed: the executor's `variables`.
+        talks: it is for an agent whose sessions last; that gets no variables of the one run, since it may see others.
 
     Raises:
         InvalidRequest: a variable that the plan names is Interlock's own.
     """
-    session = str(caller.session)
-    token = session_token(session) or os.urandom(16).hex()
+    workspace, task, member = run.workspace, run.task, run.member
     with workspace.ledger.snapshot() as rows:
         settings = workspace.settings(rows)
         names = [*variables(rows, task, member.name), *needed]
@@ -88,96 +63,100 @@ def prepare(
         resume = _to_resume(rows, task, member) if talks else None
         before = _before(rows, task)
         rules = rules_of(member, settings) if talks and refuses(member, settings) else None
-        files = _files(workspace, rows, task)
-    own = ours(workspace.name, member.name, session, token, terms.home)
+        files = _files_of_blockers(workspace, rows, task)
+    own: dict[str, str] = {}
     if not talks:
         own |= {"INTERLOCK_RUN": str(task.run), "INTERLOCK_TASK": task.id}
         if files:
             own["INTERLOCK_FILES"] = os.pathsep.join(dict.fromkeys(place for _, place, _ in files))
-    environment, hidden = allowed_environment(
-        os.environ, names=names, extra={**own, **for_supervisor(workspace, settings)}
-    )
-    environment["PATH"] = os.pathsep.join([terms.bin, environment.get("PATH", os.defpath)])
-    mail = [] if member.agent == "shell" else _mail(workspace, caller, terms)
+    job, token = _job(run.context, member, run.caller, settings, names=names, own=own, workdir=run.workdir)
+    # News of assignments is offered with the rest but of no use in a prompt: see NOT_PROMPTED.
+    mail = [] if member.agent == "shell" else offer_mail(run.context, run.caller)
     told = [message for message in mail if message.type not in NOT_PROMPTED]
     prompt = (
         review_prompt(task, told)
         if task.state == "review"
         else prompt_for(task, told, asked, talks=talks, before=before, rules=rules, files=files)
     )
-    job = Job(
-        team=workspace.name,
+    job = replace(
+        job,
         task_id=task.id,
         run_id=str(task.run_id),
-        member=member.name,
-        session_id=session,
         prompt=RESUMED + prompt if resume is not None else prompt,
         command=task.command,
-        workdir=terms.workdir,
-        environment=environment,
         log=workspace.log_path(task.id, task.run),
-        time_limit=float(settings.get("task_timeout") if task.timeout is None else task.timeout),
-        stop_grace=float(settings.get("stop_grace")),
-        output_bytes=int(settings.get("output_bytes")),
-        secrets=hidden,
-        model=member.model,
-        mcp=() if member.agent == "shell" else (our_server(workspace.name, member.name, terms.bin, own),),
+        time_limit=job.time_limit if task.timeout is None else float(task.timeout),
         permit=permit,
         resume=resume,
         kind=task.type,
-        runner=terms.runner,
+        patience=run.wait,
+        runner=run.context.process,
     )
     return PreparedRun(job, token, [message.n for message in mail], {question.id for question in asked})
 
 
 def for_mail(
-    workspace: Workspace,
-    member: Member,
-    caller: Principal,
-    terms: RunnerConfig,
-    prompt: str,
-    permit: Permit,
-    needed: tuple[str, ...],
+    context: RunnerContext, member: Member, caller: Caller, prompt: str, permit: Permit, needed: tuple[str, ...]
 ) -> Job:
-    """The job of a session that is opened for nothing but mail: it goes on with the member's last one, where it can.
+    """Make the job of a session that is opened for nothing but mail; it resumes the member's last one, where it can.
 
     Raises:
         InvalidRequest: a variable that the plan names is Interlock's own.
     """
-    session = str(caller.session)
-    token = session_token(session) or os.urandom(16).hex()
+    workspace = context.workspace
     with workspace.ledger.snapshot() as rows:
         settings = workspace.settings(rows)
-        resume = rows.runs.last_agent_session(member.name) if settings.get("isolation") == "none" else None
-    own = ours(workspace.name, member.name, session, token, terms.home)
+        shared = settings.get("isolation") == "none"
+        resume = rows.runs.last_agent_session(member.name) if shared else None
+    workdir = context.workdir
+    if not shared:  # The tasks have worktrees of their own: the user's files are not its place.
+        workdir = os.path.join(workspace.directory, "desks", member.name)
+        os.makedirs(workdir, mode=0o700, exist_ok=True)
+    job, _ = _job(context, member, caller, settings, names=(*(member.env or ()), *needed), own={}, workdir=workdir)
+    return replace(job, prompt=prompt, log=workspace.member_log_path(member.name), permit=permit, resume=resume)
+
+
+def _job(
+    context: RunnerContext,
+    member: Member,
+    caller: Caller,
+    settings: Settings,
+    *,
+    names: Sequence[str],
+    own: Mapping[str, str],
+    workdir: str,
+) -> tuple[Job, str]:
+    """What every job of a member has, and its run token. `own` are variables of ours beside the usual ones."""
+    workspace, session = context.workspace, str(caller.session)
+    token = session_token(session) or os.urandom(16).hex()
+    own = {**session_variables(context.home, workspace.name, member.name, session, token), **own}
     environment, hidden = allowed_environment(
-        os.environ, names=(*(member.env or ()), *needed), extra={**own, **for_supervisor(workspace, settings)}
+        os.environ, names=names, extra={**own, **for_supervisor(workspace, settings)}
     )
-    environment["PATH"] = os.pathsep.join([terms.bin, environment.get("PATH", os.defpath)])
-    return Job(
+    environment["PATH"] = os.pathsep.join([context.bin, environment.get("PATH", os.defpath)])
+    job = Job(
         team=workspace.name,
         task_id="",
         run_id="",
         member=member.name,
         session_id=session,
-        prompt=prompt,
+        prompt="",
         command=None,
-        workdir=_desk(workspace, member) if settings.get("isolation") != "none" else terms.workdir,
+        workdir=workdir,
         environment=environment,
-        log=workspace.member_log_path(member.name),
+        log="",
         time_limit=float(settings.get("task_timeout")),
         stop_grace=float(settings.get("stop_grace")),
         output_bytes=int(settings.get("output_bytes")),
         secrets=hidden,
         model=member.model,
-        mcp=(our_server(workspace.name, member.name, terms.bin, own),),
-        permit=permit,
-        resume=resume,
+        mcp=() if member.agent == "shell" else (our_server(workspace.name, member.name, context.bin, own),),
     )
+    return job, token
 
 
 def same_surroundings(one: Job, other: Job) -> bool:
-    """Whether a session that was opened for `one` may go on with `other`: what it was started with is the same."""
+    """Whether a session that was opened for `one` may take up `other`: what it was started with is the same."""
 
     def of(job: Job) -> tuple[object, ...]:
         return job.session_id, job.workdir, dict(job.environment), job.model, job.time_limit, job.secrets
@@ -185,7 +164,7 @@ def same_surroundings(one: Job, other: Job) -> bool:
     return of(one) == of(other)
 
 
-def ours(team: str, member: str, session: str, token: str, home: str) -> dict[str, str]:
+def session_variables(home: str, team: str, member: str, session: str, token: str) -> dict[str, str]:
     """The variables by which a program of that session is known to our own command."""
     return {
         "INTERLOCK_HOME": home,
@@ -196,8 +175,45 @@ def ours(team: str, member: str, session: str, token: str, home: str) -> dict[st
     }
 
 
+def our_server(team: str, member: str, bin: str, environment: Mapping[str, str]) -> McpServer:
+    """Our MCP server for a session of `member`: a program of its own on stdio.
+
+    It gets `environment` by name, for not every agent program passes its own on to the servers that it starts; without
+    the run token, nothing would find a server that outlived its agent.
+    """
+    argv = (os.path.join(bin, "interlock"), "mcp", "--team", team, "--as", member)
+    return McpServer("interlock", argv, environment)
+
+
+def offer_mail(context: RunnerContext, caller: Caller) -> list[Message]:
+    """Offer the member's mail to its session, as much as one prompt takes."""
+    with context.workspace.act(caller) as act:
+        return offer_mail_in(act, context)
+
+
+def offer_mail_in(act: Act, context: RunnerContext) -> list[Message]:
+    return mailbox.offer(act, context.process, lives, count=mailbox.INJECT_COUNT, size=mailbox.INJECT_BYTES)
+
+
+def worth_a_prompt(rows: Rows, member: str, agents_too: bool) -> bool:
+    """Whether mail waits that deserves a prompt of its own; notices of Interlock's never do, they come with the next
+    prompt. Without `agents_too` only the mail of people counts."""
+    waiting = [message for message, _, _ in rows.messages.offerable(member, mailbox.INJECT_COUNT, False)]
+    return any(
+        message.type not in NOT_PROMPTED
+        and not (message.metadata or {}).get("notice")
+        and (agents_too or is_person(rows, message.sender))
+        for message in waiting
+    )
+
+
+def is_person(rows: Rows, name: str) -> bool:
+    found = rows.team.member(name)
+    return name == HUMAN or (found is not None and found.role == "person")
+
+
 def _to_resume(rows: Rows, task: Task, member: Member) -> str | None:
-    """The agent's own session of this member's last run that got as far as one; none where that, or one since, failed:
+    """The agent's own session of this member's last run that got as far as one; None where that, or one since, failed:
     then a fresh start is better."""
     for run in reversed(rows.runs.of_task(task.id)):
         if run.number == task.run or run.member != member.name:
@@ -209,29 +225,7 @@ def _to_resume(rows: Rows, task: Task, member: Member) -> str | None:
     return None
 
 
-def _desk(workspace: Workspace, member: Member) -> str:
-    """Where a member reads its mail whose tasks all have worktrees of their own: the user's files are not its place."""
-    where = os.path.join(workspace.directory, "desks", member.name)
-    os.makedirs(where, mode=0o700, exist_ok=True)
-    return where
-
-
-def our_server(team: str, member: str, bin: str, environment: Mapping[str, str]) -> McpServer:
-    """Our MCP server for a session of `member`: a program of its own on stdio.
-
-    It gets `environment` by name, for not every agent program passes its own on to the servers that it starts; without
-    the run token, nobody would find a server that outlived its agent.
-    """
-    argv = (os.path.join(bin, "interlock"), "mcp", "--team", team, "--as", member)
-    return McpServer("interlock", argv, environment)
-
-
-def with_prompt(job: Job, prompt: str) -> Job:
-    """The same job with another prompt, for a further round."""
-    return replace(job, prompt=prompt)
-
-
-def _files(workspace: Workspace, rows: Rows, task: Task) -> list[tuple[str, str, list[str]]]:
+def _files_of_blockers(workspace: Workspace, rows: Rows, task: Task) -> list[tuple[str, str, list[str]]]:
     """What the tasks that this one waited for made outside git: (task, directory, paths in it)."""
     found: dict[tuple[str, str], list[str]] = {}
     for id, _ in rows.graph.blockers(task.id):
@@ -246,13 +240,3 @@ def _before(rows: Rows, task: Task) -> list[Task]:
     ids = rows.groups.tasks(task.group_id) if task.group_id is not None else []
     known = ids[: ids.index(task.id)] if task.id in ids else []
     return [one for id in known[-EARLIER_TASKS:] if (one := rows.tasks.get(id)) is not None]
-
-
-def _mail(workspace: Workspace, caller: Principal, terms: RunnerConfig) -> list[Message]:
-    """The member's mail, offered to this session.
-
-    News of assignments is part of it but of no use in a prompt: the runner brings each task when its time has come,
-    and an agent that reads of three begins three.
-    """
-    with workspace.act(caller, acknowledge=False) as act:
-        return mailbox.offer(act, terms.runner, alive, count=mailbox.INJECT_COUNT, size=mailbox.INJECT_BYTES)

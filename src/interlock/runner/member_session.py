@@ -1,14 +1,12 @@
-"""The life of one session of a member: its program, opened when first prompted, and the mail in its prompts.
+"""One session of a member: its program, opened when first prompted, and the mail in its prompts.
 
 Mail is *offered* before the prompt, *delivered* when the prompt begins, *acknowledged* when the turn ended well. Where
 the turn did not, nobody can tell what was seen: a lasting session gives its mail back at once, marked when it is
 offered again; that of a program that takes one prompt goes back when its session ends.
 
-The mail of a member without a task: put to its session as a prompt of its own.
-
-Agents could go on answering each other for ever. So a member gets `mail_turns` such prompts in a row, and then only
-those with mail of a person, until it had a task again. After a turn that did not end well the mail waits, longer each
-time. A member that is paused or stopped gets none.
+A member without a task reads its mail as a prompt of its own. Agents could answer each other for ever, so a member gets
+`mail_turns` such prompts in a row, and then only those with mail of a person, until it has had a task again. After a
+turn that did not end well the mail waits, longer each time. A member that is paused or stopped gets none.
 """
 
 from __future__ import annotations
@@ -22,35 +20,36 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from interlock.agents.session import Permission, Update
-from interlock.core import mailbox
-from interlock.core.tasks.claim import may_be_given_work
-from interlock.core.unit_of_work import Principal, Workspace, acknowledged
+from interlock import mailbox
+from interlock.agent import Permission, Update, ignore
 from interlock.errors import InterlockError
 from interlock.model.message import Message
 from interlock.model.team import Member
 from interlock.processes.ref import ProcessRef, alive
 from interlock.runner import run_processes
+from interlock.runner.context import RunnerContext
 from interlock.runner.executor import Execution, Executor, Job, Result
-from interlock.runner.job import Permit, RunnerConfig, for_mail, same_surroundings
-from interlock.runner.permissions import judge, pick
+from interlock.runner.job import Permit, for_mail, is_person, offer_mail, same_surroundings, worth_a_prompt
+from interlock.runner.permissions import judge, pick, policy_of
 from interlock.runner.prompt import mail_prompt
-from interlock.runner.turns import is_person, worth_a_prompt
 from interlock.runner.usage import UsageMeter
 from interlock.storage.ledger import Rows
 
+FIRST_PAUSE = 30.0
+LONGEST_PAUSE = 3600.0
+
 
 class MemberSession:
-    """One session. `session` is its id; `healthy` says that its last turn ended well."""
+    """One session. `session` is its id; `healthy` says that its last turn ended well; `process` is its program, as the
+    ledger names it."""
 
     def __init__(self, workspace: Workspace, executor: Executor, session: str) -> None:
         self.session = session
+        self.executor = executor
         self.healthy = False
         self.idle_since = 0.0
         self.process: str | None = None
-        """Its program, as it is written down."""
         self._workspace = workspace
-        self.executor = executor
         self._execution: Execution | None = None
         self._job: Job | None = None
         self._halted = False
@@ -74,23 +73,12 @@ class MemberSession:
         mail: Sequence[int],
         group: TaskGroup,
         on_update: Callable[[Update], None],
-        on_start: Callable[[ProcessRef], None],
-        begun: Callable[[], None] = lambda: None,
+        on_start: Callable[[Identity], None] = ignore,
+        on_begun: Callable[[], None] = lambda: None,
     ) -> Result:
         """Put `job.prompt` to the session, or to a new program where it takes no more or was started for other
-        surroundings. `begun` is called in a worker thread once the prompt has begun."""
+        surroundings. `on_begun` is called in a worker thread once the prompt has begun."""
         self.healthy, talks = False, self.executor.lasts(job.kind)
-        if self._execution is not None and self._job is not None:
-            if self.lasting and talks and same_surroundings(job, self._job):
-                again = partial(self._execution.again, job.prompt, on_update, log=job.log)
-                result = await self._turn(caller, mail, group, begun, talks, lambda begins: again(on_prompt=begins))
-                if result is not None:
-                    return result
-            await self._execution.close()
-        self._job, self._on_update = job, on_update
-        self._execution = execution = self.executor.start(job)
-        if self._halted:
-            await execution.cancel()
         started = False
 
         def starts(identity: ProcessRef) -> None:
@@ -98,9 +86,44 @@ class MemberSession:
             started = True
             on_start(identity)
 
-        result = await self._turn(
-            caller, mail, group, begun, talks, lambda begins: execution.run(on_update, starts, begins), lambda: started
-        )
+        async def begin() -> None:
+            def deliver() -> None:
+                on_begun()
+                if mail:
+                    with self._workspace.act(caller) as act:
+                        mailbox.deliver(act, mail)
+
+            with suppress(InterlockError):  # It is done when the turn ends.
+                await anyio.to_thread.run_sync(deliver)
+
+        def begins() -> None:
+            if talks:
+                group.start_soon(begin)
+
+        async def turn(running: Awaitable[Result | None]) -> Result | None:
+            result, refused = None, False
+            try:
+                result = await running
+                refused = result is None
+            finally:
+                if not refused:
+                    self.healthy = result is not None and result.status == "ended"
+                    seen = self.healthy or (not talks and started)
+                    with anyio.CancelScope(shield=True), suppress(InterlockError):  # Else it is offered again.
+                        await anyio.to_thread.run_sync(self._turn_ended, caller, mail, seen, talks)
+            return result
+
+        if self._execution is not None and self._job is not None:
+            if self.lasting and talks and same_surroundings(job, self._job):
+                result = await turn(self._execution.again(job.prompt, on_update, begins, job.log))
+                if result is not None:
+                    return result
+            await self._execution.close()
+        self._job, self._on_update = job, on_update
+        self._execution = execution = self.executor.start(job)
+        if self._halted:
+            await execution.cancel()
+        result = await turn(execution.run(on_update, starts, begins))
         assert result is not None
         if not self.lasting:
             await self._note_left()
@@ -124,80 +147,35 @@ class MemberSession:
             await self._execution.close()
             await self._note_left()
 
-    async def _note_left(self) -> None:
-        """Tell of the daemons that its program has left behind and the user keeps, once of each."""
-        if self.process is None or self._job is None:
-            return
-        note = partial(run_processes.note_left, self._workspace, self.process, self._job.task_id or None, self._left)
-        with suppress(InterlockError):
-            left = await anyio.to_thread.run_sync(partial(note, member=self._job.member, run=self._job.run_id))
-            if left:
-                self._on_update(Update("notice", f"left running, since keep_processes names it: {left}"))
-
-    async def _turn(
-        self,
-        caller: Principal,
-        mail: Sequence[int],
-        group: TaskGroup,
-        begun: Callable[[], None],
-        talks: bool,
-        call: Callable[[Callable[[], None]], Awaitable[Result | None]],
-        started: Callable[[], bool] = lambda: False,
-    ) -> Result | None:
-        """One turn, with the stages of the mail in it; null where the session did not take it."""
-        result: Result | None = None
-        refused = False
-
-        def begins() -> None:
-            if talks:
-                group.start_soon(self._begun, caller, mail, begun)
-
-        try:
-            result = await call(begins)
-            refused = result is None
-        finally:
-            if not refused:
-                self.healthy = result is not None and result.status == "ended"
-                kept = self.healthy or (not talks and started())
-                with anyio.CancelScope(shield=True), suppress(InterlockError):  # Else it is offered again, marked so.
-                    await anyio.to_thread.run_sync(partial(self._ended, caller, mail, kept, talks))
-        return result
-
-    async def _begun(self, caller: Principal, mail: Sequence[int], begun: Callable[[], None]) -> None:
-        def deliver() -> None:
-            begun()
-            if mail:
-                with self._workspace.act(caller, acknowledge=False) as act:
-                    mailbox.deliver(act, mail)
-
-        with suppress(InterlockError):  # It is done when the turn ends.
-            await anyio.to_thread.run_sync(deliver)
-
-    def _ended(self, caller: Principal, mail: Sequence[int], kept: bool, talks: bool) -> None:
+    def _turn_ended(self, caller: Caller, mail: Sequence[int], seen: bool, talks: bool) -> None:
         if not mail and not (self.healthy and talks):
             return
-        with self._workspace.act(caller, acknowledge=False) as act:
-            if kept:
+        with self._workspace.act(caller) as act:
+            if seen:
                 mailbox.deliver(act, mail)
             else:
                 mailbox.give_back(act, mail, "the turn that it was in did not end well")
             if self.healthy:
                 acknowledged(act)
 
-
-FIRST_PAUSE = 30.0
-LONGEST_PAUSE = 3600.0
+    async def _note_left(self) -> None:
+        """Tell of the daemons that its program has left behind and the user keeps, once of each."""
+        if self.process is None or self._job is None:
+            return
+        task = self._job.task_id or None
+        note = partial(run_processes.note_left, self._workspace, self.process, task, self._left)
+        with suppress(InterlockError):
+            left = await anyio.to_thread.run_sync(partial(note, member=self._job.member, run=self._job.run_id))
+            if left:
+                self._on_update(Update("notice", f"left running, since keep_processes names it: {left}"))
 
 
 class IdleMail:
-    """Of one member. `permit` is what its sessions are opened with."""
+    """The mail of one member without a task. `permit` is what its sessions are opened with."""
 
-    def __init__(
-        self, workspace: Workspace, member: Member, terms: RunnerConfig, permit: Permit, needed: tuple[str, ...] = ()
-    ) -> None:
-        self._workspace = workspace
+    def __init__(self, context: RunnerContext, member: Member, permit: Permit, needed: tuple[str, ...] = ()) -> None:
+        self._context = context
         self._member = member
-        self._terms = terms
         self._permit = permit
         self._needed = needed
         self._in_a_row = 0
@@ -206,71 +184,65 @@ class IdleMail:
         self._job: Job | None = None
 
     def worked(self) -> None:
-        """The member had a task."""
+        """Note that the member had a task."""
         self._in_a_row = 0
 
     def waits(self, rows: Rows) -> bool:
         """Whether there is mail that the member is to be prompted with now."""
-        settings = self._workspace.settings(rows)
+        settings = self._context.workspace.settings(rows)
         few = self._in_a_row < int(settings.get("mail_turns"))
         return (
-            self._workspace.clock.monotonic() >= self._not_before
+            self._context.workspace.clock.monotonic() >= self._not_before
             and worth_a_prompt(rows, self._member.name, few)
             and may_be_given_work(rows, self._member.name, settings)
         )
 
-    async def read(self, life: MemberSession, caller: Principal, on_update: Callable[[Update], None]) -> None:
-        """Put what waits to `life`.
+    async def read(self, session: MemberSession, caller: Caller, on_update: Callable[[Update], None]) -> None:
+        """Put what waits to `session`.
 
         Raises:
             InterlockError: the ledger could not be used, or the program's environment cannot be made.
         """
-        mail = await anyio.to_thread.run_sync(partial(self._offered, caller))
+        mail = await anyio.to_thread.run_sync(self._offered, caller)
         if not mail:
-            life.healthy = life.lasting
+            session.healthy = session.lasting
             return
-        numbers = [message.n for message in mail]
         meter = UsageMeter()
 
         def heard(update: Update) -> None:
             meter.hear(update)
             on_update(update)
 
-        def started(identity: ProcessRef) -> None:
-            """Its session is found by its token."""
-
-        prompt = mail_prompt(mail, None)
         self._job = await anyio.to_thread.run_sync(
-            partial(for_mail, self._workspace, self._member, caller, self._terms, prompt, self._permit, self._needed)
+            for_mail, self._context, self._member, caller, mail_prompt(mail, None), self._permit, self._needed
         )
         async with anyio.create_task_group() as group:
-            result = await life.prompt(self._job, caller, numbers, group, heard, started)
+            result = await session.prompt(self._job, caller, [message.n for message in mail], group, heard)
         meter.turn_ended()
-        await anyio.to_thread.run_sync(partial(self._noted, caller, mail, result, meter))
+        await anyio.to_thread.run_sync(self._turn_ended, caller, mail, result, meter)
 
     async def permit(self, permission: Permission) -> str | None:
-        """Outside of a task there is no task to ask a person about: what a policy does not allow is refused."""
+        """Answer by the policy alone: without a task there is nothing to ask a person about, so the rest is refused."""
 
         def policy() -> tuple[str, list[str]]:
-            with self._workspace.ledger.snapshot() as rows:
-                settings = self._workspace.settings(rows)
+            with self._context.workspace.ledger.snapshot() as rows:
+                settings = self._context.workspace.settings(rows)
                 member = rows.team.member(self._member.name)
-                own = member.permissions if member is not None else None
-                return own or str(settings.get("permissions")), str(settings.get("allowed_commands")).splitlines()
+                return policy_of(member, settings), str(settings.get("allowed_commands")).splitlines()
 
         named, commands = await anyio.to_thread.run_sync(policy)
-        workdir = self._job.workdir if self._job is not None else self._terms.workdir
-        allowed = judge(named, permission, workdir, commands).verdict == "allow"
-        return pick(permission.choices, allow=allowed)
+        workdir = self._job.workdir if self._job is not None else self._context.workdir
+        return pick(permission.choices, allow=judge(named, permission, workdir, commands).verdict == "allow")
 
-    def _offered(self, caller: Principal) -> list[Message]:
-        with self._workspace.act(caller, acknowledge=False) as act:
-            mail = mailbox.offer(act, self._terms.runner, alive, count=mailbox.INJECT_COUNT, size=mailbox.INJECT_BYTES)
-            people = any(is_person(act.rows, message.sender) for message in mail)
+    def _offered(self, caller: Caller) -> list[Message]:
+        mail = offer_mail(self._context, caller)
+        with self._context.workspace.ledger.snapshot() as rows:
+            people = any(is_person(rows, message.sender) for message in mail)
         self._in_a_row = 0 if people else self._in_a_row + 1
         return mail
 
-    def _noted(self, caller: Principal, mail: list[Message], result: Result, meter: UsageMeter) -> None:
+    def _turn_ended(self, caller: Caller, mail: list[Message], result: Result, meter: UsageMeter) -> None:
+        workspace = self._context.workspace
         if result.status == "ended":
             self._failed, self._not_before = 0, 0.0
         else:
@@ -278,8 +250,8 @@ class IdleMail:
             if result.retry_at is not None:
                 pause = max(pause, result.retry_at - time.time())
             self._failed = min(self._failed + 1, 10)
-            self._not_before = self._workspace.clock.monotonic() + pause
-        with self._workspace.act(caller, acknowledge=False) as act:
+            self._not_before = workspace.clock.monotonic() + pause
+        with workspace.act(caller) as act:
             act.event(
                 "session.prompted", member=self._member.name, session=act.session, ids=[one.id for one in mail],
                 stop=result.status, detail=result.detail, **meter.take(),

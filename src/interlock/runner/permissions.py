@@ -9,15 +9,13 @@ The tools of our own MCP server need nobody's permission (`agent.allowing`); nor
 the commands of the setting `allowed_commands`. Where a path really leads counts, not how it is written. "Inside" leaves
 out `.git`: what is written there is run by the next git command.
 
-Permission requests of one run: answered by the member's policy, or by a person while the agent waits.
-
-Who answered what stands in the history (`permission.asked`, `permission.answered`). A question is held: the task awaits
-a response, its lease is kept, the turn goes on when the answer is there. Where the turn ends first (the agent died, was
-stopped, or the session is closed since nobody answered within `hold_time`), the question is withdrawn, or parked: then
-the answer counts for the same request in the next run.
+A question is held: the task awaits a response, its lease is kept, and the turn continues when the answer is there.
+Where the turn ends first (the agent died, was stopped, or nobody answered within `hold_time`), the question is
+withdrawn, or parked: then the answer counts for the same request in the next run. Who answered what stands in the
+history (`permission.asked`, `permission.answered`).
 
 What is refused is kept with the reason: most programs tell their model no more than that "the user" refused, and some
-end the turn, so the next prompt says why (`Conversation`).
+end the turn, so the next prompt says why (`turns`).
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import anyio
 import anyio.to_thread
@@ -44,8 +42,14 @@ from interlock.errors import InterlockError
 from interlock.model.question import Question
 from interlock.model.task import WAITING, Task
 from interlock.model.team import Member
+from interlock.notifier import woken
+from interlock.runner.context import ActiveRun
+from interlock.runner.threads import in_thread
+from interlock.sessions import Act
 from interlock.settings import PERMISSIONS, Settings
-from interlock.wakeup.notifier import woken
+from interlock.tasks import answer
+from interlock.tasks.find import find
+from interlock.tasks.transition import move
 
 ASK, WORKSPACE, READ_ONLY, UNATTENDED = POLICIES = PERMISSIONS
 READING = frozenset({"read", "search", "think"})
@@ -112,7 +116,7 @@ def policy_of(member: Member | None, settings: Settings) -> str:
 
 
 def is_inside(path: str, workdir: str) -> bool:
-    """Whether `path`, links followed, lies in `workdir` and not in a `.git` of it. It need not exist."""
+    """Whether `path`, links followed, lies in `workdir` and not in a `.git` there. It need not exist."""
     root = os.path.realpath(workdir)
     real = os.path.realpath(os.path.join(root, path))
     if real != root and not real.startswith(root.rstrip(os.sep) + os.sep):
@@ -138,33 +142,21 @@ def is_allowed_command(command: str, allowed: Sequence[str]) -> bool:
         words = shlex.split(command)
     except ValueError:
         return False
-    for line in allowed:
-        wanted = line.split()
-        if wanted and words[: len(wanted)] == wanted:
-            return True
-    return False
+    return any((wanted := line.split()) and words[: len(wanted)] == wanted for line in allowed)
 
 
-def pick(choices: Sequence[PermissionChoice], *, allow: bool) -> str | None:
-    """The choice to answer with: always for this once, for agents keep what they are told for ever in files of theirs.
-    Null, which ends the turn, where there is none of that kind."""
+def pick(choices: Sequence[Choice], *, allow: bool) -> str | None:
+    """The choice to answer with, None (which ends the turn) where there is none of that kind. It is always one for this
+    once: agents keep what they are told for ever in files of their own."""
     kinds = ("allow_once", "allow_always") if allow else ("reject_once", "reject_always")
-    for kind in kinds:
-        for choice in choices:
-            if choice.kind == kind:
-                return choice.id
-    return None
+    return next((choice.id for kind in kinds for choice in choices if choice.kind == kind), None)
 
 
 def options(choices: Sequence[PermissionChoice]) -> list[str]:
     """What a person may answer."""
     kinds = {choice.kind for choice in choices}
-    found = []
-    if kinds & {"allow_once", "allow_always"}:
-        found.append("allow")
-    if "allow_always" in kinds:
-        found.append("always")
-    return [*found, "refuse"]
+    allow = ["allow"] if kinds & {"allow_once", "allow_always"} else []
+    return [*allow, *(["always"] if "allow_always" in kinds else []), "refuse"]
 
 
 def same(permission: Permission) -> str:
@@ -174,32 +166,18 @@ def same(permission: Permission) -> str:
 
 
 LOOK_AGAIN = 30.0
+"""Seconds between two looks for the answer, however quiet it is."""
 SHOWN_CHARS = 2000
 YES = ("allow", "always")
 
 
 class PermissionRequests:
-    """The permission requests of one run of `task`, in `workdir`."""
+    """The permission requests of one run. `park` closes the session, with the reason."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        task: Task,
-        caller: Principal,
-        workdir: str,
-        *,
-        say: Callable[[str], None],
-        waits: Callable[[bool], None],
-        park: Callable[[str], Awaitable[None]],
-    ) -> None:
+    def __init__(self, run: ActiveRun, park: Callable[[str], Awaitable[None]]) -> None:
         self.parking = False
         """The session is about to be closed: what is open stays open, for the next run."""
-        self._workspace = workspace
-        self._task = task
-        self._caller = caller
-        self._workdir = workdir
-        self._say = say
-        self._waits = waits
+        self._run = run
         self._park = park
         self._refused: list[str] = []
         self._hold = 0.0
@@ -208,24 +186,19 @@ class PermissionRequests:
 
     @property
     def waiting(self) -> bool:
-        """Whether somebody is asked now."""
+        """Whether a person is asked now."""
         return self._waiting > 0
 
     async def permit(self, permission: Permission) -> str | None:
-        """The id of the choice that answers the request; null ends the agent's turn."""
+        """Answer the request with the id of one of its choices; None ends the agent's turn."""
         mark = same(permission)
-        if mark in self._always:
-            await in_thread(
-                partial(self._by_policy, permission, PermissionDecision("allow", "allowed for this session"))
-            )
-            return pick(permission.choices, allow=True)
-        question = await in_thread(partial(self._begin, permission, mark))
-        if isinstance(question, PermissionDecision):
-            if question.verdict == "refuse":
-                self._refuse(permission, question.why)
-            return pick(permission.choices, allow=question.verdict == "allow")
-        self._say(f"asks for permission: {permission.title}")
-        said = await self._answered(question)
+        found = await in_thread(partial(self._decide_or_ask, permission, mark))
+        if isinstance(found, PermissionDecision):
+            if found.verdict == "refuse":
+                self._refuse(permission, found.why)
+            return pick(permission.choices, allow=found.verdict == "allow")
+        self._run.say(f"asks for permission: {permission.title}")
+        said = await self._answer_of(found.id)
         if said is None:
             return None
         if said == "always":
@@ -234,141 +207,128 @@ class PermissionRequests:
             self._refuse(permission, "the person who was asked said no")
         return pick(permission.choices, allow=said in YES)
 
-    def refused(self) -> list[str]:
+    def take_refused(self) -> list[str]:
         """What was refused since the last call, each with the reason."""
         refused, self._refused = self._refused, []
         return refused
 
     def _refuse(self, permission: Permission, why: str) -> None:
-        self._say(f"was refused: {permission.title} ({why})")
+        self._run.say(f"was refused: {permission.title} ({why})")
         self._refused.append(f"{command_of(permission) or permission.title} ({why})")
 
-    def _begin(self, permission: Permission, mark: str) -> Question | PermissionDecision:
-        """What the policy says, or the question that is asked."""
-        workspace = self._workspace
+    def _decide_or_ask(self, permission: Permission, mark: str) -> Question | PermissionDecision:
+        """What the policy says, or the question that a person is asked."""
+        run = self._run
         digest = hashlib.sha256(mark.encode("utf-8", "replace")).hexdigest()[:24]
-        with workspace.act(self._caller, acknowledge=False) as act:
-            member = act.rows.team.member(self._caller.name)
-            policy = policy_of(member, act.settings)
-            commands = str(act.settings.get("allowed_commands")).splitlines()
-            self._hold = float(act.settings.get("hold_time"))
-            found = judge(policy, permission, self._workdir, commands)
-            if found.verdict == "ask" and act.settings.get("unattended"):
-                found = PermissionDecision("refuse", "nobody is awake to be asked")
-            task = find(act.rows, self._task.id)
+        with run.act() as act:
+            if mark in self._always:
+                found = PermissionDecision("allow", "allowed for this session")
+            else:
+                policy = policy_of(act.rows.team.member(run.caller.name), act.settings)
+                commands = str(act.settings.get("allowed_commands")).splitlines()
+                self._hold = float(act.settings.get("hold_time"))
+                found = judge(policy, permission, run.workdir, commands)
+                if found.verdict == "ask" and act.settings.get("unattended"):
+                    found = PermissionDecision("refuse", "nobody is awake to be asked")
             if found.verdict == "ask":
-                earlier = self._given_before(act, task, digest)
-                if earlier is not None:
-                    return earlier
-                return self._ask(act, task, permission, digest)
-            self._note(act, permission, found.verdict, by="policy", why=found.why)
+                task = find(act.rows, run.task.id)
+                return self._answered_before(act, task, digest) or self._ask(act, task, permission, digest)
+            act.event(
+                "permission.answered", run.task.id, answer=found.verdict, run=run.task.run_id, tool=permission.kind,
+                title=permission.title, paths=list(permission.paths), by="policy", why=found.why,
+            )  # fmt: skip
             return found
 
-    def _by_policy(self, permission: Permission, found: PermissionDecision) -> None:
-        with self._workspace.act(self._caller, acknowledge=False) as act:
-            self._note(act, permission, found.verdict, by="policy", why=found.why)
-
-    def _given_before(self, act: UnitOfWork, task: Task, digest: str) -> PermissionDecision | None:
-        """The answer of a person to the same request of an earlier run, which ended before it came; once."""
+    def _answered_before(self, act: Act, task: Task, digest: str) -> PermissionDecision | None:
+        """The answer of a person to the same request of an earlier run, which ended before it came; counts once."""
         for one in act.rows.questions.of_task(task.id):
             known = one.kind == "permission" and one.state == "answered" and one.data.get("digest") == digest
             if known and not one.data.get("used"):
-                act.rows.questions.update(one, data={**one.data, "used": True})
-                verdict = "allow" if (one.answer or "").strip().lower() in YES else "refuse"
-                act.event(
-                    "permission.answered", task.id, id=one.id, answer=one.answer, by=one.answered_by,
-                    face=one.answered_face, run=self._task.run_id, tool=one.data.get("tool"),
-                    paths=one.data.get("paths"),
-                )  # fmt: skip
-                return PermissionDecision(verdict, f"{one.answered_by} answered it before")  # type: ignore[arg-type]
+                allowed = self._use(act, one) in YES
+                return PermissionDecision("allow" if allowed else "refuse", f"{one.answered_by} answered it before")
         return None
 
     def _ask(self, act: UnitOfWork, task: Task, permission: Permission, digest: str) -> Question:
         command = command_of(permission)
-        named = "\n".join(permission.paths)
-        context = "\n".join(part for part in (command, named) if part)[:SHOWN_CHARS]
+        context = "\n".join(part for part in (command, *permission.paths) if part)[:SHOWN_CHARS]
         question = answer.ask(
-            act, task, kind="permission", text=f"May {self._caller.name} do this: {permission.title}?",
+            act, task, kind="permission", text=f"May {self._run.caller.name} do this: {permission.title}?",
             options=options(permission.choices), context=context or None, held=True,
             data={"digest": digest, "tool": permission.kind, "title": permission.title,
                   "paths": list(permission.paths), "command": command[:SHOWN_CHARS]},
         )  # fmt: skip
         act.event(
-            "permission.asked", task.id, id=question.id, run=self._task.run_id, tool=permission.kind,
+            "permission.asked", task.id, id=question.id, run=self._run.task.run_id, tool=permission.kind,
             title=permission.title, paths=list(permission.paths),
         )  # fmt: skip
         return question
 
-    def _note(self, act: UnitOfWork, permission: Permission, verdict: str, **more: Any) -> None:
+    def _use(self, act: Act, question: Question) -> str:
+        """Note that a person's answer was used for this run; the answer."""
+        act.rows.questions.update(question, data={**question.data, "used": True})
         act.event(
-            "permission.answered", self._task.id, answer=verdict, run=self._task.run_id, tool=permission.kind,
-            title=permission.title, paths=list(permission.paths), **more,
+            "permission.answered", self._run.task.id, id=question.id, answer=question.answer, by=question.answered_by,
+            face=question.answered_face, run=self._run.task.run_id, tool=question.data.get("tool"),
+            paths=question.data.get("paths"),
         )  # fmt: skip
+        return (question.answer or "").strip().lower()
 
-    async def _answered(self, question: Question) -> str | None:
-        """The answer; null where nobody gave one within `hold_time`, and the session is closed."""
-        workspace, until = self._workspace, anyio.current_time() + self._hold
+    async def _answer_of(self, question: str) -> str | None:
+        """Wait for the answer; None where nobody gave one within `hold_time`, and the session is closed."""
+        workspace, until = self._run.workspace, anyio.current_time() + self._hold
         self._waiting += 1
-        self._waits(True)
         done = False
         try:
-            with workspace.notifier.waiter(workspace.name, ["questions", "tasks"], workspace.ledger.watch()) as waiter:
+            with (
+                self._run.wait.held(),
+                workspace.notifier.waiter(workspace.name, ["questions", "tasks"], workspace.ledger.watch()) as waiter,
+            ):
                 while True:
-                    said = await in_thread(partial(self._look, question.id))
+                    said = await in_thread(partial(self._look, question))
                     if said is not None:
                         done = True
                         return str(said)
                     left = until - anyio.current_time()
                     if left <= 0:
-                        self._say(f"its session is closed: nobody answered within {self._hold:.0f} s")
-                        await self._park(f"nobody answered within {self._hold:.0f} s")
+                        why = f"nobody answered within {self._hold:.0f} s"
+                        self._run.say(f"its session is closed: {why}")
+                        await self._park(why)
                         return None
                     await woken(waiter, min(left, LOOK_AGAIN))
         finally:
             self._waiting -= 1
-            if not self._waiting:
-                self._waits(False)
             if not done and not self.parking:
                 with anyio.CancelScope(shield=True):
-                    await in_thread(partial(self._withdraw, question.id))
+                    await in_thread(partial(self._withdraw, question))
 
     def _look(self, id: str) -> str | None:
-        """The answer, once there is one; the task then goes on in the same run. One that was withdrawn is a no."""
-        with self._workspace.ledger.snapshot() as rows:
+        """The answer, once there is one; the task then continues in the same run. One that was withdrawn is a no."""
+        with self._run.workspace.ledger.snapshot() as rows:
             known = rows.questions.get(id)
             if known is not None and known.state == "open":
                 return None
-        with self._workspace.act(self._caller, acknowledge=False) as act:
-            known = act.rows.questions.get(id)
-            task = find(act.rows, self._task.id)
-            ours = task.run == self._task.run and task.owner is None
+        with self._run.act() as act:
+            known, task = act.rows.questions.get(id), find(act.rows, self._run.task.id)
+            ours = task.run == self._run.task.run and task.owner is None
             if ours and task.state in ("ready", "backlog") and _is_open(act, task):
                 answer.resume(act, task)
-            if known is None or known.state != "answered":
-                return "refuse"
-            act.rows.questions.update(known, data={**known.data, "used": True})
-            act.event(
-                "permission.answered", task.id, id=id, answer=known.answer, by=known.answered_by,
-                face=known.answered_face, run=self._task.run_id, tool=known.data.get("tool"),
-                paths=known.data.get("paths"),
-            )  # fmt: skip
-            return (known.answer or "").strip().lower()
+            return "refuse" if known is None or known.state != "answered" else self._use(act, known)
 
     def _withdraw(self, id: str) -> None:
-        """The turn ended before the answer came: nobody waits for it any more."""
+        """Withdraw a question whose turn ended before the answer came."""
         try:
-            with self._workspace.act(self._caller, acknowledge=False) as act:
-                known, task = act.rows.questions.get(id), find(act.rows, self._task.id)
+            with self._run.act() as act:
+                known, task = act.rows.questions.get(id), find(act.rows, self._run.task.id)
                 if known is None or known.state != "open":
                     return
                 act.rows.questions.update(known, state="withdrawn", answered_at=act.at, answered_by=act.name)
                 act.event("question.withdrawn", task.id, id=id, reason="the agent waits no more")
                 act.topics.add("questions")
-                ours = task.run == self._task.run and task.owner == act.name and task.session == act.session
+                ours = task.run == self._run.task.run and task.owner == act.name and task.session == act.session
                 if ours and task.state in WAITING and not act.rows.questions.open(task.id) and _is_open(act, task):
                     move(act, task, "in-progress", reason="its agent waits for no permission any more")
         except InterlockError as error:
-            self._say(f"a question could not be withdrawn: {error.message}")
+            self._run.say(f"a question could not be withdrawn: {error.message}")
 
 
 def _is_open(act: UnitOfWork, task: Task) -> bool:

@@ -64,6 +64,11 @@ Go on with {id} within what is allowed. If it cannot be done so, say what is mis
 `interlock task block {id} --reason TEXT`); do not try what was refused again.
 """
 
+NO_VERDICT = """\
+You have ended your turn without a verdict on {id}. Give one: `approve`, or `changes: ` and what has to change, as your
+last line.
+"""
+
 STUCK = """\
 You have made no progress on {id} for {turns} turns: nothing was changed, and you said the same. Try another way, ask a
 person (`ask_human`, or `interlock question ask {id} TEXT`), or say why you cannot go on (`task_update` with `block`).

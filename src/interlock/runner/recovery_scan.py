@@ -43,14 +43,14 @@ CLAIM_GRACE = 60.0
 
 
 class LivenessProbe:
-    """How a scheduler sees the processes that runs hang on. A simulation has other ones."""
+    """How a scheduler sees the processes that runs hang on. A simulation has another one."""
 
     own: str | None = None
     """This process, where it drives runs itself."""
 
     def alive(self, process: str) -> bool | None:
-        """Whether the process written down as `process` lives; null where nobody here can tell."""
-        return ref.alive(process)
+        """Whether the process written down as `process` lives; None where nobody here can tell."""
+        return run_processes.lives(process)
 
     def gone(self, run: Run) -> bool:
         """Whether a runner drove that run, and is known to do so no more."""
@@ -65,8 +65,8 @@ class LivenessProbe:
         return False
 
     def merges(self, process: str) -> bool | None:
-        """Whether the merge of that name is carried out still; null where nobody here can tell."""
-        if ref.without_token(process) == ref.current().as_text():
+        """Whether the merge of that name is carried out still; None where nobody here can tell."""
+        if process.partition("#")[0] == processes.current().as_text():
             return process in merge_queue.here
         return self.alive(process)
 
@@ -105,10 +105,10 @@ class RecoveryScan:
     """
 
     def __init__(
-        self, rows: Rows, settings: Settings, eyes: LivenessProbe, now: float, awake: float = math.inf
+        self, rows: Rows, settings: Settings, probe: LivenessProbe, now: float, awake: float = math.inf
     ) -> None:
         self._rows = rows
-        self._eyes = eyes
+        self._probe = probe
         self._now = now
         self._awake = awake
         self._heartbeat_ttl = float(settings.get("heartbeat_ttl"))
@@ -119,20 +119,20 @@ class RecoveryScan:
 
     def everything(self) -> list[RecoveryFinding]:
         """All there is to act on, but for `verify`, each run once."""
+        rows, now = self._rows, iso(self._now)
         found: dict[str, RecoveryFinding] = {}
         others = []
-        for finding in (
-            *self._runners(),
-            *self._leases(),
-            *self._sessions(),
-            *self._left_behind(),
-            *self._requests(),
-            *self._questions(),
-        ):
-            if finding.run is None:
-                others.append(finding)
+        kept = [one for session in rows.team.kept_sessions() if (one := self.left_behind(*session)) is not None]
+        late = [
+            RecoveryFinding("expire_request", None, f"nobody answered the shutdown request {one['id']} in time")
+            for one in rows.requests.open()
+            if one["expires_at"] <= now
+        ]
+        for one in (*self._runners(), *self._leases(), *self._sessions(), *kept, *late, *self._questions()):
+            if one.run is None:
+                others.append(one)
             else:
-                found.setdefault(finding.run.id, finding)
+                found.setdefault(one.run.id, one)
         return [*found.values(), *others]
 
     def verifies(self) -> list[RecoveryFinding]:
@@ -142,7 +142,7 @@ class RecoveryScan:
             run = self._rows.runs.get(task.id, task.run)
             if run is None:
                 continue
-            if self._eyes.unverified(task, run):
+            if self._probe.unverified(task, run):
                 found.append(RecoveryFinding("verify", task.id, "the process that ran its check is gone", run, task))
             elif self._overdue(task):
                 found.append(RecoveryFinding("verify", task.id, "its check was never answered", run, task))
@@ -164,7 +164,7 @@ class RecoveryScan:
 
     def merges(self, process: str) -> bool | None:
         """As `Eyes.merges`; what must have ended by now on a machine we cannot see is gone."""
-        found = self._eyes.merges(process)
+        found = self._probe.merges(process)
         if found is not None:
             return found
         ttl = self._setup_timeout + self._verify_timeout + self._heartbeat_ttl
@@ -184,8 +184,8 @@ class RecoveryScan:
 
     def lost_session(self, member: str, session: str) -> RecoveryFinding | None:
         """The finding that the process of that session is gone, if that is so and was not known yet."""
-        found = self._rows.sessions.get(member, session)
-        if found is None or found[0] is None or found[1] is not None or self._eyes.alive(found[0]) is not False:
+        found = self._rows.team.session(member, session)
+        if found is None or found[0] is None or found[1] is not None or self._probe.alive(found[0]) is not False:
             return None
         held = self._rows.runs.of_member_session(member, session)
         if not held:
@@ -198,8 +198,8 @@ class RecoveryScan:
 
     def left_behind(self, member: str, session: str) -> RecoveryFinding | None:
         """The finding that a session was kept for more work by a runner that is gone, and has no run that says so."""
-        found = self._rows.sessions.get(member, session)
-        if found is None or found[0] is None or found[1] is not None or self._eyes.alive(found[0]) is not False:
+        found = self._rows.team.session(member, session)
+        if found is None or found[0] is None or found[1] is not None or self._probe.alive(found[0]) is not False:
             return None
         if any(run.session == session for run in self._rows.runs.of_runner(found[0])):
             return None
@@ -207,20 +207,15 @@ class RecoveryScan:
         reason = f"the runner that kept the session of {member} is gone"
         return RecoveryFinding("close_session", None, reason, session=(member, session), evidence=evidence)
 
-    def _left_behind(self) -> Iterator[RecoveryFinding]:
-        for member, session in self._rows.sessions.of_runners():
-            if (finding := self.left_behind(member, session)) is not None:
-                yield finding
-
     def _held(self, task: Task) -> bool:
         """Whether the runner whose program did the work may still be busy with that program."""
         held = (task.merging or {}).get("held")
         if held is None:
             return False
-        if held == self._eyes.own:
-            return self._eyes.at(task)
-        drivers = [self._rows.team.get().runner, *(process for _, process in self._rows.sessions.living(SYSTEM))]
-        return held in drivers and self._eyes.alive(str(held)) is not False
+        if held == self._probe.own:
+            return self._probe.at(task)
+        drivers = [self._rows.team.get().runner, *(process for _, process in self._rows.team.living_sessions(SYSTEM))]
+        return held in drivers and self._probe.alive(str(held)) is not False
 
     def _overdue(self, task: Task) -> bool:
         """Whether a check must have ended by now, and nothing here shows that it goes on: it, or the runner that would
@@ -228,11 +223,11 @@ class RecoveryScan:
         state = task.verifying or {}
         ttl = self._verify_timeout + self._heartbeat_ttl
         late = self._awake >= ttl and seconds(str(state.get("at"))) + ttl <= self._now
-        return late and self._eyes.alive(str(state.get("process") or "")) is not True
+        return late and self._probe.alive(str(state.get("process") or "")) is not True
 
     def _runners(self) -> Iterator[RecoveryFinding]:
         for runner in self._rows.runs.runners():
-            if runner == self._eyes.own or self._eyes.alive(runner) is not True:
+            if runner == self._probe.own or self._probe.alive(runner) is not True:
                 yield from self._each(self._by_runner, self._rows.runs.of_runner(runner))
 
     def _leases(self) -> Iterator[RecoveryFinding]:
@@ -245,11 +240,6 @@ class RecoveryScan:
             elif (lost := self.lost_session(member, session)) is not None:
                 yield lost
 
-    def _requests(self) -> Iterator[RecoveryFinding]:
-        late = [one for one in self._rows.requests.open() if one["expires_at"] <= iso(self._now)]
-        for one in late:
-            yield RecoveryFinding("expire_request", None, f"nobody answered the shutdown request {one['id']} in time")
-
     def _questions(self) -> Iterator[RecoveryFinding]:
         unattended = self._settings.get("unattended")
         timeout, reminder = self._settings.get("question_timeout"), self._settings.get("question_reminder")
@@ -260,7 +250,7 @@ class RecoveryScan:
                     reason = f"nobody is awake to answer {one.id}; its default is taken"
                     yield RecoveryFinding("take_default", one.task_id, reason, evidence=known)
             elif (
-                self._eyes.own is not None
+                self._probe.own is not None
                 and reminder
                 and seconds(one.reminded_at or one.asked_at) + reminder <= self._now
             ):
@@ -277,7 +267,7 @@ class RecoveryScan:
         # `ready`: its question was answered while its runner was held for the answer, and is kept for it.
         kept = task.state in ("ready", "backlog") and task.reserved == run.member
         waiting = kept or _at_review(run, task) or task.state in ("blocked", "awaiting-response")
-        if not (waiting or task.state == "in-progress") or not self._eyes.gone(run):
+        if not (waiting or task.state == "in-progress") or not self._probe.gone(run):
             return None
         if task.state == "in-progress":
             return self._finding("requeue", run, task, "its runner is gone")
@@ -308,7 +298,7 @@ class RecoveryScan:
         return self._finding("requeue", run, task, f"the program of {run.member} is gone", session=process, since=since)
 
     def _finding(self, type: str, run: Run, task: Task, reason: str, **evidence: Any) -> RecoveryFinding:
-        runner = None if run.runner is None else _WORDS[self._eyes.alive(run.runner)]
+        runner = None if run.runner is None else _WORDS[self._probe.alive(run.runner)]
         known = {
             # Stuck: the process lives, and says nothing.
             "judged": "dead" if type in ("requeue", "close_run") else "stuck" if runner == "alive" else "silent",

@@ -1,19 +1,21 @@
-"""Which process drives a team: one at a time, so that a second `interlock run` shows the first one's board."""
+"""Which process drives a team: one at a time, so that a second `interlock run` shows the first one's board. Beside it
+any number of workers may wait for work."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import RunnerAlive
 from interlock.model.names import SYSTEM
-from interlock.processes import ref
-from interlock.processes.ref import alive
-from interlock.storage.ledger import Rows
+from interlock.runner.run_processes import lives
+from interlock.sessions import Act, Caller
+from interlock.workspace import Workspace
 
 WORKERS = "work:"
 """How the ids of the sessions of `interlock work` begin; they are Interlock's own, no member's."""
-
 SERVER = "serve:"
 """The same for `interlock up`, whose process works for all teams."""
 
@@ -22,36 +24,37 @@ _here: set[str] = set()
 _lock = threading.Lock()
 
 
-def sign_on(workspace: Workspace, *, take_over: bool = False) -> str:
-    """Become the team's runner; answers this process as text. `take_over`: also from a runner of another machine.
+def sign_on(workspace: Workspace, *, take_over: bool = False) -> None:
+    """Become the team's runner. `take_over`: also from a runner of another machine.
 
     Raises:
         RunnerAlive: another runner is it, and lives, or is on another machine, where nobody here can tell.
     """
-    own = ref.current().as_text()
-    with _lock:
-        if workspace.directory in _here:
-            raise _alive(workspace, own)
-        _here.add(workspace.directory)
-    try:
-        with workspace.act(Principal(SYSTEM)) as act:
-            team = act.rows.team.get()
-            if team.runner not in (None, own):
-                known = alive(str(team.runner))
-                if known or (known is None and not take_over):
-                    raise _alive(workspace, str(team.runner))
-            act.rows.team.update(team, runner=own)
-            act.event("runner.started", process=own)
-            # Whoever waits for work wants to know that somebody does it now.
-            act.topics.add("members")
-    except BaseException:
-        _leave(workspace)
-        raise
-    return own
+    with _registering(workspace) as (act, own):
+        team = act.rows.team.get()
+        if team.runner not in (None, own):
+            alive = lives(str(team.runner))
+            if alive or (alive is None and not take_over):
+                raise _alive(workspace, str(team.runner))
+        act.rows.team.update(team, runner=own)
+        act.event("runner.started", process=own)
+
+
+def join(workspace: Workspace, *, shared: bool = False) -> str:
+    """Become one of the team's workers; answers what `leave` needs. `shared`: this process does other things as well.
+
+    Raises:
+        RunnerAlive: this very process drives the team already.
+    """
+    with _registering(workspace) as (act, own):
+        session = f"{SERVER if shared else WORKERS}{act.clock.new_id()}"
+        act.rows.team.begin_session(SYSTEM, session, act.at, own)
+        act.event("runner.started", process=own, endless=True)
+    return session
 
 
 def sign_off(workspace: Workspace, reason: str) -> None:
-    """No longer be the team's runner."""
+    """Cease to be the team's runner."""
     try:
         with workspace.act(Principal(SYSTEM)) as act:
             team = act.rows.team.get()
@@ -60,64 +63,18 @@ def sign_off(workspace: Workspace, reason: str) -> None:
                 act.event("runner.stopped", reason=reason)
                 act.topics.add("members")
     finally:
-        _leave(workspace)
-
-
-def _leave(workspace: Workspace) -> None:
-    with _lock:
-        _here.discard(workspace.directory)
-
-
-def _alive(workspace: Workspace, runner: str) -> RunnerAlive:
-    host, _, pid, _ = runner.split("|")
-    elsewhere = alive(runner) is None
-    if elsewhere:
-        message = (
-            f"{workspace.name} is driven from another machine, {host} (process {pid}), and nobody here can tell "
-            "whether that still lives. Stop it there; if it is gone for good, "
-            "`interlock run --take-over` takes its place."
-        )
-    else:
-        message = (
-            f"Another runner drives {workspace.name} already (process {pid}). `interlock status` shows what it does; "
-            "`interlock stop` ends it."
-        )
-    return RunnerAlive(message, runner=runner, elsewhere=elsewhere)
-
-
-def join(workspace: Workspace, *, shared: bool = False) -> str:
-    """Become one of the team's workers, which wait for work; any number may be. Answers what `leave` wants to know.
-    `shared`: this process does other things beside.
-
-    Raises:
-        RunnerAlive: this very process drives the team already.
-    """
-    own = ref.current().as_text()
-    with _lock:
-        if workspace.directory in _here:
-            raise _alive(workspace, own)
-        _here.add(workspace.directory)
-    try:
-        with workspace.act(Principal(SYSTEM)) as act:
-            session = f"{SERVER if shared else WORKERS}{act.clock.new_id()}"
-            act.rows.sessions.begin(SYSTEM, session, act.at, own)
-            act.event("runner.started", process=own, endless=True)
-            act.topics.add("members")
-    except BaseException:
-        _leave(workspace)
-        raise
-    return session
+        _forget(workspace)
 
 
 def leave(workspace: Workspace, session: str, reason: str) -> None:
-    """No longer be a worker."""
+    """Cease to be a worker."""
     try:
         with workspace.act(Principal(SYSTEM)) as act:
             act.rows.sessions.end(SYSTEM, session, act.at)
             act.event("runner.stopped", reason=reason, endless=True)
             act.topics.add("members")
     finally:
-        _leave(workspace)
+        _forget(workspace)
 
 
 def at_work(rows: Rows) -> list[str]:
@@ -128,5 +85,43 @@ def at_work(rows: Rows) -> list[str]:
 
 def servers(rows: Rows) -> list[str]:
     """Those of them that do more than work for this team."""
-    found = [(session, process) for session, process in rows.sessions.living(SYSTEM) if process is not None]
-    return [process for session, process in found if session.startswith(SERVER) and alive(process)]
+    found = [(session, process) for session, process in rows.team.living_sessions(SYSTEM) if process is not None]
+    return [process for session, process in found if session.startswith(SERVER) and lives(process)]
+
+
+@contextmanager
+def _registering(workspace: Workspace) -> Iterator[tuple[Act, str]]:
+    """A transaction as this process, which may drive a team once only; what waits for work is woken after it."""
+    own = processes.current().as_text()
+    with _lock:
+        if workspace.directory in _here:
+            raise _alive(workspace, own)
+        _here.add(workspace.directory)
+    try:
+        with workspace.act(Caller(SYSTEM)) as act:
+            yield act, own
+            act.topics.add("members")
+    except BaseException:
+        _forget(workspace)
+        raise
+
+
+def _forget(workspace: Workspace) -> None:
+    with _lock:
+        _here.discard(workspace.directory)
+
+
+def _alive(workspace: Workspace, runner: str) -> RunnerAlive:
+    host, _, pid, _ = runner.split("|")
+    elsewhere = lives(runner) is None
+    if elsewhere:
+        message = (
+            f"{workspace.name} is driven from another machine, {host} (process {pid}), and nobody here can tell "
+            "whether that still lives. Stop it there; if it is gone for good, `interlock run --take-over` replaces it."
+        )
+    else:
+        message = (
+            f"Another runner drives {workspace.name} already (process {pid}). `interlock status` shows what it does; "
+            "`interlock stop` ends it."
+        )
+    return RunnerAlive(message, runner=runner, elsewhere=elsewhere)

@@ -1,14 +1,9 @@
-"""How processes and what they started stand in the ledger, and whether they still live.
+"""How processes and what they started stand in the ledger, whether they live, and how what a run left is ended.
 
 `<host>|<boot>|<pid>|<start>#<token>`: the process, and the run token in the environment of every program it starts
 under that name (see `processes`). The token is chosen before there is a program, so that no moment is left in which a
 crash could lose sight of one: for a run it is the second half of its session's id, for a verify it stands in the name
-of the verifier. Kept light, for the verbs that hooks call.
-
-Ending what a run has left behind before its task is taken up: its programs, and those of its verify.
-
-They are found by pid, start time and boot id, and by the run token in their environment, so that nobody else's is
-touched (decision 20). What is taken up, and when, is for `findings` and `scheduler` to say.
+of the verifier. By these alone programs are found and ended, so that nobody else's are touched (decision 20).
 """
 
 from __future__ import annotations
@@ -32,23 +27,50 @@ def new_session() -> tuple[str, str]:
 
 
 def session_token(session: str) -> str | None:
-    """The run token of a session that a runner opened; null for one that only somebody else calls so."""
+    """The run token of a session that a runner opened; None for one that only looks like it."""
     token = session.removeprefix(SESSION)
     return token if session.startswith(SESSION) and len(token) >= groups.TOKEN_CHARS else None
 
 
 def verifier() -> str:
     """This process as the one that is going to run a verify, with a token for the verify's program."""
-    return ref.current().with_token(os.urandom(16).hex()).as_text()
+    return written(processes.current(), os.urandom(16).hex())
+
+
+def token_of(text: str) -> str | None:
+    """The run token in what `written` wrote."""
+    return text.partition("#")[2] or None
+
+
+def lives(text: str) -> bool | None:
+    """Whether the process written down as `text` lives; None when it is another machine's."""
+    try:
+        return processes.alive(processes.Identity.parse(text.partition("#")[0]))
+    except InvalidRequest:
+        return False
 
 
 def end_programs(text: str, grace: float) -> bool:
-    """End the process group written down as `text`, and what carries its token; true when nothing of it is left."""
+    """End the process group written down as `text`, and what carries its token; True when nothing of it is left."""
+    token = token_of(text)
     try:
-        return groups.end_group(ref.ProcessRef.parse(text), grace=grace, token=ref.token_of(text), whole=True)
+        process = processes.Identity.parse(text.partition("#")[0])
     except InvalidRequest:
-        token = ref.token_of(text)
-        return token is None or groups.end_marked(token, grace, whole=True)
+        return token is None or processes.end_marked(token, grace, whole=True)
+    return processes.end_group(process, grace=grace, token=token, whole=True)
+
+
+def end_run_programs(run: Run, grace: float) -> bool:
+    """End everything that run started here; True when nothing of it is left."""
+    if run.runner is not None and lives(run.runner) is None:
+        return True  # On another machine; it was taken over because that is gone.
+    return end_programs(run.process or f"#{session_token(run.session) or ''}", grace)
+
+
+def end_verify_program(task: Task, grace: float) -> bool:
+    """End the program of a verify whose verifier is gone; True when nothing of it is left."""
+    token = token_of(str((task.verifying or {}).get("process") or ""))
+    return token is None or processes.end_marked(token, grace)
 
 
 def note_left(
@@ -64,16 +86,3 @@ def note_left(
         with workspace.act(Principal(SYSTEM)) as act:
             act.event("processes.left", task, run=run, member=member, processes=left)
     return programs(left)
-
-
-def end_run_programs(run: Run, grace: float) -> bool:
-    """End everything that run started here; true when nothing of it is left."""
-    if run.runner is not None and ref.alive(run.runner) is None:
-        return True  # On another machine; whoever takes its runs over has said that it is gone.
-    return end_programs(run.process or f"#{session_token(run.session) or ''}", grace)
-
-
-def end_verify_program(task: Task, grace: float) -> bool:
-    """End the program of a verify whose verifier is gone; true when nothing of it is left."""
-    token = ref.token_of(str((task.verifying or {}).get("process") or ""))
-    return token is None or groups.end_marked(token, grace)

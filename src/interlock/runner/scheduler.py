@@ -1,13 +1,11 @@
-"""The scheduler: takes up what nobody works on any more, so that no task stays stuck.
+"""The scheduler: recovers what nobody works on any more, so that no task stays stuck.
 
 Nobody leads. Any number of schedulers and workers poll at once; each action asks again, inside its own transaction,
-whether what was found still holds, so that polling twice is harmless and whoever comes second finds nothing to do.
-Work is never handed out here: free workers pull it (decision 7 of the house).
+whether what was found still holds, so that polling twice is harmless and the second one finds nothing to do. Work is
+never handed out here: free workers pull it (decision 7 of the house).
 
 A run that ended without a word goes by the evidence: a result that it left behind is applied first, by the same
 mapping as a message (AOF-61.04 to 61.09). A poll that does nothing writes nothing (decision 21).
-
-Taking up what processes left that are gone, as a crew sees to it: beside everything else it does.
 """
 
 from __future__ import annotations
@@ -30,13 +28,17 @@ from interlock.core.tasks import answer, change, finish, review
 from interlock.core.tasks.transition import end_run
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace, close_session
 from interlock.errors import Conflict, InterlockError
+from interlock.ledger import Rows
+from interlock.mailbox import notify
 from interlock.model.names import LEAD, SYSTEM
 from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.protocol import dropped
 from interlock.protocol.dropped import apply_within
 from interlock.protocol.routing import missing_file
-from interlock.runner import run_processes, verify
+from interlock.protocol.session_end import apply_within
+from interlock.runner import run_processes
+from interlock.runner.context import RunnerContext, setting
 from interlock.runner.merge_queue import take_up as merge_up
 from interlock.runner.recovery_scan import LivenessProbe, RecoveryFinding, RecoveryScan
 from interlock.runner.run_processes import session_token
@@ -46,15 +48,18 @@ UNCOUNTED = frozenset({"stale_heartbeat", "remind"})
 """Actions that are carried out, but are no dispatching (AOF-61.13)."""
 TAKEN_UP = ("requeue", "close_run", "close_session")
 LAPSED = {"stale_heartbeat": "stale_heartbeat", "expire_lease": "lease_expired"}
+PAUSE = 5.0
+"""Seconds before a check that could not be run is tried again."""
 JUMP = 2.0
 """Seconds by which the wall clock may run away from the monotonic one before that counts as a jump."""
 
 
 class Scheduler:
-    """One that goes on running: it notices when it slept, or when the clock jumped.
+    """One scheduler. Kept running, it notices when it slept, or when the clock jumped.
 
-    `interval`: seconds between two looks, at most; `run_verify` runs the verify of a task whose verifier is gone,
-    `run_merge` the next merge (false where somebody else was faster).
+    Args:
+        interval: seconds between two looks, at most.
+        run_verify: runs the verify of a task whose verifier is gone.
     """
 
     def __init__(
@@ -62,15 +67,13 @@ class Scheduler:
         workspace: Workspace,
         *,
         interval: float = math.inf,
-        eyes: LivenessProbe | None = None,
+        probe: LivenessProbe | None = None,
         run_verify: Callable[[Task, Run], None] | None = None,
-        run_merge: Callable[[Task], bool] | None = None,
     ) -> None:
         self._workspace = workspace
         self._interval = interval
-        self._eyes = eyes or LivenessProbe()
-        self._run_verify = run_verify or partial(_run_verify, workspace, self._eyes)
-        self._run_merge = run_merge or partial(_run_merge, workspace, self._eyes)
+        self._probe = probe or LivenessProbe()
+        self._run_verify = run_verify or self._recheck
         self._last: tuple[float, float] | None = None
         self._woke = -math.inf
 
@@ -81,14 +84,18 @@ class Scheduler:
             LedgerBusy, LedgerUnusable, StorageError, TeamNotFound: what was done stands; the next poll does the rest.
         """
         if dry_run:
-            found = self._preview()
-            return {"actions": [one.as_dict() for one in found], "actions_executed": 0}
+            return {"actions": [one.as_dict() for one in self._preview()], "actions_executed": 0}
         done = self.carry_out(self.look())
         for one in self.verifies():
             assert one.task is not None and one.run is not None
             self._run_verify(one.task, one.run)
             done.append(one)
-        done += self._merged()
+        merged: dict[str, RecoveryFinding] = {}
+        while (merge := self.next_merge()) is not None and merge.task is not None and merge.task.id not in merged:
+            if not anyio.run(merge_up, self._workspace, merge.task, self._probe.merges, lambda update: None):
+                break  # Another process was faster.
+            merged[merge.task.id] = merge
+        done += merged.values()
         executed = self.written_down(done)
         return {"actions": [one.as_dict() for one in done], "actions_executed": executed}
 
@@ -100,12 +107,12 @@ class Scheduler:
             by_hand = rows.runs.by_hand()
         dropped.adopt_all(workspace, dropped.with_heartbeat(workspace.directory, by_hand))
         with workspace.ledger.snapshot() as rows:
-            return RecoveryScan(*self._seen(rows)).everything()
+            return self._scan(rows).everything()
 
     def verifies(self) -> list[RecoveryFinding]:
         """The verifies that nobody runs any more."""
         with self._workspace.ledger.snapshot() as rows:
-            return RecoveryScan(*self._seen(rows)).verifies()
+            return self._scan(rows).verifies()
 
     def rests(self) -> bool:
         """Whether nothing can become this one's to take up before something changes in the ledger."""
@@ -124,21 +131,23 @@ class Scheduler:
         with self._workspace.ledger.snapshot() as rows:
             if not rows.tasks.merging():
                 return None
-            return RecoveryScan(*self._seen(rows)).next_merge()
+            return self._scan(rows).next_merge()
 
-    def _merged(self) -> list[RecoveryFinding]:
-        """Carry out the merges that wait, each once."""
-        done: dict[str, RecoveryFinding] = {}
-        while (one := self.next_merge()) is not None and one.task is not None and one.task.id not in done:
-            if not self._run_merge(one.task):
-                break
-            done[one.task.id] = one
-        return list(done.values())
+    def _recheck(self, task: Task, run: Run) -> None:
+        anyio.run(recheck, self._workspace, task, run, partial(self._probe.gone, run), lambda update: None)
 
     def carry_out(self, found: Sequence[RecoveryFinding]) -> list[RecoveryFinding]:
         """Act on what was found, as far as it still holds; what was done."""
-        held = self._looked_closer(found)
-        self._end_sessions([one for one in held if one.type == "close_session"])
+        # Take in the files that these runs have left, and ask once more before anything is ended for their sake.
+        dropped.adopt_all(self._workspace, [one.run.task_id for one in found if one.run and one.type != "close_run"])
+        with self._workspace.ledger.snapshot() as rows:
+            scan = self._scan(rows)
+            again = [scan.run(one.run) if one.run is not None else one for one in found]
+        held = [one for one in again if one is not None]
+        for one in held:
+            if one.type == "close_session" and one.session is not None:  # A runner that is gone kept its program.
+                grace = float(setting(self._workspace, "stop_grace"))
+                run_processes.end_programs(f"#{session_token(one.session[1]) or ''}", grace)
         ended = self._end_programs([one.run for one in held if one.run is not None])
         done = (self._act_on(one, one.run is None or ended[one.run.id]) for one in held)
         return [one for one in done if one is not None]
@@ -157,50 +166,26 @@ class Scheduler:
         now, ticks = clock.now(), clock.monotonic()
         if self._last is not None:
             passed, ticked = now - self._last[0], ticks - self._last[1]
-            if abs(passed - ticked) > JUMP or ticked > self._longest_pause():
+            # So long without a look makes nobody's lease run out: a run beats three times in its lease.
+            longest = 2 * self._interval + float(setting(self._workspace, "heartbeat_ttl")) / 4
+            if abs(passed - ticked) > JUMP or ticked > longest:
                 self._woke = ticks
         self._last = now, ticks
 
-    def _longest_pause(self) -> float:
-        """Seconds without a look that cannot make anybody's lease run out: a run beats three times in its lease."""
-        with self._workspace.ledger.snapshot() as rows:
-            return 2 * self._interval + float(self._workspace.settings(rows).get("heartbeat_ttl")) / 4
-
-    def _seen(self, rows: Any) -> tuple[Any, Any, LivenessProbe, float, float]:
-        clock = self._workspace.clock
-        return rows, self._workspace.settings(rows), self._eyes, clock.now(), clock.monotonic() - self._woke
-
-    def _looked_closer(self, found: Sequence[RecoveryFinding]) -> list[RecoveryFinding]:
-        """Take in the files that these runs have left, and ask once more before anything is ended for their sake."""
-        dropped.adopt_all(self._workspace, [one.run.task_id for one in found if one.run and one.type != "close_run"])
-        held = []
-        with self._workspace.ledger.snapshot() as rows:
-            look = RecoveryScan(*self._seen(rows))
-            for one in found:
-                again = look.run(one.run) if one.run is not None else one
-                if again is not None:
-                    held.append(again)
-        return held
-
-    def _end_sessions(self, found: Sequence[RecoveryFinding]) -> None:
-        """End the programs of sessions that were kept by a runner that is gone."""
-        for one in found:
-            assert one.session is not None
-            with self._workspace.ledger.snapshot() as rows:
-                grace = float(self._workspace.settings(rows).get("stop_grace"))
-            run_processes.end_programs(f"#{session_token(one.session[1]) or ''}", grace)
+    def _scan(self, rows: Rows) -> RecoveryScan:
+        clock, settings = self._workspace.clock, self._workspace.settings(rows)
+        return RecoveryScan(rows, settings, self._probe, clock.now(), clock.monotonic() - self._woke)
 
     def _end_programs(self, runs: Sequence[Run]) -> dict[str, bool]:
         """End the programs of all these runs at once, since each may take its grace to go: which are gone."""
         if not runs:
             return {}
-        with self._workspace.ledger.snapshot() as rows:
-            grace = float(self._workspace.settings(rows).get("stop_grace"))
+        grace = float(setting(self._workspace, "stop_grace"))
         gone: dict[str, bool] = {run.id: True for run in runs}
 
         def end(run: Run) -> None:
             gone[run.id] = False
-            gone[run.id] = self._eyes.end(run, grace)
+            gone[run.id] = self._probe.end(run, grace)
 
         # What was begun by hand is not ours to end.
         threads = [Thread(target=end, args=(run,), name=f"interlock-end-{run.id}") for run in runs if run.runner]
@@ -216,21 +201,26 @@ class Scheduler:
             missing = missing_file(self._workspace, finding.run.task_id, finding.run.result.get("summaryRef"))
         number = None if finding.run is None else finding.run.number
         try:
-            with self._workspace.act(Principal(SYSTEM, run=number)) as act:
-                look = RecoveryScan(*self._seen(act.rows))
+            with self._workspace.act(Caller(SYSTEM, run=number)) as act:
+                scan = self._scan(act.rows)
                 if finding.type == "expire_request":
                     return finding if shutdown.expire(act) else None
                 if finding.type == "close_session":
-                    return _close_session(act, look, finding)
+                    assert finding.session is not None
+                    left = scan.left_behind(*finding.session)
+                    if left is not None:
+                        close_session(act, *finding.session)
+                    return left
                 if finding.type in ("take_default", "remind"):
                     return finding if _waited_long(act, finding) else None
                 if finding.session is not None:
-                    lost = look.lost_session(*finding.session)
+                    lost = scan.lost_session(*finding.session)
                     if lost is not None:
-                        _lose_session(act, lost)
+                        act.rows.team.note_gone(*finding.session, act.at)
+                        act.event("session.lost", **lost.evidence)
                     return lost
                 assert finding.run is not None
-                again = look.run(finding.run)
+                again = scan.run(finding.run)
                 if again is not None:
                     _recover(act, again, gone, missing)
                 return again
@@ -242,9 +232,9 @@ class Scheduler:
         workspace = self._workspace
         self._mind_the_clock()
         with workspace.ledger.snapshot() as rows:
-            found = RecoveryScan(*self._seen(rows)).everything()
-            verifies = RecoveryScan(*self._seen(rows)).verifies()
-            merge = RecoveryScan(*self._seen(rows)).next_merge()
+            found = self._scan(rows).everything()
+            verifies = self._scan(rows).verifies()
+            merge = self._scan(rows).next_merge()
             by_hand = rows.runs.by_hand()
         ids = [*dropped.with_heartbeat(workspace.directory, by_hand), *(one.task_id for one in found if one.run)]
         lying = {id: dropped.lying(workspace.directory, id) for id in ids if id is not None}
@@ -253,7 +243,7 @@ class Scheduler:
                 with workspace.act(Principal(SYSTEM)) as act:
                     for id, files in lying.items():
                         dropped.adopt_within(act, id, files)
-                    found = RecoveryScan(*self._seen(act.rows)).everything()
+                    found = self._scan(act.rows).everything()
                     raise _DryRun
             except _DryRun:
                 pass
@@ -265,9 +255,9 @@ def poll(workspace: Workspace, *, dry_run: bool = False) -> dict[str, Any]:
     return Scheduler(workspace).poll(dry_run=dry_run)
 
 
-def take_up(workspace: Workspace, eyes: LivenessProbe | None = None) -> list[str]:
+def take_up(workspace: Workspace) -> list[str]:
     """Give back only what dead runners left; the ids of the tasks that can be taken again."""
-    scheduler = Scheduler(workspace, eyes=eyes)
+    scheduler = Scheduler(workspace)
     done = scheduler.carry_out([one for one in scheduler.look() if one.type in TAKEN_UP])
     scheduler.written_down(done)
     with workspace.ledger.snapshot() as rows:
@@ -279,8 +269,8 @@ class _DryRun(Exception):
     """Rolls a transaction back that was only for looking."""
 
 
-def _waited_long(act: UnitOfWork, finding: RecoveryFinding) -> bool:
-    """Remind of the question, or take its default; false where it has been answered meanwhile."""
+def _waited_long(act: Act, finding: RecoveryFinding) -> bool:
+    """Remind of the question, or take its default; False where it has been answered meanwhile."""
     question = act.rows.questions.get(str(finding.evidence["question"]))
     task = act.rows.tasks.get(str(finding.task_id))
     if question is None or task is None or question.state != "open":
@@ -319,113 +309,66 @@ def _recover(act: UnitOfWork, finding: RecoveryFinding, gone: bool, missing: str
             end_run(act, applied, applied.state, cause)
     else:
         finish.fail(act, task, cause, counts=lapsed is not None, lapsed=lapsed)
-        _tell(act, finding, task, run)
+        if run.runner is None:  # Its member hears of it; of a program that is gone the lead hears, too.
+            text = f"{run.task_id} was taken back from {run.member}: {finding.reason}."
+            again = " Claim it again to continue." if task.state in ("ready", "backlog") else ""
+            notify(act, run.member, text + again, summary="claim released")
+            if finding.type == "requeue" and run.member != LEAD:
+                notify(act, LEAD, text, summary="claim released")
     if run.runner is not None and finding.type in ("requeue", "close_run"):
         close_session(act, run.member, run.session)
 
 
-def _tell(act: UnitOfWork, finding: RecoveryFinding, task: Task, run: Run) -> None:
-    """Whoever began a run by hand hears that it was taken back; of a program that is gone the lead hears, too."""
-    if run.runner is not None:
-        return
-    text = f"{run.task_id} was taken back from {run.member}: {finding.reason}."
-    again = " Claim it again to go on." if task.state in ("ready", "backlog") else ""
-    notify(act, run.member, text + again, summary="claim released")
-    if finding.type == "requeue" and run.member != LEAD:
-        notify(act, LEAD, text, summary="claim released")
-
-
-def _lose_session(act: UnitOfWork, finding: RecoveryFinding) -> None:
-    assert finding.session is not None
-    act.rows.sessions.note_gone(*finding.session, act.at)
-    act.event("session.lost", **finding.evidence)
-
-
-def _close_session(act: UnitOfWork, look: RecoveryScan, finding: RecoveryFinding) -> RecoveryFinding | None:
-    assert finding.session is not None
-    again = look.left_behind(*finding.session)
-    if again is not None:
-        close_session(act, *finding.session)
-    return again
-
-
-def _run_verify(workspace: Workspace, eyes: LivenessProbe, task: Task, run: Run) -> None:
-    """Run a verify here and now."""
-    anyio.run(recheck, workspace, task, run, partial(eyes.gone, run), lambda update: None)
-
-
-def _run_merge(workspace: Workspace, eyes: LivenessProbe, task: Task) -> bool:
-    """Carry a merge out here and now."""
-    return anyio.run(merge_up, workspace, task, eyes.merges, lambda update: None)
-
-
-PAUSE = 5.0
-"""Seconds before a check is tried again that could not be run."""
-
-
 class RecoveryWorker:
-    """Recovers runs, one batch at a time, and runs abandoned checks. `rouse` is called when something has ended."""
+    """Recovers runs, one batch at a time, and runs abandoned checks, beside everything else its runner does."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        scheduler: Scheduler,
-        eyes: LivenessProbe,
-        hear: Callable[[str, str, Update], None],
-        rouse: Callable[[], None],
-    ) -> None:
-        self._workspace = workspace
+    def __init__(self, context: RunnerContext, scheduler: Scheduler, probe: LivenessProbe) -> None:
+        self._context = context
         self._scheduler = scheduler
-        self._eyes = eyes
-        self._hear = hear
-        self._rouse = rouse
-        self._rechecking: dict[str, anyio.CancelScope] = {}
+        self._probe = probe
+        self._checks: dict[str, anyio.CancelScope] = {}
         self.recovering = False
 
     @property
     def busy(self) -> bool:
-        """Whether something is being taken up."""
-        return bool(self._rechecking) or self.recovering
+        return bool(self._checks) or self.recovering
 
     async def look(self, group: TaskGroup) -> None:
-        """Begin to take up whatever was left: ending programs takes its time."""
+        """Begin to recover whatever was left: ending programs takes its time."""
         if self.recovering:
             return
         found, verifying = await anyio.to_thread.run_sync(lambda: (self._scheduler.look(), self._scheduler.verifies()))
         for one in verifying:
-            if one.task is not None and one.run is not None and one.task.id not in self._rechecking:
-                self._rechecking[one.task.id] = scope = anyio.CancelScope()
+            if one.task is not None and one.run is not None and one.task.id not in self._checks:
+                self._checks[one.task.id] = scope = anyio.CancelScope()
                 group.start_soon(self._recheck, one.task, one.run, scope)
         if found:
             self.recovering = True
-            group.start_soon(self._take_up, found)
+            group.start_soon(self._recover, found)
 
     def cancel(self) -> None:
         """Stop the checks that run."""
-        for scope in self._rechecking.values():
+        for scope in self._checks.values():
             scope.cancel()
 
-    async def _take_up(self, found: list[RecoveryFinding]) -> None:
-        def take_up() -> None:
-            self._scheduler.written_down(self._scheduler.carry_out(found))
-
+    async def _recover(self, found: list[RecoveryFinding]) -> None:
         try:
-            await anyio.to_thread.run_sync(take_up)
+            await anyio.to_thread.run_sync(lambda: self._scheduler.written_down(self._scheduler.carry_out(found)))
         except InterlockError as error:
-            self._hear("", "", Update("notice", f"what nobody works on was not taken up: {error.message}"))
+            self._context.notice(f"what nobody works on was not taken up: {error.message}")
             await anyio.sleep(1.0)
         finally:
             self.recovering = False
-            self._rouse()
+            self._context.wake()
 
     async def _recheck(self, task: Task, run: Run, scope: anyio.CancelScope) -> None:
+        hear = partial(self._context.publish, run.member, task.id)
         try:
             with scope:
-                hear = partial(self._hear, run.member, task.id)
-                await verify.recheck(self._workspace, task, run, partial(self._eyes.gone, run), hear)
+                await recheck(self._context.workspace, task, run, partial(self._probe.gone, run), hear)
         except Exception as error:  # boundary: one task's check must not end the others' work
-            self._hear(run.member, task.id, Update("notice", f"its check could not be run: {error}"))
+            hear(Update("notice", f"its check could not be run: {error}"))
             await anyio.sleep(PAUSE)
         finally:
-            del self._rechecking[task.id]
-            self._rouse()
+            del self._checks[task.id]
+            self._context.wake()

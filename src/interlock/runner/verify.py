@@ -1,20 +1,12 @@
-"""Runs a task's `verify` command and writes down what it proved.
-
-The command gets a run token of its own, never its caller's: ending what a check left behind must not end the agent
-session whose work it checks.
-
-A task's `verify`, run where whoever is responsible for it stands: a runner, a command at a terminal, a server.
+"""A task's `verify`, run by its runner, by a command at a terminal, or by a server.
 
 All of them give the command the same surroundings: the team's working directory, what the task's own programs may see
-of the environment, and nothing of Interlock's, since a check acts for nobody. One that failed is not run again while
-nothing has changed.
+of the environment, and nothing of Interlock's, since a check acts for nobody. It gets a run token of its own, never its
+caller's: ending what a check left behind must not end the agent session whose work it checks. A check that failed is
+not run again while nothing has changed.
 
-Each check as it ends on the tree before the work, once for every (tree, setup, command), beside everything else.
-
-Red before and green after is the strongest evidence there is; green before is said beside "verified". Nobody waits for
-it but a crew that has nothing else left to do, and that for a bounded time.
-
-The fingerprint of a directory.
+Each check is also run on the tree before the work, once for every (tree, setup, command): red before and green after is
+the strongest evidence there is; green before is said beside "verified".
 """
 
 from __future__ import annotations
@@ -52,21 +44,34 @@ from interlock.processes.output import plain
 from interlock.processes.program import Program
 from interlock.processes.ref import ProcessRef, token_of
 from interlock.runner import run_processes
+from interlock.runner.context import RunnerContext, setting
 from interlock.runner.environment import allowed_environment, for_supervisor
-from interlock.runner.run_processes import verifier
-from interlock.storage.ledger import Rows
+from interlock.runner.run_processes import token_of, verifier
+from interlock.sessions import Caller
+from interlock.tasks import finish
+from interlock.tasks import verify as ledger
+from interlock.tasks.find import find
+from interlock.workspace import Workspace
 
 TAIL_CHARS = 4000
+BASELINE_SECONDS = 60.0
+"""How long a runner with nothing else to do waits for the checks before the work."""
+FILES_LOOKED_AT = 20_000
+CACHES = frozenset({".git", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis"})
+INSTALLED = frozenset({"node_modules", ".venv"})
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What a verify command showed: the row of kind `verify` in a task's `evidence`.
 
-    `tree` is the git tree that it was run on, null where that is not known. `exit_code` is null when the command could
-    not be started, negative for a signal. `seconds` is how long it took, `tail` the end of its output (about 4,000
-    characters, secrets blanked), `at` when it began, ISO 8601 UTC. `fingerprint` is that of what lay there after a
-    failure; `unchanged`: nothing has changed since that failure, so it was not run again.
+    Attributes:
+        exit_code: negative for a signal, None when the command could not be started.
+        tail: the end of its output, about 4,000 characters, secrets blanked.
+        at: when it began, ISO 8601 UTC.
+        tree: the git tree that it was run on, None where that is not known.
+        fingerprint: of what lay there after a failure.
+        unchanged: nothing has changed since that failure, so it was not run again.
     """
 
     command: str
@@ -81,7 +86,6 @@ class Evidence:
     unchanged: bool = False
 
     def as_dict(self) -> dict[str, object]:
-        """The same as JSON holds it."""
         return asdict(self)
 
 
@@ -104,20 +108,23 @@ async def run_check(
     """Run `command` in `workdir` with exactly `environment`, for at most `timeout` seconds.
 
     Exit 0 within the time is a pass; anything else, also a program that is missing or a command that cannot be read,
-    is not. Nothing of it is left running. `token` is the run token by which another process could end it; `on_line`
-    hears the output as it comes, `on_start` the process that was started. `top` is the user's own checkout, where
-    `workdir` is in another one: a command that would look there is not run.
+    is not. Nothing of it is left running.
+
+    Args:
+        token: the run token by which another process could end it.
+        on_line: hears the output as it comes.
+        on_start: hears the process that was started.
+        top: the user's own checkout, where `workdir` is in another one: a command that would look there is not run.
     """
     own = {name: value for name, value in environment.items() if name != RUN_TOKEN}
     if token is not None:
         own[RUN_TOKEN] = token
     at = clock.iso(time.time())
-    astray = None
     if top is not None:
-        search = own.get("PATH")
-        astray = await anyio.to_thread.run_sync(lambda: elsewhere(command, workdir, top=top, search=search))
-    if astray is not None:
-        return Evidence(command, None, False, 0.0, f"It would not look at the work: {astray}", at, False, tree)
+        find_astray = partial(elsewhere, command, workdir, top=top, search=own.get("PATH"))
+        astray = await anyio.to_thread.run_sync(find_astray)
+        if astray is not None:
+            return Evidence(command, None, False, 0.0, f"It would not look at the work: {astray}", at, False, tree)
     try:
         program = Program(
             commands.argv(command),
@@ -139,12 +146,12 @@ async def run_check(
     return Evidence(
         command,
         ending.exit_code,
-        ending.stop == "end",
-        round(ending.seconds, 3),
-        plain(ending.output)[-TAIL_CHARS:],
-        at,
-        ending.stop == "timeout",
-        tree,
+        passed=ending.stop == "end",
+        seconds=round(ending.seconds, 3),
+        tail=plain(ending.output)[-TAIL_CHARS:],
+        at=at,
+        timed_out=ending.stop == "timeout",
+        tree=tree,
     )
 
 
@@ -155,63 +162,57 @@ def variables(rows: Rows, task: Task, member: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*(task.env or ()), *own]))
 
 
-def place_of(rows: Rows, task: Task) -> str:
-    """Where what a task is about lies: its own worktree, else the team's working directory."""
-    own = str((task.worktree or {}).get("directory") or "")
-    return own if own and os.path.isdir(own) else rows.team.get().workdir or os.getcwd()
-
-
 async def examine(workspace: Workspace, task: Task, *, on_line: Callable[[str], None] = lambda line: None) -> Evidence:
     """Run the verify of `task`, which is in review with `verifying` naming this process; the ledger is not changed.
 
     Raises:
         InvalidRequest: a variable that the task or its owner names is Interlock's own.
     """
-    failed = (task.verifying or {}).get("failed") or {}
-    told: dict[str, str] = {}
+    state = task.verifying or {}
+    failed = state.get("failed") or {}
 
-    def look() -> tuple[str, str | None, str | None, tuple[str, ...], dict[str, float], str | None]:
+    def prepare() -> tuple[str, str | None, dict[str, Any]]:
+        """Where it is run, what lay there if that is as after the last failure, and the rest for `run_check`."""
         with workspace.ledger.snapshot() as rows:
-            settings = workspace.settings(rows)
-            limits = {name: settings.get(name) for name in ("verify_timeout", "output_bytes", "stop_grace")}
-            told.update(for_supervisor(workspace, settings))
-            place, names, own = place_of(rows, task), variables(rows, task, task.owner), rows.team.get().workdir
-            author = rows.team.member(str(task.owner))
-        top = checkout_of(own) if own is not None and task.worktree is not None else None
+            settings, team, author = workspace.settings(rows), rows.team.get(), rows.team.member(str(task.owner))
+            names = variables(rows, task, task.owner)
+        own = str((task.worktree or {}).get("directory") or "")
+        place = own if own and os.path.isdir(own) else team.workdir or os.getcwd()
         # Who works by hand may have put right what lies elsewhere.
         managed = author is not None and author.agent is not None
         same = managed and failed.get("fingerprint") and failed["command"] == task.verify
-        files = everything(place) if same else None
-        return place, tree_of(place), top, names, limits, files
+        environment, secrets = allowed_environment(os.environ, names=names, extra=for_supervisor(workspace, settings))
+        return place, everything(place) if same else None, {
+            "environment": environment,
+            "secrets": secrets,
+            "timeout": float(settings.get("verify_timeout")),
+            "output_bytes": int(settings.get("output_bytes")),
+            "stop_grace": float(settings.get("stop_grace")),
+            "tree": tree_of(place),
+            "top": checkout_of(team.workdir) if team.workdir is not None and task.worktree is not None else None,
+        }  # fmt: skip
 
     started: list[str] = []
-    workdir, tree, top, names, limits, files = await anyio.to_thread.run_sync(look)
+    workdir, files, surroundings = await anyio.to_thread.run_sync(prepare)
     if files is not None and files == failed["fingerprint"]:
         known = {field.name: failed[field.name] for field in fields(Evidence) if field.name in failed}
         return Evidence(**{**known, "unchanged": True})
-    environment, secrets = allowed_environment(os.environ, names=names, extra=told)
-    evidence = await run_check(
+    found = await run_check(
         str(task.verify),
         workdir=workdir,
-        environment=environment,
-        timeout=float(limits["verify_timeout"]),
-        output_bytes=int(limits["output_bytes"]),
-        stop_grace=float(limits["stop_grace"]),
-        secrets=secrets,
-        token=token_of(str((task.verifying or {}).get("process") or "")),
+        token=token_of(str(state.get("process") or "")),
         log=workspace.log_path(task.id, task.run, "verify"),
         on_line=on_line,
-        tree=tree,
-        top=top,
         on_start=lambda identity: started.append(identity.as_text()),
+        **surroundings,
     )
     for process in started:
         note = partial(run_processes.note_left, workspace, process, task.id, set(), member=None, run=None)
         await anyio.to_thread.run_sync(note)
-    if evidence.passed or evidence.exit_code is None:
-        return evidence
+    if found.passed or found.exit_code is None:
+        return found
     # What the check itself leaves behind is no change.
-    return replace(evidence, fingerprint=await anyio.to_thread.run_sync(everything, workdir))
+    return replace(found, fingerprint=await anyio.to_thread.run_sync(everything, workdir))
 
 
 async def recheck(
@@ -220,8 +221,7 @@ async def recheck(
     """Take the verify of `task` over from a process that is gone, and run it; the old one's programs end first."""
 
     def begin() -> Task | None:
-        with workspace.ledger.snapshot() as rows:
-            grace = float(workspace.settings(rows).get("stop_grace"))
+        grace = float(setting(workspace, "stop_grace"))
         run_processes.end_verify_program(task, grace)
         if author_is_gone():
             run_processes.end_run_programs(run, grace)
@@ -231,17 +231,17 @@ async def recheck(
     if current is None:
         return
     hear(Update("notice", f"checking again: {current.verify}"))
-    evidence = await examine(workspace, current, on_line=lambda line: hear(Update("text", plain(line))))
-    await anyio.to_thread.run_sync(partial(decide, workspace, current, evidence.as_dict(), author_is_gone))
+    found = await examine(workspace, current, on_line=lambda line: hear(Update("text", plain(line))))
+    await anyio.to_thread.run_sync(decide, workspace, current, found.as_dict(), author_is_gone)
 
 
 def take_over(workspace: Workspace, task: Task, mark: str) -> Task | None:
-    """Become, as `mark`, the process that runs the verify of `task`; null where somebody was faster."""
-    with workspace.act(Principal(SYSTEM)) as act:
+    """Become, as `mark`, the process that runs the verify of `task`; None where another one was faster."""
+    with workspace.act(Caller(SYSTEM)) as act:
         current = find(act.rows, task.id)
         if current.state != "review" or current.verifying != task.verifying:
             return None
-        return verify_rows.take_up(act, current, mark)
+        return ledger.take_up(act, current, mark)
 
 
 def decide(workspace: Workspace, task: Task, evidence: dict[str, Any], author_is_gone: Callable[[], bool]) -> None:
@@ -251,8 +251,8 @@ def decide(workspace: Workspace, task: Task, evidence: dict[str, Any], author_is
     lives, or a person, keeps it and gets the findings.
     """
     mark = str((task.verifying or {})["process"])
-    with workspace.act(Principal(SYSTEM)) as act:
-        decided = verify_rows.verified(act, find(act.rows, task.id), evidence, run=task.run, verifier=mark)
+    with workspace.act(Caller(SYSTEM)) as act:
+        decided = ledger.verified(act, find(act.rows, task.id), evidence, run=task.run, verifier=mark)
         if decided.run == task.run and decided.state == "in-progress" and author_is_gone():
             finish.fail(act, decided, "its check failed after its runner was gone", counts=False)
 
@@ -261,65 +261,54 @@ async def run_in_checkout(
     workspace: Workspace,
     how: Isolation,
     task: Task,
-    line: str,
+    command: str,
+    *,
     directory: str,
     token: str | None,
     kind: str,
-    hear: Callable[[str], None],
+    hear: Callable[[str], None] = lambda line: None,
 ) -> Evidence:
-    """Run a command that belongs to the task in one of its checkouts, with the surroundings of its verify."""
+    """Run a command that belongs to the task in one of its checkouts, with the surroundings of its verify. `kind` names
+    its log; that of a setup ends in `setup`."""
     with workspace.ledger.snapshot() as rows:
         names = variables(rows, task, task.owner)
         told = for_supervisor(workspace, workspace.settings(rows))
     environment, secrets = allowed_environment(os.environ, names=names, extra=told)
-    timeout = how.setup_timeout if kind.endswith("setup") else how.verify_timeout
-    tree = None if kind.endswith("setup") else await anyio.to_thread.run_sync(tree_of, directory)
+    setup = kind.endswith("setup")
     return await run_check(
-        line,
+        command,
         workdir=directory,
         environment=environment,
-        timeout=timeout,
+        timeout=how.setup_timeout if setup else how.verify_timeout,
         output_bytes=how.output_bytes,
         stop_grace=how.stop_grace,
         secrets=secrets,
         token=token,
         log=workspace.log_path(task.id, task.run, kind),
         on_line=hear,
-        tree=tree,
-        top=None if kind.endswith("setup") else checkout_of(how.workdir),
+        tree=None if setup else await anyio.to_thread.run_sync(tree_of, directory),
+        top=None if setup else checkout_of(how.workdir),
     )
 
 
-PATIENCE = 60.0
-"""Seconds that a crew with nothing else to do waits for what is under way."""
-
-
 class BaselineChecks:
-    """The checks of one team before the work, one at a time. `rouse` is called when one has ended."""
+    """The checks of one team before the work, one at a time, beside everything else."""
 
-    def __init__(
-        self, workspace: Workspace, hear: Callable[[str, str, Update], None], rouse: Callable[[], None]
-    ) -> None:
-        self._workspace = workspace
-        self._hear = hear
-        self._rouse = rouse
+    def __init__(self, context: RunnerContext) -> None:
+        self._context = context
+        self._workspace = context.workspace
         self._wanted: dict[tuple[str, str], Task] = {}
         self._seen: set[tuple[str, str]] = set()
         self._scope: anyio.CancelScope | None = None
         self._alone_since: float | None = None
 
     @property
-    def busy(self) -> bool:
-        """Whether one of ours is under way."""
-        return self._scope is not None
-
-    @property
     def ending(self) -> bool:
-        """Whether one of ours was cancelled, and is being put away."""
+        """Whether the one under way was cancelled, and is being put away."""
         return self._scope is not None and self._scope.cancel_called
 
     def want(self, task_id: str) -> None:
-        """See to the check of a task that has a worktree, if nobody has."""
+        """Plan the check of a task that has a worktree, if that was not done yet."""
         with self._workspace.ledger.snapshot() as rows:
             task = rows.tasks.get(task_id)
         tree = str((task.worktree or {}).get("tree") or "") if task is not None else ""
@@ -328,7 +317,7 @@ class BaselineChecks:
         self._seen.add((tree, task.verify))
         self._wanted[tree, task.verify] = task
 
-    async def take_up(self, group: TaskGroup, busy: Mapping[str, Task], *, over: bool) -> None:
+    async def begin_next(self, group: TaskGroup, busy: Mapping[str, Task], *, over: bool) -> None:
         """Begin the next one, if none is under way; end it where the run is `over`. `busy`: the tasks at work, by
         member."""
         if over:
@@ -342,12 +331,12 @@ class BaselineChecks:
             group.start_soon(self._carry_out, task, self._scope)
 
     def outstanding(self) -> bool:
-        """Whether there is something to wait for, of a crew that has nothing else to do."""
-        if not self.busy and not self._wanted:
+        """Whether there is something to wait for, for a runner that has nothing else to do."""
+        if self._scope is None and not self._wanted:
             return False
         now = anyio.current_time()
         self._alone_since = now if self._alone_since is None else self._alone_since
-        if now - self._alone_since < PATIENCE:
+        if now - self._alone_since < BASELINE_SECONDS:
             return True
         self.cancel()
         return False
@@ -359,21 +348,21 @@ class BaselineChecks:
             self._scope.cancel()
 
     async def _carry_out(self, task: Task, scope: anyio.CancelScope) -> None:
+        def needed() -> bool:
+            with self._workspace.ledger.snapshot() as rows:
+                settings = self._workspace.settings(rows)
+                return bool(settings.get("check_before")) and ledger.baseline(rows, settings, task) is None
+
         try:
             with scope:
                 how = await anyio.to_thread.run_sync(look, self._workspace)
-                if await anyio.to_thread.run_sync(self._is_needed, task):
+                if await anyio.to_thread.run_sync(needed):
                     await self._run(task, how)
         except InterlockError as error:
-            self._hear("", task.id, Update("notice", f"its check was not run on the tree before: {error.message}"))
+            self._context.notice(f"its check was not run on the tree before: {error.message}", task_id=task.id)
         finally:
             self._scope = self._alone_since = None
-            self._rouse()
-
-    def _is_needed(self, task: Task) -> bool:
-        with self._workspace.ledger.snapshot() as rows:
-            settings = self._workspace.settings(rows)
-            return bool(settings.get("check_before")) and verify_rows.baseline(rows, settings, task) is None
+            self._context.wake()
 
     async def _run(self, task: Task, how: Isolation) -> None:
         token = token_of(verifier())
@@ -385,38 +374,29 @@ class BaselineChecks:
             found.copy(how.workdir, directory, how.copy)
             return directory
 
+        def write_down(ended: dict[str, object] | None) -> None:
+            with self._workspace.act(Caller(SYSTEM)) as act:
+                unknown = ended is None or evidence.ended(ended) == evidence.NOT_STARTED
+                ledger.baselined(act, task, None if unknown or ended is None else not ended["passed"])
+
         try:
             directory = await anyio.to_thread.run_sync(place)
-            run = partial(run_in_checkout, self._workspace, how, task, directory=directory, token=token, hear=_unheard)
-            ready = how.setup is None or (await run(line=how.setup, kind="before-setup")).passed
-            ended = (await run(line=str(task.verify), kind="before")).as_dict() if ready else None
+            run = partial(run_in_checkout, self._workspace, how, task, directory=directory, token=token)
+            ready = how.setup is None or (await run(how.setup, kind="before-setup")).passed
+            ended = (await run(str(task.verify), kind="before")).as_dict() if ready else None
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(found.remove, path)
-        await anyio.to_thread.run_sync(self._write_down, task, ended)
-
-    def _write_down(self, task: Task, ended: dict[str, object] | None) -> None:
-        with self._workspace.act(Principal(SYSTEM), acknowledge=False) as act:
-            unknown = ended is None or evidence.ended(ended) == evidence.NOT_STARTED
-            verify_rows.baselined(act, task, None if unknown or ended is None else not ended["passed"])
-
-
-def _unheard(line: str) -> None:
-    """What it prints stands in its log."""
-
-
-FILES_LOOKED_AT = 20_000
-CACHES = frozenset({".git", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis"})
-PASSED_OVER = CACHES | {"node_modules", ".venv"}
+        await anyio.to_thread.run_sync(write_down, ended)
 
 
 def everything(directory: str) -> str | None:
-    """`fingerprint`, also of what programs install for themselves; null where that is too much to look at."""
+    """`fingerprint`, also of what programs install for themselves; None where that is too much to look at."""
     return fingerprint(directory, CACHES, whole=True)
 
 
-def fingerprint(directory: str, but: frozenset[str] = PASSED_OVER, *, whole: bool = False) -> str | None:
-    """A hash of names, sizes and times of what lies below `directory`, of so many files at most; null where there are
+def fingerprint(directory: str, but: frozenset[str] = CACHES | INSTALLED, *, whole: bool = False) -> str | None:
+    """A hash of names, sizes and times of what lies below `directory`, of so many files at most; None where there are
     more and it is to be `whole`."""
     found = hashlib.sha256()
     count = 0
@@ -430,9 +410,6 @@ def fingerprint(directory: str, but: frozenset[str] = PASSED_OVER, *, whole: boo
                 about = os.lstat(os.path.join(where, name))
             except OSError:
                 continue
-            found.update(
-                f"{os.path.relpath(where, directory)}/{name} {about.st_size} {about.st_mtime_ns}\n".encode(
-                    "utf-8", "replace"
-                )
-            )
+            line = f"{os.path.relpath(where, directory)}/{name} {about.st_size} {about.st_mtime_ns}\n"
+            found.update(line.encode("utf-8", "replace"))
     return found.hexdigest()[:16]

@@ -1,10 +1,9 @@
-"""One member at work: the tasks that it claims, one at a time, and the session of its agent.
+"""The members of a team at work: a `Worker` for each that has an agent, and the pool of them.
 
-The session of an agent that takes more than one prompt may live on: it is kept for the member's next task and for mail
-that comes between two (`read_mail`), until it was idle for `session_idle` seconds. One member, one session: a second
-one is opened only where the first cannot go on.
-
-Who belongs to a crew: its members with an agent, and the sessions that they keep while they have no task.
+A worker claims tasks, one at a time, and keeps the session of its agent. The session of an agent that takes more than
+one prompt may live on: it is kept for the member's next task and for mail that comes between two (`read_mail`), until
+it was idle for `session_idle` seconds. One member, one session: a second one is opened only where the first cannot
+continue.
 """
 
 from __future__ import annotations
@@ -31,38 +30,30 @@ from interlock.model.team import Member
 from interlock.processes.output import plain
 from interlock.runner import completion
 from interlock.runner.attempt import TaskAttempt
-from interlock.runner.executor import Executor
-from interlock.runner.job import RunnerConfig
+from interlock.runner.context import ActiveRun, RunnerContext
+from interlock.runner.executor import Executor, HumanWait
 from interlock.runner.member_session import IdleMail, MemberSession
 from interlock.runner.run_processes import new_session
-from interlock.runner.stop import Stop
+from interlock.runner.threads import in_thread
+from interlock.sessions import Caller
+from interlock.tasks import claim, review, reviewers
+
+MISSED_SECONDS = 30.0
+"""After which an agent that could not be had is looked for again: it may have been installed."""
 
 
 class Worker:
-    """Works for one member. `rouse` is called when it begins to wait for a person, and when it does so no more."""
+    """Works for one member."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        member: Member,
-        executor: Executor,
-        terms: RunnerConfig,
-        stop: Stop,
-        on_update: Callable[[str, str, Update], None],
-        rouse: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, context: RunnerContext, member: Member, executor: Executor) -> None:
         self.member = member
-        self._workspace = workspace
+        self._context = context
         self._executor = executor
-        self._terms = terms
-        self._stop = stop
-        self._on_update = on_update
-        self._rouse = rouse
-        self._life: MemberSession | None = None
+        self._session: MemberSession | None = None
         self._attempt: TaskAttempt | None = None
         self._halted = False
         self._waiting = 0
-        self.postbox = IdleMail(workspace, member, terms, self._permit, executor.variables)
+        self.idle_mail = IdleMail(context, member, self._permit, executor.variables)
 
     @property
     def lasting(self) -> bool:
@@ -76,89 +67,61 @@ class Worker:
 
     @property
     def idle_since(self) -> float | None:
-        """Since when a session of it lives without anything to do, on the event loop's clock; null without one."""
-        return None if self._life is None else self._life.idle_since
+        """Since when its session has had nothing to do, on the event loop's clock; None without a session."""
+        return None if self._session is None else self._session.idle_since
 
-    async def claim(self) -> tuple[Task, Principal] | None:
-        """Claim the next task for this member in a session of its own; null where there is none.
+    async def claim(self) -> tuple[Task, Caller] | None:
+        """Claim the next task for this member in a session of its own; None where there is none.
 
         Raises:
             LedgerBusy: the ledger is locked; nothing was claimed.
         """
         self._halted = False
-        claimed = await anyio.to_thread.run_sync(self._next_task)
+        claimed = await anyio.to_thread.run_sync(self._claim_next)
         if claimed is not None:
-            self.postbox.worked()
+            self.idle_mail.worked()
         return claimed
 
-    def _next_task(self) -> tuple[Task, Principal] | None:
-        shell = self.member.agent == "shell"
-        workspace = self._workspace
+    def _claim_next(self) -> tuple[Task, Caller] | None:
+        name, shell = self.member.name, self.member.agent == "shell"
+        workspace = self._context.workspace
         with workspace.look() as rows:  # Most looks find nothing; they need not wait for the team's writer.
-            if not claim.may_be_given_work(rows, self.member.name, workspace.settings(rows)):
+            if not claim.may_be_given_work(rows, name, workspace.settings(rows)):
                 return None
-            reviews = bool(reviewers.waiting_for(rows, self.member.name))
-            if (
-                not reviews
-                and rows.tasks.next_ready(self.member.name, shell=shell, now=iso(workspace.clock.now())) is None
-            ):
+            reviews = bool(reviewers.waiting_for(rows, name))
+            if not reviews and rows.tasks.next_ready(name, shell=shell, now=iso(workspace.clock.now())) is None:
                 return None
-        caller = self._caller()
+        caller = self._principal()
         task = None
-        with suppress(RunLimit, _Nothing), workspace.act(caller) as act:
-            runner, parallel = self._terms.runner, self._terms.parallel or int(act.settings.get("parallel"))
-            # What waits for a verdict comes first: somebody has done it already.
+        with suppress(RunLimit, _NothingToClaim), workspace.act(caller) as act:
+            runner, parallel = self._context.process, self._context.config.parallel or int(act.settings.get("parallel"))
+            # What waits for a verdict comes first: the work itself is done already.
             task = review.claim_review(act, runner=runner, parallel=parallel) if reviews else None
             task = task or claim.claim_next(act, shell=shell, runner=runner, parallel=parallel)
             if task is None:
-                raise _Nothing
+                raise _NothingToClaim
         if task is None:
             return None
         caller.run = task.run
         return task, caller
 
-    def _caller(self) -> Principal:
+    def _principal(self) -> Caller:
         """Who acts: the session that was kept, if it still lives, else a new one."""
-        kept = self._life if self._life is not None and self._life.lasting else None
-        session = kept.session if kept is not None else new_session()[0]
-        return Principal(self.member.name, session, face="runner", process=self._terms.runner)
+        kept = self._session if self._session is not None and self._session.lasting else None
+        return self._context.principal(self.member.name, kept.session if kept is not None else new_session()[0])
 
-    async def read_mail(self) -> None:
-        """Put the mail of a member without a task to its session."""
-        self._halted = False
-        caller = self._caller()
-        life = await self._life_of(caller)
-
-        def heard(update: Update) -> None:
-            self._on_update(self.member.name, "", Update(update.kind, plain(update.text), update.data))
-
-        try:
-            await self.postbox.read(life, caller, heard)
-        except InterlockError as error:
-            heard(Update("notice", f"its mail could not be put to it: {error.message}"))
-            life.healthy = False
-        finally:
-            with anyio.CancelScope(shield=True):
-                life.idle_since = anyio.current_time()
-                if not (life.healthy and life.lasting) or self._halted:
-                    await self.retire()
-
-    async def retire(self) -> None:
-        """End the session that was kept, if there is one."""
-        life, self._life = self._life, None
-        if life is not None:
-            await life.close()
-            caller = Principal(self.member.name, life.session, face="runner", process=self._terms.runner)
-            with suppress(InterlockError):  # The next scheduler finds that it has ended.
-                await in_thread(partial(completion.end_session, self._workspace, caller))
+    async def _session_of(self, caller: Caller) -> MemberSession:
+        if self._session is None or self._session.session != caller.session:
+            await self.retire()
+            self._session = MemberSession(self._context.workspace, self._executor, str(caller.session))
+        return self._session
 
     async def carry_out(self, task: Task, caller: Principal) -> None:
         """Run a claimed task to its end, whatever that is. Raises nothing but cancellation."""
-        life = await self._life_of(caller)
-        self._attempt = attempt = TaskAttempt(
-            self._workspace, self.member, life, self._terms, self._stop, task, caller,
-            permit=self._permit, on_update=self._on_update, waits=self._waits,
-        )  # fmt: skip
+        session = await self._session_of(caller)
+        wait = HumanWait(self._waits)
+        run = ActiveRun(self._context, self.member, task, caller, wait, self._context.workdir)
+        self._attempt = attempt = TaskAttempt(run, session, self._permit)
         kept = False
         try:
             if self._halted:
@@ -167,46 +130,64 @@ class Worker:
         finally:
             self._attempt = None
             if kept:
-                life.idle_since = anyio.current_time()
+                session.idle_since = anyio.current_time()
             else:
-                self._life = None
+                self._session = None
+
+    async def read_mail(self) -> None:
+        """Put the mail of a member without a task to its session."""
+        self._halted = False
+        caller = self._principal()
+        session = await self._session_of(caller)
+
+        def heard(update: Update) -> None:
+            self._context.publish(self.member.name, "", Update(update.kind, plain(update.text), update.data))
+
+        try:
+            await self.idle_mail.read(session, caller, heard)
+        except InterlockError as error:
+            heard(Update("notice", f"its mail could not be put to it: {error.message}"))
+            session.healthy = False
+        finally:
+            with anyio.CancelScope(shield=True):
+                session.idle_since = anyio.current_time()
+                if not (session.healthy and session.lasting) or self._halted:
+                    await self.retire()
+
+    async def retire(self) -> None:
+        """End the session that was kept, if there is one."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+            caller = self._context.principal(self.member.name, session.session)
+            with suppress(InterlockError):  # The next scheduler finds that it has ended.
+                await in_thread(partial(completion.end_session, self._context.workspace, caller))
 
     async def cancel(self) -> None:
         """End what runs now, at once, and let nothing further begin for this task."""
         self._halted = True
         if self._attempt is not None:
             await self._attempt.cancel()
-        elif self._life is not None:
-            await self._life.cancel()
+        elif self._session is not None:
+            await self._session.cancel()
 
     async def park(self, reason: str) -> None:
         """Wait for a person no longer: the session ends, and the answer begins a new run."""
         if self._attempt is not None:
             await self._attempt.park(reason)
 
-    async def _life_of(self, caller: Principal) -> MemberSession:
-        """The session that `caller` names: the one that is kept, or a new one in its place."""
-        if self._life is None or self._life.session != caller.session:
-            await self.retire()
-            self._life = MemberSession(self._workspace, self._executor, str(caller.session))
-        return self._life
-
     async def _permit(self, permission: Permission) -> str | None:
         """Answer a permission request of the session, whatever it is busy with."""
-        asking = self._attempt.asking if self._attempt is not None else None
-        return await (asking.permit(permission) if asking is not None else self.postbox.permit(permission))
+        requests = self._attempt.permissions if self._attempt is not None else None
+        return await (requests or self.idle_mail).permit(permission)
 
     def _waits(self, begins: bool) -> None:
         self._waiting += 1 if begins else -1
-        self._rouse()
+        self._context.wake()
 
 
-class _Nothing(Exception):
-    """Somebody else took it; the transaction, with the session it began, is rolled back."""
-
-
-MISSED_SECONDS = 30.0
-"""After which an agent that could not be had is looked for again: it may have been installed."""
+class _NothingToClaim(Exception):
+    """Another worker took it; the transaction, with the session it began, is rolled back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,34 +203,27 @@ class WorkerPool:
     """The workers by name. `busy` are those at a task, `beside` those that read mail or close a session."""
 
     def __init__(
-        self,
-        workspace: Workspace,
-        executor_for: Callable[[Member], Executor],
-        stop: Stop,
-        hear: Callable[[str, str, Update], None],
-        rouse: Callable[[], None],
-        busy: Collection[str],
+        self, context: RunnerContext, executor_for: Callable[[Member], Executor], busy: Collection[str]
     ) -> None:
         self.workers: dict[str, Worker] = {}
         self.beside: set[str] = set()
-        self._workspace = workspace
+        self._context = context
         self._executor_for = executor_for
-        self._stop = stop
-        self._hear = hear
-        self._rouse = rouse
         self._busy = busy
         self._retiring: list[Worker] = []
-        self._missed: dict[str, MissingAgent] = {}
+        self._missing: dict[str, MissingAgent] = {}
 
-    def enlist(self, terms: RunnerConfig) -> list[str]:
-        """Take the members in as they are now; whoever is at work stays as it is until it has finished. The others work
-        without those whose agent cannot be had here, which is looked at again later; answers why, in sentences, where
-        that is news.
+    def update(self) -> list[str]:
+        """Take in the members as they are now. Those at work stay as they are until they have finished; those whose
+        agent cannot be had here are left out, and looked for again later.
+
+        Returns:
+            Why somebody is newly left out, in sentences.
 
         Raises:
-            AgentError: there is nobody who could work.
+            AgentError: nobody could work.
         """
-        with self._workspace.look() as rows:
+        with self._context.workspace.look() as rows:
             members = {m.name: m for m in rows.team.members() if m.role == "member" and m.agent}
         news: list[str] = []
         for name in [name for name in self.workers if name not in members and not self.is_busy(name)]:
@@ -258,40 +232,36 @@ class WorkerPool:
             known = self.workers.get(name)
             if self.is_busy(name) or (known is not None and _hired_as(known.member) == _hired_as(member)):
                 continue
-            executor = self._hired(member, news)
+            executor = self._executor_of(member, news)
             if known is not None:
                 self._retiring.append(self.workers.pop(name))
             if executor is not None:
-                self.workers[name] = Worker(
-                    self._workspace, member, executor, terms, self._stop, self._hear, self._rouse
-                )
-        self._missed = {name: missed for name, missed in self._missed.items() if name in members}
+                self.workers[name] = Worker(self._context, member, executor)
+        self._missing = {name: missing for name, missing in self._missing.items() if name in members}
         if not self.workers:
-            for missed in self._missed.values():
-                raise missed.why
+            for missing in self._missing.values():
+                raise missing.why
             raise AgentError(
-                f"No member of {self._workspace.name} has an agent, so nothing can be run. `interlock member spawn "
-                "NAME --agent shell` adds one; a plan brings its own."
+                f"No member of {self._context.workspace.name} has an agent, so nothing can be run. `interlock member "
+                "spawn NAME --agent shell` adds one; a plan brings its own."
             )
         return news
 
-    def _hired(self, member: Member, news: list[str]) -> Executor | None:
-        """What carries out the tasks of a member; null where that cannot be had now, and why among the `news`."""
-        missed = self._missed.get(member.name)
-        if missed is not None and missed.hired_as == _hired_as(member) and time.monotonic() < missed.again:
+    def _executor_of(self, member: Member, news: list[str]) -> Executor | None:
+        missing = self._missing.get(member.name)
+        if missing is not None and missing.hired_as == _hired_as(member) and time.monotonic() < missing.again:
             return None
         try:
             executor = self._executor_for(member)
         except AgentError as error:
-            if missed is None or missed.why.message != error.message:
+            if missing is None or missing.why.message != error.message:
                 news.append(f"{member.name} cannot work here: {error.message}")
-            self._missed[member.name] = MissingAgent(_hired_as(member), error, time.monotonic() + MISSED_SECONDS)
+            self._missing[member.name] = MissingAgent(_hired_as(member), error, time.monotonic() + MISSED_SECONDS)
             return None
-        self._missed.pop(member.name, None)
+        self._missing.pop(member.name, None)
         return executor
 
     def is_busy(self, name: str) -> bool:
-        """Whether somebody has something to do."""
         return name in self._busy or name in self.beside
 
     def readers(self) -> list[str]:
@@ -300,13 +270,21 @@ class WorkerPool:
 
     def has_mail(self, worker: Worker) -> bool:
         """Whether that member, which has no task, is to read its mail now."""
-        with self._workspace.ledger.snapshot() as rows:
-            return worker.postbox.waits(rows)
+        with self._context.workspace.ledger.snapshot() as rows:
+            return worker.idle_mail.waits(rows)
 
     def begin(self, group: TaskGroup, worker: Worker, work: Callable[[], Awaitable[None]]) -> None:
         """Let a member do something that is no task."""
+
+        async def do() -> None:
+            try:
+                await work()
+            finally:
+                self.beside.discard(worker.member.name)
+                self._context.wake()
+
         self.beside.add(worker.member.name)
-        group.start_soon(self._do_beside, worker, work)
+        group.start_soon(do)
 
     async def rest(self, group: TaskGroup) -> None:
         """Close the sessions that were idle for long enough, and those of members who left, stopped or changed."""
@@ -318,27 +296,20 @@ class WorkerPool:
             return
 
         def look() -> tuple[float, set[str]]:
-            with self._workspace.ledger.snapshot() as rows:
+            with self._context.workspace.ledger.snapshot() as rows:
                 stopped = {member.name for member in rows.team.members() if member.status == "stopped"}
-                return float(self._workspace.settings(rows).get("session_idle")), stopped
+                return float(self._context.workspace.settings(rows).get("session_idle")), stopped
 
-        patience, stopped = await anyio.to_thread.run_sync(look)
+        session_idle, stopped = await anyio.to_thread.run_sync(look)
         for name, worker in kept.items():
             idle = anyio.current_time() - (worker.idle_since or 0.0)
-            if (idle >= patience or name in stopped) and not self.is_busy(name):
+            if (idle >= session_idle or name in stopped) and not self.is_busy(name):
                 self.begin(group, worker, worker.retire)
 
-    async def all_home(self) -> None:
-        """No session is kept once nobody drives the team."""
+    async def retire_all(self) -> None:
+        """Close every session: none is kept once nobody drives the team."""
         for worker in [*self.workers.values(), *self._retiring]:
             await worker.retire()
-
-    async def _do_beside(self, worker: Worker, work: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await work()
-        finally:
-            self.beside.discard(worker.member.name)
-            self._rouse()
 
 
 def _hired_as(member: Member) -> tuple[object, ...]:

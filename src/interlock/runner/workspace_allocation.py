@@ -7,7 +7,7 @@ that nothing it leaves behind is merged with it. `setup` and `copy` are applied 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -59,7 +59,7 @@ def integrate(workspace: Workspace, found: Trees) -> None:
 
 
 async def place(workspace: Workspace, task: Task, token: str | None, hear: Hear) -> str | None:
-    """Have the worktree that this run of `task` works in; the directory, or null where the team's own is the place.
+    """Have the worktree that this run of `task` works in; the directory, or None where the team's own is the place.
 
     Raises:
         WorktreeRefused, GitFailed: git does not allow it now.
@@ -67,18 +67,23 @@ async def place(workspace: Workspace, task: Task, token: str | None, hear: Hear)
         StaleRun: the task has been taken away meanwhile.
     """
     how = await anyio.to_thread.run_sync(look, workspace)
-    if task.worktree is None and (not how.on or task.state == "review"):
+    known = task.worktree
+    if known is None and (not how.on or task.state == "review"):
         return None
     found = await anyio.to_thread.run_sync(partial(trees, workspace, how, token=token))
     if task.state == "review":
-        return await _for_review(workspace, found, how, task, token, hear)
-    known = task.worktree
+        sealed = await anyio.to_thread.run_sync(seal, workspace, task)
+        worktree = known or {}
+        commit = sealed.head if sealed is not None else str(worktree.get("head") or worktree["branch"])
+        directory = await anyio.to_thread.run_sync(found.detached, found.path(task.id, REVIEWING), commit)
+        await prepare(workspace, found, how, task, directory, token, hear)
+        return directory
     if known is None or not await anyio.to_thread.run_sync(found.have, known):
         made = await anyio.to_thread.run_sync(found.make, task.id, known)
         await prepare(workspace, found, how, task, str(made["directory"]), token, hear)
         await anyio.to_thread.run_sync(artifacts.remember, workspace, task.id, str(made["path"]))
-        known = await anyio.to_thread.run_sync(_noted, workspace, task, {**(known or {}), **made}, True)
-    return await anyio.to_thread.run_sync(_ready, workspace, found, task, known)
+        known = await anyio.to_thread.run_sync(_write_down, workspace, task, {**(known or {}), **made}, True)
+    return await anyio.to_thread.run_sync(_bring_up_to_date, workspace, found, task, known)
 
 
 async def prepare(
@@ -93,16 +98,18 @@ async def prepare(
     if how.setup is None:
         return
     hear(f"preparing its worktree: {how.setup}")
-    evidence = await run_in_checkout(workspace, how, task, how.setup, directory, token, "setup", hear)
+    evidence = await run_in_checkout(
+        workspace, how, task, how.setup, directory=directory, token=token, kind="setup", hear=hear
+    )
     if not evidence.passed:
-        how_so = ended(evidence.as_dict())
-        kind = CannotStart if how_so == NOT_STARTED else AgentError
-        raise kind(f"The setup of its worktree, `{how.setup}`, {how_so}:\n\n{evidence.tail}", command=how.setup)
+        end = ended(evidence.as_dict())
+        error = CannotStart if end == NOT_STARTED else AgentError
+        raise error(f"The setup of its worktree, `{how.setup}`, {end}:\n\n{evidence.tail}", command=how.setup)
 
 
 def seal(workspace: Workspace, task: Task, found: Trees | None = None) -> WorktreeCommit | None:
     """Commit what the author of a task that is reported as done has left uncommitted, or take it back where the author
-    may only read; null without a worktree."""
+    may only read; None without a worktree."""
     if task.worktree is None:
         return None
     found = found or trees(workspace, look(workspace))
@@ -179,48 +186,22 @@ def leftovers(workspace: Workspace) -> list[str]:
     with workspace.ledger.snapshot() as rows:
         busy = {run.task_id for run in rows.runs.open()}
         for name in names:
-            if name.startswith(DELIVERING) and _runs(name.removeprefix(DELIVERING)):
+            pid = name.removeprefix(DELIVERING)
+            if name.startswith(DELIVERING) and pid.isdecimal() and processes.identify(int(pid)) is not None:
                 continue
             task_id = name.split("-", 1)[1] if name.startswith((MERGING, REVIEWING, BEFORE)) else name
             task = rows.tasks.get(task_id)
-            if task is None or task_id in busy or task.under_way:
-                if task is None:
-                    left.append(os.path.join(root, name))
-                continue
-            if name != task_id or _is_over(task) or task.worktree is None:
+            at_work = task_id in busy or (task is not None and task.under_way)
+            if task is None or (not at_work and (name != task_id or _is_over(task) or task.worktree is None)):
                 left.append(os.path.join(root, name))
     return left
 
 
-async def _for_review(
-    workspace: Workspace, found: Trees, how: Isolation, task: Task, token: str | None, hear: Hear
-) -> str:
-    known: Mapping[str, Any] = task.worktree or {}
-    sealed = await anyio.to_thread.run_sync(seal, workspace, task)
-    commit = sealed.head if sealed is not None else str(known.get("head") or known["branch"])
-    directory = await anyio.to_thread.run_sync(found.detached, found.path(task.id, REVIEWING), commit)
-    await prepare(workspace, found, how, task, directory, token, hear)
-    return directory
-
-
-def _ready(workspace: Workspace, found: Trees, task: Task, known: dict[str, Any]) -> str:
-    """Bring a worktree up to date, and note from where on its changes are nobody's, where this member may only read."""
-    if known.get("reads"):  # Its last run was one of these, and whoever drove it is gone.
+def _bring_up_to_date(workspace: Workspace, found: Trees, task: Task, known: dict[str, Any]) -> str:
+    """Give a worktree what was merged meanwhile, where its task has begun nothing or came back from its merge, and note
+    from where on its changes are nobody's, where this member may only read; its directory."""
+    if known.get("reads"):  # Its last run was one of these, and its driver is gone.
         artifacts.set_aside(workspace, found, task)
-    directory = _up_to_date(workspace, found, task, known)
-    with workspace.ledger.snapshot() as rows:
-        member = rows.team.member(str(task.owner))
-        own = member.permissions if member is not None and member.role == "member" else ASK
-        reads_only = (own or workspace.settings(rows).get("permissions")) == READ_ONLY
-    known = task.worktree or known
-    reads = {"commit": found.seal(known, message_of(task)).head, "run": task.run} if reads_only else None
-    if known.get("reads") != reads:
-        _noted(workspace, task, {**known, "reads": reads}, False)
-    return directory
-
-
-def _up_to_date(workspace: Workspace, found: Trees, task: Task, known: dict[str, Any]) -> str:
-    """Give a task what was merged meanwhile: where it has begun nothing, and where it came back from its merge."""
     changes: dict[str, Any] = {}
     if known.get("update"):
         found.seal(known, f"Work on {task.subject}\n\nInterlock-Task: {task.id}\n")
@@ -229,12 +210,19 @@ def _up_to_date(workspace: Workspace, found: Trees, task: Task, known: dict[str,
     elif found.untouched(known) and found.head() != known["base"]:
         changes |= found.follow(known)
     if changes:
-        known = _noted(workspace, task, {**known, **changes}, False)
+        known = _write_down(workspace, task, {**known, **changes})
+    with workspace.ledger.snapshot() as rows:
+        member = rows.team.member(str(task.owner))
+        own = member.permissions if member is not None and member.role == "member" else ASK
+        reads_only = (own or workspace.settings(rows).get("permissions")) == READ_ONLY
+    reads = {"commit": found.seal(known, message_of(task)).head, "run": task.run} if reads_only else None
+    if known.get("reads") != reads:
+        known = _write_down(workspace, task, {**known, "reads": reads})
     return str(known["directory"])
 
 
-def _noted(workspace: Workspace, task: Task, known: dict[str, Any], made: bool) -> dict[str, Any]:
-    with workspace.act(Principal(SYSTEM), acknowledge=False) as act:
+def _write_down(workspace: Workspace, task: Task, known: dict[str, Any], made: bool = False) -> dict[str, Any]:
+    with workspace.act(Caller(SYSTEM)) as act:
         current = find(act.rows, task.id)
         if current.run != task.run:
             raise StaleRun(f"{task.id} has been taken up in a newer run meanwhile.", task_id=task.id)
@@ -249,7 +237,3 @@ def _noted(workspace: Workspace, task: Task, known: dict[str, Any], made: bool) 
 def _is_over(task: Task) -> bool:
     """Whether it is done, and its worktree was not to stay."""
     return task.state == "done" and not (task.worktree or {}).get("stays")
-
-
-def _runs(pid: str) -> bool:
-    return pid.isdecimal() and ref.identify(int(pid)) is not None

@@ -141,7 +141,7 @@ def merge_now(workspace: Workspace) -> bool:
     if driven or ancestry.origin(workspace.home) is not None:
         return False
     eyes = LivenessProbe()
-    scheduler = Scheduler(workspace, eyes=eyes)
+    scheduler = Scheduler(workspace, probe=eyes)
     seen: set[str] = set()
     while (one := scheduler.next_merge()) is not None and one.task is not None and one.task.id not in seen:
         seen.add(one.task.id)

@@ -208,15 +208,18 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
     ) -> str:
         import anyio
 
+        from interlock.runner.context import RunnerConfig
         from interlock.runner.team_runner import TeamRunner
 
         self.need_person("run a team")
-        crew = TeamRunner(
-            self.workspace(team), self._executor_for, home=self.path, parallel=parallel, until=until, stop=stop,
-            on_update=on_update, take_over=take_over, endless=endless, limits=limits, hold=hold, shared=shared,
-            idle=idle,
+        config = RunnerConfig(
+            parallel=parallel, until=until, take_over=take_over, endless=endless, limits=limits or {}, hold=hold,
+            shared=shared, idle=idle,
         )  # fmt: skip
-        return anyio.run(crew.work)
+        runner = TeamRunner(
+            self.workspace(team), self._executor_for, config, home=self.path, stop=stop, on_update=on_update
+        )
+        return anyio.run(runner.work)
 
     def scheduler(self, team: str, *, interval: float) -> Scheduler:
         from interlock.processes import ref
@@ -224,8 +227,8 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         from interlock.runner.scheduler import Scheduler
 
         eyes = LivenessProbe()
-        eyes.own = ref.current().as_text()
-        return Scheduler(self.workspace(team), interval=interval, eyes=eyes)
+        eyes.own = processes.current().as_text()
+        return Scheduler(self.workspace(team), interval=interval, probe=eyes)
 
     def notices(self, team: str | None = None, *, link: Callable[[], str | None] = lambda: None) -> Notifications:
         from interlock.clients.local.telling import notices
