@@ -91,7 +91,7 @@ class Git:
             half_made = HALF_MADE.search(answer.err) if answer.code else None
             if half_made is None or pause is None:
                 break
-            # Another git is making that worktree now, which takes it milliseconds, or was killed over it: then no git can
+            # Another git is making that worktree now, which takes it milliseconds, or was killed over it: then none can
             # list any worktree until what it left is removed.
             known = os.path.join(self.directory, half_made[1])
             with suppress(OSError):  # It is whole by now, or gone.

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from interlock.core.unit_of_work import Workspace
 from interlock.gitwork.repository import HEADS, Repository, check_copies, open_repository
 from interlock.gitwork.trees import DIRECTORY, Trees
-from interlock.workspace import Workspace
 
 NAMED = 5
 

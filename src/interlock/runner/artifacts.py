@@ -123,7 +123,7 @@ def dispose(workspace: Workspace, found: Trees, task: Task) -> str | None:
     kept_at = workspace.artifact_path(task.id, task.run)
     if known.get("stays") or any(not _is_kept(os.path.join(top, one), os.path.join(kept_at, one)) for one in names):
         kept = keep(workspace, found, task, commit)
-        with workspace.act(Caller(SYSTEM)) as act:
+        with workspace.act(Principal(SYSTEM)) as act:
             write_down(act, find(act.rows, task.id), kept)
         if kept.left is not None:
             return kept.left
@@ -152,7 +152,7 @@ def set_aside(workspace: Workspace, found: Trees, task: Task) -> str:
             file.flush()
             os.fsync(file.fileno())
         made = Artifact(task.id, run, os.path.basename(path), "patch", len(data), digest)
-        with workspace.act(Caller(SYSTEM)) as act:
+        with workspace.act(Principal(SYSTEM)) as act:
             others = [one for one in act.rows.runs.artifacts(task.id) if one.run == run and one.path != made.path]
             act.rows.runs.keep(task.id, run, [*others, made])
             act.event("changes.set_aside", task.id, run=f"{task.id}.{run}", member=task.owner, path=path)

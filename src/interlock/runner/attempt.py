@@ -26,14 +26,14 @@ from interlock.agents.session import Update
 from interlock.clock import iso
 from interlock.core.tasks import claim, verify
 from interlock.core.tasks.find import find
-from interlock.core.unit_of_work import Principal, Workspace
-from interlock.core.waiting import HumanWait, in_thread
+from interlock.core.unit_of_work import Principal
 from interlock.errors import CannotStart, Conflict, InterlockError, InvalidRequest
 from interlock.gitwork.staging import tree_of
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
-from interlock.output import plain
-from interlock.processes import Identity
+from interlock.processes import ref
+from interlock.processes.output import plain
+from interlock.processes.ref import ProcessRef, alive
 from interlock.runner import completion, run_processes, workspace_allocation
 from interlock.runner.context import ActiveRun, setting
 from interlock.runner.executor import Job, Result
@@ -47,9 +47,6 @@ from interlock.runner.threads import in_thread
 from interlock.runner.turns import TurnLoop
 from interlock.runner.usage import excess
 from interlock.runner.verify import examine
-from interlock.sessions import Caller
-from interlock.tasks import claim, verify
-from interlock.tasks.find import find
 
 Value = TypeVar("Value")
 
@@ -195,8 +192,8 @@ class TaskAttempt:
             with suppress(InterlockError):  # The token in its environment names it as well.
                 await anyio.to_thread.run_sync(self._note_session)
 
-        def started(identity: Identity) -> None:
-            self._session.process = written(identity, token)
+        def started(identity: ProcessRef) -> None:
+            self._session.process = identity.with_token(token).as_text()
             group.start_soon(note_process)
 
         self._in_turn = True
@@ -289,7 +286,7 @@ class TaskAttempt:
     def _write_usage(self, closes: bool = False) -> None:
         if not self._run.meter.spent and not closes:
             return
-        with self._workspace.act(Caller(SYSTEM)) as act:
+        with self._workspace.act(Principal(SYSTEM)) as act:
             run = act.rows.runs.get(self._task.id, self._task.run)
             if run is not None:
                 self._run.meter.write(act, self._task.id, run, closes=closes)
@@ -322,7 +319,7 @@ class TaskAttempt:
             known = rows.runs.get(self._task.id, self._task.run)
         if known is None or (process in (None, known.process) and session in (None, known.agent_session)):
             return
-        with self._workspace.act(Caller(SYSTEM)) as act:
+        with self._workspace.act(Principal(SYSTEM)) as act:
             run = act.rows.runs.get(self._task.id, self._task.run)
             if run is None:
                 return
@@ -341,7 +338,7 @@ class TaskAttempt:
             grace = float(self._workspace.settings(rows).get("stop_grace"))
         if current is None or current.run != self._task.run or current.verifying is None:
             return
-        if lives(str(current.verifying.get("process") or "")) is False:
+        if alive(str(current.verifying.get("process") or "")) is False:
             run_processes.end_verify_program(current, grace)
 
     def _updated(self, update: Update) -> None:

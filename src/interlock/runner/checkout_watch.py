@@ -79,7 +79,7 @@ class CheckoutWatch:
             return
 
     def _write(self, changed: dict[str, list[str]], runs: dict[str, str], resting: dict[str, str]) -> None:
-        with self._workspace.act(Caller(SYSTEM)) as act:
+        with self._workspace.act(Principal(SYSTEM)) as act:
             for path, what in changed.items():
                 known = {"path": path, "changed": what[:NAMED], "count": len(what), "runs": sorted(runs)}
                 if path in resting:

@@ -33,12 +33,13 @@ from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace, close_
 from interlock.errors import InvalidRequest
 from interlock.model.evidence import row
 from interlock.model.guard import CAUSES
-from interlock.model.task import WAITING, Run, Task
-from interlock.output import plain
-from interlock.protocol.completion import REASON_CHARS, digest, record, stop
-from interlock.protocol.dropped import adopt
-from interlock.protocol.session_end import apply_recorded
-from interlock.questions import review_answer
+from interlock.model.run import Run
+from interlock.model.task import WAITING, Task
+from interlock.processes import ref
+from interlock.processes.output import plain
+from interlock.processes.ref import alive
+from interlock.protocol.dropped import adopt, apply_recorded
+from interlock.protocol.handlers import REASON_CHARS, digest, record, stop
 from interlock.runner.executor import Result
 from interlock.runner.stdout_messages import without_messages
 
@@ -122,7 +123,9 @@ def settle(
         return _settle_work(act, current, result, verifier=verifier, talks=talks, tree=tree)
 
 
-def _settle_work(act: Act, task: Task, result: Result, *, verifier: str, talks: bool, tree: str | None) -> Task | None:
+def _settle_work(
+    act: UnitOfWork, task: Task, result: Result, *, verifier: str, talks: bool, tree: str | None
+) -> Task | None:
     tail = without_messages(plain(result.output))[-OUTPUT_TAIL:].strip()
     said = read_outcome(tail) if result.status not in GIVEN_BACK and task.command is None else None
     if said is not None:
@@ -149,7 +152,9 @@ def _settle_work(act: Act, task: Task, result: Result, *, verifier: str, talks: 
     return None
 
 
-def give_up(workspace: Workspace, task: Task, caller: Caller, why: str, counts: bool, permanent: bool = False) -> None:
+def give_up(
+    workspace: Workspace, task: Task, caller: Principal, why: str, counts: bool, permanent: bool = False
+) -> None:
     """End a run that cannot continue, for a reason of ours: its task goes back into the queue, or on to deadletter, at
     once where it is `permanent`.
 
@@ -167,7 +172,7 @@ def give_up(workspace: Workspace, task: Task, caller: Caller, why: str, counts: 
             return
         if current.state == "review" and current.verifying is not None and counts:
             process = str(current.verifying.get("process") or "")
-            if lives(process) and caller.process != process.partition("#")[0]:
+            if alive(process) and caller.process != ref.without_token(process):
                 return  # The agent's own process is about to decide.
             evidence = {"command": current.verify, "exit_code": None, "passed": False, "tail": why}
             current = verify.verified(act, current, evidence, run=task.run)
@@ -175,14 +180,14 @@ def give_up(workspace: Workspace, task: Task, caller: Caller, why: str, counts: 
             finish.fail(act, current, why, counts=counts, permanent=permanent)
 
 
-def end_session(workspace: Workspace, caller: Caller) -> None:
+def end_session(workspace: Workspace, caller: Principal) -> None:
     """Close the session of a run; what its agent claimed beside the task it was given goes back to the queue."""
     with workspace.act(caller) as act:
         _release_others(act, "the session of its agent has ended")
         close_session(act, act.name, act.session)
 
 
-def end_task(workspace: Workspace, caller: Caller) -> None:
+def end_task(workspace: Workspace, caller: Principal) -> None:
     """Keep the session, without a task; what its agent claimed beside it goes back to the queue."""
     with workspace.ledger.snapshot() as rows:
         others = [task for task in rows.tasks.owned(caller.name) if task.session == caller.session]
@@ -198,11 +203,11 @@ def _release_others(act: UnitOfWork, reason: str) -> None:
             claim.release(act, task, reason)
 
 
-def _run_of(act: Act, task: Task) -> Run | None:
+def _run_of(act: UnitOfWork, task: Task) -> Run | None:
     return act.rows.runs.get(task.id, task.run)
 
 
-def _requeue_answered(act: Act, task: Task) -> None:
+def _requeue_answered(act: UnitOfWork, task: Task) -> None:
     """Its question was answered while its program was about to end: the answer begins a new run, without delay."""
     run = _run_of(act, task) if task.run else None
     if run is not None and run.ended_at is None and task.state in ("ready", "backlog"):
@@ -211,7 +216,7 @@ def _requeue_answered(act: Act, task: Task) -> None:
         act.topics.add("tasks")
 
 
-def _report(act: Act, task: Task, summary: str | None) -> None:
+def _report(act: UnitOfWork, task: Task, summary: str | None) -> None:
     """Write the result of a run that ended well and said nothing: that it ended well (decision 4)."""
     run = _run_of(act, task)
     if run is None or (run.result is not None and AUTOMATIC not in run.result):
@@ -225,7 +230,7 @@ def _report(act: Act, task: Task, summary: str | None) -> None:
     record(act, run, fields, source="worker", applied=digest(fields))
 
 
-def _note_silence(act: Act, task: Task) -> None:
+def _note_silence(act: UnitOfWork, task: Task) -> None:
     """That an agent, other than a command, has said nothing of its task is an event (decision 21)."""
     run = _run_of(act, task)
     member = act.rows.team.member(run.member) if run is not None else None
@@ -268,7 +273,7 @@ def read_outcome(text: str) -> ReportedOutcome | None:
     return None
 
 
-def _apply_outcome(act: Act, task: Task, outcome: ReportedOutcome, verifier: str) -> Task:
+def _apply_outcome(act: UnitOfWork, task: Task, outcome: ReportedOutcome, verifier: str) -> Task:
     """Take the task in progress where its run says that it has come to.
 
     Raises:
@@ -309,7 +314,7 @@ def read_verdict(output: str) -> tuple[bool, str] | None:
         return None
 
 
-def _settle_review(act: Act, task: Task, number: int, result: Result) -> None:
+def _settle_review(act: UnitOfWork, task: Task, number: int, result: Result) -> None:
     """Write down what the run of a review came to."""
     run = reviewers.under_review(act.rows, task)
     if run is None or run.number != number:
@@ -329,7 +334,7 @@ def _settle_review(act: Act, task: Task, number: int, result: Result) -> None:
         finish.reject(act, task, verdict[1][:FINDINGS_CHARS], author_lives=review.author_lives(act, task))
 
 
-def _wait_for_capacity(act: Act, task: Task, why: str, result: Result) -> None:
+def _wait_for_capacity(act: UnitOfWork, task: Task, why: str, result: Result) -> None:
     """End the run of `task` for want of capacity, and let the task wait. An expired login does not end by itself: a
     person is asked."""
     run, when = _run_of(act, task), _retry_at(act, task, result)
@@ -349,7 +354,7 @@ def _wait_for_capacity(act: Act, task: Task, why: str, result: Result) -> None:
     act.rows.tasks.update(task, not_before=when, reserved=act.name, updated_at=act.at)
 
 
-def _retry_at(act: Act, task: Task, result: Result) -> str:
+def _retry_at(act: UnitOfWork, task: Task, result: Result) -> str:
     """When to try again, ISO 8601 UTC: the time the provider names, or longer each time where it names none."""
     times = 0
     for run in reversed(act.rows.runs.of_task(task.id)):
@@ -364,5 +369,5 @@ def _retry_at(act: Act, task: Task, result: Result) -> str:
     return act.later(min(FIRST_PAUSE * 2**times, LONGEST_PAUSE))
 
 
-def _note_capacity(act: Act, task: Task, why: str, when: str, login: bool) -> None:
+def _note_capacity(act: UnitOfWork, task: Task, why: str, when: str, login: bool) -> None:
     act.event("run.capacity", task.id, run=task.run_id, reason=why, retry_at=None if login else when, login=login)

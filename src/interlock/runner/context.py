@@ -7,14 +7,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from interlock.agent import Update
+from interlock.agents.session import Update
+from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.runner.executor import HumanWait
 from interlock.runner.stop import Stop
 from interlock.runner.usage import UsageMeter
-from interlock.sessions import Act, Caller
-from interlock.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +73,9 @@ class RunnerContext:
     def notice(self, text: str, member: str = "", task_id: str = "") -> None:
         self.publish(member, task_id, Update("notice", text))
 
-    def principal(self, member: str, session: str | None) -> Caller:
+    def principal(self, member: str, session: str | None) -> Principal:
         """The member as it acts through this runner."""
-        return Caller(member, session, face="runner", process=self.process)
+        return Principal(member, session, face="runner", process=self.process)
 
 
 @dataclass(slots=True, eq=False)
@@ -86,7 +85,7 @@ class ActiveRun:
     context: RunnerContext
     member: Member
     task: Task
-    caller: Caller
+    caller: Principal
     wait: HumanWait
     workdir: str
     meter: UsageMeter = field(default_factory=UsageMeter)
@@ -95,7 +94,7 @@ class ActiveRun:
     def workspace(self) -> Workspace:
         return self.context.workspace
 
-    def act(self) -> AbstractContextManager[Act]:
+    def act(self) -> AbstractContextManager[UnitOfWork]:
         """Open a transaction as this run, which acknowledges no mail."""
         return self.workspace.act(self.caller)
 

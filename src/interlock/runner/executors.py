@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 from interlock.agents.session import Agent, AgentSession, Opening, Turn, Update, allowing, ignore
 from interlock.errors import AgentError, CannotStart, InvalidRequest, NoCapacity, StorageError
-from interlock.processes import Identity
-from interlock.programs import Program
+from interlock.processes import commands
+from interlock.processes.program import Program
+from interlock.processes.ref import ProcessRef
 from interlock.runner.executor import Job, Result, begun
 
 

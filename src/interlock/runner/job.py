@@ -6,15 +6,16 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from interlock import mailbox
-from interlock.agent import McpServer, Permission
-from interlock.ledger import Rows
-from interlock.model.artifact import KEPT
+from interlock.agents.session import McpServer, Permission
+from interlock.core import mailbox
+from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.model.message import Message
 from interlock.model.names import HUMAN
+from interlock.model.run import KEPT
 from interlock.model.task import Task
 from interlock.model.team import Member
-from interlock.processes import RUN_TOKEN
+from interlock.processes.groups import RUN_TOKEN
+from interlock.processes.ref import alive
 from interlock.runner.context import ActiveRun, RunnerContext
 from interlock.runner.environment import allowed_environment, for_supervisor
 from interlock.runner.executor import Job
@@ -22,9 +23,8 @@ from interlock.runner.permissions import refuses, rules_of
 from interlock.runner.prompt import NOT_PROMPTED, RESUMED, prompt_for, review_prompt
 from interlock.runner.run_processes import session_token
 from interlock.runner.verify import variables
-from interlock.sessions import Act, Caller
 from interlock.settings import Settings
-from interlock.workspace import Workspace
+from interlock.storage.ledger import Rows
 
 EARLIER_TASKS = 5
 """How many earlier tasks of its chat session an agent reads of."""
@@ -96,7 +96,7 @@ def prepare(run: ActiveRun, needed: tuple[str, ...], *, talks: bool, permit: Per
 
 
 def for_mail(
-    context: RunnerContext, member: Member, caller: Caller, prompt: str, permit: Permit, needed: tuple[str, ...]
+    context: RunnerContext, member: Member, caller: Principal, prompt: str, permit: Permit, needed: tuple[str, ...]
 ) -> Job:
     """Make the job of a session that is opened for nothing but mail; it resumes the member's last one, where it can.
 
@@ -119,7 +119,7 @@ def for_mail(
 def _job(
     context: RunnerContext,
     member: Member,
-    caller: Caller,
+    caller: Principal,
     settings: Settings,
     *,
     names: Sequence[str],
@@ -185,14 +185,14 @@ def our_server(team: str, member: str, bin: str, environment: Mapping[str, str])
     return McpServer("interlock", argv, environment)
 
 
-def offer_mail(context: RunnerContext, caller: Caller) -> list[Message]:
+def offer_mail(context: RunnerContext, caller: Principal) -> list[Message]:
     """Offer the member's mail to its session, as much as one prompt takes."""
     with context.workspace.act(caller) as act:
         return offer_mail_in(act, context)
 
 
-def offer_mail_in(act: Act, context: RunnerContext) -> list[Message]:
-    return mailbox.offer(act, context.process, lives, count=mailbox.INJECT_COUNT, size=mailbox.INJECT_BYTES)
+def offer_mail_in(act: UnitOfWork, context: RunnerContext) -> list[Message]:
+    return mailbox.offer(act, context.process, alive, count=mailbox.INJECT_COUNT, size=mailbox.INJECT_BYTES)
 
 
 def worth_a_prompt(rows: Rows, member: str, agents_too: bool) -> bool:

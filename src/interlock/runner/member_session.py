@@ -20,12 +20,14 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from interlock import mailbox
-from interlock.agent import Permission, Update, ignore
+from interlock.agents.session import Permission, Update, ignore
+from interlock.core import mailbox
+from interlock.core.tasks.claim import may_be_given_work
+from interlock.core.unit_of_work import Principal, Workspace, acknowledged
 from interlock.errors import InterlockError
 from interlock.model.message import Message
 from interlock.model.team import Member
-from interlock.processes.ref import ProcessRef, alive
+from interlock.processes.ref import ProcessRef
 from interlock.runner import run_processes
 from interlock.runner.context import RunnerContext
 from interlock.runner.executor import Execution, Executor, Job, Result
@@ -73,7 +75,7 @@ class MemberSession:
         mail: Sequence[int],
         group: TaskGroup,
         on_update: Callable[[Update], None],
-        on_start: Callable[[Identity], None] = ignore,
+        on_start: Callable[[ProcessRef], None] = ignore,
         on_begun: Callable[[], None] = lambda: None,
     ) -> Result:
         """Put `job.prompt` to the session, or to a new program where it takes no more or was started for other
@@ -147,7 +149,7 @@ class MemberSession:
             await self._execution.close()
             await self._note_left()
 
-    def _turn_ended(self, caller: Caller, mail: Sequence[int], seen: bool, talks: bool) -> None:
+    def _turn_ended(self, caller: Principal, mail: Sequence[int], seen: bool, talks: bool) -> None:
         if not mail and not (self.healthy and talks):
             return
         with self._workspace.act(caller) as act:
@@ -197,7 +199,7 @@ class IdleMail:
             and may_be_given_work(rows, self._member.name, settings)
         )
 
-    async def read(self, session: MemberSession, caller: Caller, on_update: Callable[[Update], None]) -> None:
+    async def read(self, session: MemberSession, caller: Principal, on_update: Callable[[Update], None]) -> None:
         """Put what waits to `session`.
 
         Raises:
@@ -234,14 +236,14 @@ class IdleMail:
         workdir = self._job.workdir if self._job is not None else self._context.workdir
         return pick(permission.choices, allow=judge(named, permission, workdir, commands).verdict == "allow")
 
-    def _offered(self, caller: Caller) -> list[Message]:
+    def _offered(self, caller: Principal) -> list[Message]:
         mail = offer_mail(self._context, caller)
         with self._context.workspace.ledger.snapshot() as rows:
             people = any(is_person(rows, message.sender) for message in mail)
         self._in_a_row = 0 if people else self._in_a_row + 1
         return mail
 
-    def _turn_ended(self, caller: Caller, mail: list[Message], result: Result, meter: UsageMeter) -> None:
+    def _turn_ended(self, caller: Principal, mail: list[Message], result: Result, meter: UsageMeter) -> None:
         workspace = self._context.workspace
         if result.status == "ended":
             self._failed, self._not_before = 0, 0.0

@@ -35,12 +35,7 @@ from interlock.processes.output import plain
 from interlock.processes.ref import token_of
 from interlock.runner import artifacts, run_processes, verify, workspace_allocation
 from interlock.runner.context import RunnerContext, setting
-from interlock.runner.run_processes import token_of, verifier
-from interlock.sessions import Caller
-from interlock.tasks import merge as ledger
-from interlock.tasks.find import find
-from interlock.words import named
-from interlock.workspace import Workspace
+from interlock.runner.run_processes import verifier
 
 TRIES = 5
 """How often a merge starts over because the integration branch was moved meanwhile."""
@@ -106,7 +101,7 @@ class BranchMerge:
             # The process that merged it is gone; its git and its verify may not be.
             grace = float(setting(self._workspace, "stop_grace"))
             run_processes.end_programs(ledger.process_of(self._task), grace)
-        with self._workspace.act(Caller(SYSTEM)) as act:
+        with self._workspace.act(Principal(SYSTEM)) as act:
             current = find(act.rows, self._task.id)
             return current.merging == self._task.merging and ledger.begin(act, current, self.mark, alive=alive)
 
@@ -138,7 +133,7 @@ class BranchMerge:
 
     async def _not_merged(self, why: MergeFailure) -> None:
         def write_down() -> None:
-            with self._workspace.act(Caller(SYSTEM)) as act:
+            with self._workspace.act(Principal(SYSTEM)) as act:
                 current = find(act.rows, self._task.id)
                 ledger.failed(act, current, self.mark, why.outcome, why.reason, files=why.files, evidence=why.evidence)
 
@@ -147,7 +142,7 @@ class BranchMerge:
 
     def postpone(self, reason: str) -> None:
         """Put the task back into the queue."""
-        with self._workspace.act(Caller(SYSTEM)) as act:
+        with self._workspace.act(Principal(SYSTEM)) as act:
             ledger.postpone(act, find(act.rows, self._task.id), self.mark, reason)
 
     def _proved_before(self) -> dict[str, Any] | None:
@@ -188,7 +183,7 @@ class BranchMerge:
         proof = {"commit": commit, "onto": onto, "head": head, "evidence": evidence}
 
         def write_down() -> None:
-            with self._workspace.act(Caller(SYSTEM)) as act:
+            with self._workspace.act(Principal(SYSTEM)) as act:
                 ledger.proved(act, find(act.rows, task.id), self.mark, **proof)
 
         await anyio.to_thread.run_sync(write_down)
@@ -242,7 +237,7 @@ class BranchMerge:
         workspace, found, task = self._workspace, self._found, self._task
         commit, onto = proof["commit"], str(proof["onto"])
         kept = kept or artifacts.keep(workspace, found, task, str(proof["head"]))
-        with workspace.act(Caller(SYSTEM)) as act:
+        with workspace.act(Principal(SYSTEM)) as act:
             if not ledger.landing(act, find(act.rows, task.id), self.mark):
                 return True
         # No transaction is open here: git may take its time.
@@ -250,7 +245,7 @@ class BranchMerge:
         tree = None if commit is None else git("rev-parse", f"{commit}^{{tree}}").text
         if commit is not None and not git.contains(str(commit), found.head()) and not found.land(str(commit), onto):
             return False
-        with workspace.act(Caller(SYSTEM)) as act:
+        with workspace.act(Principal(SYSTEM)) as act:
             current = find(act.rows, task.id)
             if ledger.mine(current, self.mark):
                 artifacts.write_down(act, current, kept)

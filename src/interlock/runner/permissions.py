@@ -36,20 +36,15 @@ from interlock.agents.session import Permission, PermissionChoice
 from interlock.core.tasks import answer
 from interlock.core.tasks.find import find
 from interlock.core.tasks.transition import move
-from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
-from interlock.core.waiting import in_thread
+from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import InterlockError
 from interlock.model.question import Question
 from interlock.model.task import WAITING, Task
 from interlock.model.team import Member
-from interlock.notifier import woken
 from interlock.runner.context import ActiveRun
 from interlock.runner.threads import in_thread
-from interlock.sessions import Act
 from interlock.settings import PERMISSIONS, Settings
-from interlock.tasks import answer
-from interlock.tasks.find import find
-from interlock.tasks.transition import move
+from interlock.wakeup.notifier import woken
 
 ASK, WORKSPACE, READ_ONLY, UNATTENDED = POLICIES = PERMISSIONS
 READING = frozenset({"read", "search", "think"})
@@ -145,7 +140,7 @@ def is_allowed_command(command: str, allowed: Sequence[str]) -> bool:
     return any((wanted := line.split()) and words[: len(wanted)] == wanted for line in allowed)
 
 
-def pick(choices: Sequence[Choice], *, allow: bool) -> str | None:
+def pick(choices: Sequence[PermissionChoice], *, allow: bool) -> str | None:
     """The choice to answer with, None (which ends the turn) where there is none of that kind. It is always one for this
     once: agents keep what they are told for ever in files of their own."""
     kinds = ("allow_once", "allow_always") if allow else ("reject_once", "reject_always")
@@ -239,7 +234,7 @@ class PermissionRequests:
             )  # fmt: skip
             return found
 
-    def _answered_before(self, act: Act, task: Task, digest: str) -> PermissionDecision | None:
+    def _answered_before(self, act: UnitOfWork, task: Task, digest: str) -> PermissionDecision | None:
         """The answer of a person to the same request of an earlier run, which ended before it came; counts once."""
         for one in act.rows.questions.of_task(task.id):
             known = one.kind == "permission" and one.state == "answered" and one.data.get("digest") == digest
@@ -263,7 +258,7 @@ class PermissionRequests:
         )  # fmt: skip
         return question
 
-    def _use(self, act: Act, question: Question) -> str:
+    def _use(self, act: UnitOfWork, question: Question) -> str:
         """Note that a person's answer was used for this run; the answer."""
         act.rows.questions.update(question, data={**question.data, "used": True})
         act.event(

@@ -50,7 +50,7 @@ class LivenessProbe:
 
     def alive(self, process: str) -> bool | None:
         """Whether the process written down as `process` lives; None where nobody here can tell."""
-        return run_processes.lives(process)
+        return ref.alive(process)
 
     def gone(self, run: Run) -> bool:
         """Whether a runner drove that run, and is known to do so no more."""
@@ -66,7 +66,7 @@ class LivenessProbe:
 
     def merges(self, process: str) -> bool | None:
         """Whether the merge of that name is carried out still; None where nobody here can tell."""
-        if process.partition("#")[0] == processes.current().as_text():
+        if ref.without_token(process) == ref.current().as_text():
             return process in merge_queue.here
         return self.alive(process)
 

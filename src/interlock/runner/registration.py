@@ -7,12 +7,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from interlock.core.unit_of_work import Principal, Workspace
+from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.errors import RunnerAlive
 from interlock.model.names import SYSTEM
-from interlock.runner.run_processes import lives
-from interlock.sessions import Act, Caller
-from interlock.workspace import Workspace
+from interlock.processes import ref
+from interlock.processes.ref import alive
+from interlock.storage.ledger import Rows
 
 WORKERS = "work:"
 """How the ids of the sessions of `interlock work` begin; they are Interlock's own, no member's."""
@@ -33,8 +33,8 @@ def sign_on(workspace: Workspace, *, take_over: bool = False) -> None:
     with _registering(workspace) as (act, own):
         team = act.rows.team.get()
         if team.runner not in (None, own):
-            alive = lives(str(team.runner))
-            if alive or (alive is None and not take_over):
+            known = alive(str(team.runner))
+            if known or (known is None and not take_over):
                 raise _alive(workspace, str(team.runner))
         act.rows.team.update(team, runner=own)
         act.event("runner.started", process=own)
@@ -86,19 +86,19 @@ def at_work(rows: Rows) -> list[str]:
 def servers(rows: Rows) -> list[str]:
     """Those of them that do more than work for this team."""
     found = [(session, process) for session, process in rows.team.living_sessions(SYSTEM) if process is not None]
-    return [process for session, process in found if session.startswith(SERVER) and lives(process)]
+    return [process for session, process in found if session.startswith(SERVER) and alive(process)]
 
 
 @contextmanager
-def _registering(workspace: Workspace) -> Iterator[tuple[Act, str]]:
+def _registering(workspace: Workspace) -> Iterator[tuple[UnitOfWork, str]]:
     """A transaction as this process, which may drive a team once only; what waits for work is woken after it."""
-    own = processes.current().as_text()
+    own = ref.current().as_text()
     with _lock:
         if workspace.directory in _here:
             raise _alive(workspace, own)
         _here.add(workspace.directory)
     try:
-        with workspace.act(Caller(SYSTEM)) as act:
+        with workspace.act(Principal(SYSTEM)) as act:
             yield act, own
             act.topics.add("members")
     except BaseException:
@@ -113,7 +113,7 @@ def _forget(workspace: Workspace) -> None:
 
 def _alive(workspace: Workspace, runner: str) -> RunnerAlive:
     host, _, pid, _ = runner.split("|")
-    elsewhere = lives(runner) is None
+    elsewhere = alive(runner) is None
     if elsewhere:
         message = (
             f"{workspace.name} is driven from another machine, {host} (process {pid}), and nobody here can tell "

@@ -1,9 +1,8 @@
-"""How processes and what they started stand in the ledger, whether they live, and how what a run left is ended.
+"""The processes of runs: the tokens by which their programs are known, and ending what a run left behind.
 
-`<host>|<boot>|<pid>|<start>#<token>`: the process, and the run token in the environment of every program it starts
-under that name (see `processes`). The token is chosen before there is a program, so that no moment is left in which a
-crash could lose sight of one: for a run it is the second half of its session's id, for a verify it stands in the name
-of the verifier. By these alone programs are found and ended, so that nobody else's are touched (decision 20).
+Programs are found by the reference of their process and by the run token in their environment (see `processes.ref`), so
+that nobody else's are touched (decision 20). The token of a run is the second half of its session's id; for a verify it
+stands in the name of the verifier.
 """
 
 from __future__ import annotations
@@ -20,10 +19,9 @@ from interlock.model.text import programs
 from interlock.processes import groups, ref
 
 
-def new_session() -> tuple[str, str]:
-    """(session id, run token) for a run that is to begin."""
-    token = os.urandom(16).hex()
-    return f"{SESSION}{token}", token
+def new_session() -> str:
+    """An id for the session of a run that is to begin."""
+    return SESSION + os.urandom(16).hex()
 
 
 def session_token(session: str) -> str | None:
@@ -34,43 +32,30 @@ def session_token(session: str) -> str | None:
 
 def verifier() -> str:
     """This process as the one that is going to run a verify, with a token for the verify's program."""
-    return written(processes.current(), os.urandom(16).hex())
-
-
-def token_of(text: str) -> str | None:
-    """The run token in what `written` wrote."""
-    return text.partition("#")[2] or None
-
-
-def lives(text: str) -> bool | None:
-    """Whether the process written down as `text` lives; None when it is another machine's."""
-    try:
-        return processes.alive(processes.Identity.parse(text.partition("#")[0]))
-    except InvalidRequest:
-        return False
+    return ref.current().with_token(os.urandom(16).hex()).as_text()
 
 
 def end_programs(text: str, grace: float) -> bool:
     """End the process group written down as `text`, and what carries its token; True when nothing of it is left."""
-    token = token_of(text)
+    token = ref.token_of(text)
     try:
-        process = processes.Identity.parse(text.partition("#")[0])
+        process = ref.ProcessRef.parse(text)
     except InvalidRequest:
-        return token is None or processes.end_marked(token, grace, whole=True)
-    return processes.end_group(process, grace=grace, token=token, whole=True)
+        return token is None or groups.end_marked(token, grace, whole=True)
+    return groups.end_group(process, grace=grace, token=token, whole=True)
 
 
 def end_run_programs(run: Run, grace: float) -> bool:
     """End everything that run started here; True when nothing of it is left."""
-    if run.runner is not None and lives(run.runner) is None:
+    if run.runner is not None and ref.alive(run.runner) is None:
         return True  # On another machine; it was taken over because that is gone.
     return end_programs(run.process or f"#{session_token(run.session) or ''}", grace)
 
 
 def end_verify_program(task: Task, grace: float) -> bool:
     """End the program of a verify whose verifier is gone; True when nothing of it is left."""
-    token = token_of(str((task.verifying or {}).get("process") or ""))
-    return token is None or processes.end_marked(token, grace)
+    token = ref.token_of(str((task.verifying or {}).get("process") or ""))
+    return token is None or groups.end_marked(token, grace)
 
 
 def note_left(

@@ -28,21 +28,19 @@ from interlock.core.tasks import answer, change, finish, review
 from interlock.core.tasks.transition import end_run
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace, close_session
 from interlock.errors import Conflict, InterlockError
-from interlock.ledger import Rows
-from interlock.mailbox import notify
 from interlock.model.names import LEAD, SYSTEM
 from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.protocol import dropped
 from interlock.protocol.dropped import apply_within
 from interlock.protocol.routing import missing_file
-from interlock.protocol.session_end import apply_within
 from interlock.runner import run_processes
 from interlock.runner.context import RunnerContext, setting
 from interlock.runner.merge_queue import take_up as merge_up
 from interlock.runner.recovery_scan import LivenessProbe, RecoveryFinding, RecoveryScan
 from interlock.runner.run_processes import session_token
 from interlock.runner.verify import recheck
+from interlock.storage.ledger import Rows
 
 UNCOUNTED = frozenset({"stale_heartbeat", "remind"})
 """Actions that are carried out, but are no dispatching (AOF-61.13)."""
@@ -201,7 +199,7 @@ class Scheduler:
             missing = missing_file(self._workspace, finding.run.task_id, finding.run.result.get("summaryRef"))
         number = None if finding.run is None else finding.run.number
         try:
-            with self._workspace.act(Caller(SYSTEM, run=number)) as act:
+            with self._workspace.act(Principal(SYSTEM, run=number)) as act:
                 scan = self._scan(act.rows)
                 if finding.type == "expire_request":
                     return finding if shutdown.expire(act) else None
@@ -269,7 +267,7 @@ class _DryRun(Exception):
     """Rolls a transaction back that was only for looking."""
 
 
-def _waited_long(act: Act, finding: RecoveryFinding) -> bool:
+def _waited_long(act: UnitOfWork, finding: RecoveryFinding) -> bool:
     """Remind of the question, or take its default; False where it has been answered meanwhile."""
     question = act.rows.questions.get(str(finding.evidence["question"]))
     task = act.rows.tasks.get(str(finding.task_id))

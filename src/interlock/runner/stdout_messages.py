@@ -12,15 +12,13 @@ from functools import partial
 
 import anyio
 
-from interlock.core.unit_of_work import Principal, Workspace
+from interlock.core.unit_of_work import Principal
 from interlock.errors import InterlockError
-from interlock.output import plain
-from interlock.protocol.message import Answer
-from interlock.protocol.parsing import Parsed, may_be_ours, parse
+from interlock.processes.output import plain
+from interlock.protocol.message import ParsedMessage, ProtocolAnswer, may_be_ours, parse
 from interlock.protocol.routing import route
 from interlock.runner.context import ActiveRun
 from interlock.runner.threads import in_thread
-from interlock.sessions import Caller
 
 WAITING_MOST = 1000
 """Messages that wait to be acted on; beyond that they are refused aloud rather than kept in memory."""
@@ -32,7 +30,7 @@ class StdoutMessages:
     def __init__(self, run: ActiveRun, mark: str) -> None:
         self._run = run
         self._mark = mark
-        self._waiting: deque[Parsed] = deque()
+        self._waiting: deque[ParsedMessage] = deque()
         self._rouse = anyio.Event()
         self._lock = anyio.Lock()
         self._lost = False
@@ -70,11 +68,11 @@ class StdoutMessages:
                     why = "; ".join(fault.message for fault in answer.errors[:3])
                     self._run.say(f"an AOF/1 message was refused: {answer.reason}{f' ({why})' if why else ''}")
 
-    def _route(self, parsed: Parsed) -> Answer:
+    def _route(self, parsed: ParsedMessage) -> ProtocolAnswer:
         known, about = self._run.caller, parsed.envelope.task_id if parsed.envelope is not None else None
         # Its number says something about this task only; of another one the session may hold any run.
         run = known.run if about == self._run.task.id else None
-        caller = Caller(known.name, known.session, run, face=known.face, process=known.process)
+        caller = Principal(known.name, known.session, run, face=known.face, process=known.process)
         return route(self._run.workspace, caller, parsed, verifier=self._mark)
 
 

@@ -31,8 +31,8 @@ from interlock.errors import AgentError, InterlockError, LedgerBusy
 from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.model.team import Member
-from interlock.notifier import woken
-from interlock.reports import may_take
+from interlock.processes import ref
+from interlock.processes.ref import alive
 from interlock.runner import registration, usage, workspace_allocation
 from interlock.runner.checkout_watch import CheckoutWatch
 from interlock.runner.context import RunnerConfig, RunnerContext, setting
@@ -75,7 +75,7 @@ class TeamRunner:
         stop: Stop | None = None,
         on_update: Callable[[str, str, Update], None] = lambda member, task, update: None,
     ) -> None:
-        own = processes.current().as_text()
+        own = ref.current().as_text()
         self.stop = stop or Stop()
         self._workspace = workspace
         self._config = config
@@ -268,7 +268,7 @@ class TeamRunner:
             for worker in waiting:
                 await worker.park(ending or "nothing else is left to do")
 
-    async def _work_on(self, worker: Worker, task: Task, caller: Caller) -> None:
+    async def _work_on(self, worker: Worker, task: Task, caller: Principal) -> None:
         try:
             await worker.carry_out(task, caller)
             with suppress(InterlockError):  # Otherwise it is done when it is merged.
@@ -440,4 +440,4 @@ def _proceeds(rows: Rows, run: Run) -> bool:
         return bool(alive(run.runner))
     member = rows.team.member(run.member)
     sessions = rows.team.living_sessions(run.member) if member is not None and member.role == "member" else []
-    return any(session == run.session and process is not None and lives(process) for session, process in sessions)
+    return any(session == run.session and process is not None and alive(process) for session, process in sessions)

@@ -26,10 +26,14 @@ from typing import Any, Literal
 
 import anyio
 
-from interlock.agent import Update
+from interlock.agents.session import Update
+from interlock.core.tasks import answer, review
+from interlock.core.tasks.find import find
+from interlock.core.unit_of_work import UnitOfWork
 from interlock.model.message import Message
-from interlock.model.task import WAITING, Run, Task
-from interlock.output import plain
+from interlock.model.run import Run
+from interlock.model.task import WAITING, Task
+from interlock.processes.output import plain
 from interlock.protocol.dropped import adopt
 from interlock.runner import usage
 from interlock.runner.completion import read_outcome, read_verdict
@@ -49,9 +53,6 @@ from interlock.runner.prompt import (
 from interlock.runner.stdout_messages import without_messages
 from interlock.runner.threads import in_thread
 from interlock.runner.verify import fingerprint
-from interlock.sessions import Act
-from interlock.tasks import answer, reviewers
-from interlock.tasks.find import find
 
 LOOK_AGAIN = 30.0
 """Seconds between two looks at what a session waits for, however quiet it is."""
@@ -139,7 +140,7 @@ class TurnLoop:
                 return None
             self._run.meter.write(act, task.id, run)
             if self._task.state == "review":
-                under = reviewers.under_review(act.rows, task)
+                under = review.under_review(act.rows, task)
                 decided = under is None or under.number != self._task.run or read_verdict(result.output)
                 return None if decided else self._remind(act, task, run, NO_VERDICT.format(id=task.id))
             if task.state in WAITING and task.owner == act.name:
@@ -151,7 +152,7 @@ class TurnLoop:
                 return None
             return self._at_work(act, task, run, result)
 
-    def _at_work(self, act: Act, task: Task, run: Run, result: Result) -> Step:
+    def _at_work(self, act: UnitOfWork, task: Task, run: Run, result: Result) -> Step:
         # It reported, if only by its last line or a file: then that is applied.
         said = read_outcome(without_messages(plain(result.output)))
         reported = said is not None or (run.result is not None and run.applied is None)
@@ -172,7 +173,7 @@ class TurnLoop:
         # Who has reported in vain is not told to report: what lies there now is looked at.
         return None if reported else self._remind(act, task, run, None if task.rounds else reminder(task))
 
-    def _remind(self, act: Act, task: Task, run: Run, text: str | None) -> Step:
+    def _remind(self, act: UnitOfWork, task: Task, run: Run, text: str | None) -> Step:
         """Why something was refused in this turn, or else `text`, once. The agent need not have heard the reason, and
         its program may have ended the turn for it, so that uses up no reminder."""
         refused = self._take_refused()
@@ -198,7 +199,7 @@ class TurnLoop:
         self._warned = True
         return True
 
-    def _ask_to_continue(self, act: Act, task: Task, over: usage.Excess) -> Step:
+    def _ask_to_continue(self, act: UnitOfWork, task: Task, over: usage.Excess) -> Step:
         whose = f"{task.id} has" if over.of == "task" else f"{act.name} has"
         act.event("limit.reached", task.id, of=over.of, measure=over.measure, limit=over.limit, spent=over.spent)
         more = usage.amount(over.measure, over.limit)
@@ -210,7 +211,7 @@ class TurnLoop:
         )  # fmt: skip
         return "wait"
 
-    def _resumed(self, act: Act, task: Task) -> NextPrompt | None:
+    def _resumed(self, act: UnitOfWork, task: Task) -> NextPrompt | None:
         """The task was given back to the queue since its questions are answered; this session continues with it."""
         run = act.rows.runs.get(task.id, task.run)
         if run is None or run.ended_at is not None or run.session != act.session:

@@ -26,7 +26,7 @@ from anyio.abc import TaskGroup
 from interlock import clock
 from interlock.agents.session import Update, ignore
 from interlock.core.tasks import finish
-from interlock.core.tasks import verify as verify_rows
+from interlock.core.tasks import verify as ledger
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import AgentError, InterlockError, InvalidRequest, StorageError
@@ -46,12 +46,8 @@ from interlock.processes.ref import ProcessRef, token_of
 from interlock.runner import run_processes
 from interlock.runner.context import RunnerContext, setting
 from interlock.runner.environment import allowed_environment, for_supervisor
-from interlock.runner.run_processes import token_of, verifier
-from interlock.sessions import Caller
-from interlock.tasks import finish
-from interlock.tasks import verify as ledger
-from interlock.tasks.find import find
-from interlock.workspace import Workspace
+from interlock.runner.run_processes import verifier
+from interlock.storage.ledger import Rows
 
 TAIL_CHARS = 4000
 BASELINE_SECONDS = 60.0
@@ -237,7 +233,7 @@ async def recheck(
 
 def take_over(workspace: Workspace, task: Task, mark: str) -> Task | None:
     """Become, as `mark`, the process that runs the verify of `task`; None where another one was faster."""
-    with workspace.act(Caller(SYSTEM)) as act:
+    with workspace.act(Principal(SYSTEM)) as act:
         current = find(act.rows, task.id)
         if current.state != "review" or current.verifying != task.verifying:
             return None
@@ -251,7 +247,7 @@ def decide(workspace: Workspace, task: Task, evidence: dict[str, Any], author_is
     lives, or a person, keeps it and gets the findings.
     """
     mark = str((task.verifying or {})["process"])
-    with workspace.act(Caller(SYSTEM)) as act:
+    with workspace.act(Principal(SYSTEM)) as act:
         decided = ledger.verified(act, find(act.rows, task.id), evidence, run=task.run, verifier=mark)
         if decided.run == task.run and decided.state == "in-progress" and author_is_gone():
             finish.fail(act, decided, "its check failed after its runner was gone", counts=False)
@@ -375,7 +371,7 @@ class BaselineChecks:
             return directory
 
         def write_down(ended: dict[str, object] | None) -> None:
-            with self._workspace.act(Caller(SYSTEM)) as act:
+            with self._workspace.act(Principal(SYSTEM)) as act:
                 unknown = ended is None or evidence.ended(ended) == evidence.NOT_STARTED
                 ledger.baselined(act, task, None if unknown or ended is None else not ended["passed"])
 

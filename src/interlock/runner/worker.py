@@ -22,8 +22,7 @@ from interlock.agents.session import Permission, Update
 from interlock.clock import iso
 from interlock.core.tasks import claim, review
 from interlock.core.tasks import review as reviewers
-from interlock.core.unit_of_work import Principal, Workspace
-from interlock.core.waiting import in_thread
+from interlock.core.unit_of_work import Principal
 from interlock.errors import AgentError, InterlockError, RunLimit
 from interlock.model.task import Task
 from interlock.model.team import Member
@@ -35,8 +34,6 @@ from interlock.runner.executor import Executor, HumanWait
 from interlock.runner.member_session import IdleMail, MemberSession
 from interlock.runner.run_processes import new_session
 from interlock.runner.threads import in_thread
-from interlock.sessions import Caller
-from interlock.tasks import claim, review, reviewers
 
 MISSED_SECONDS = 30.0
 """After which an agent that could not be had is looked for again: it may have been installed."""
@@ -70,7 +67,7 @@ class Worker:
         """Since when its session has had nothing to do, on the event loop's clock; None without a session."""
         return None if self._session is None else self._session.idle_since
 
-    async def claim(self) -> tuple[Task, Caller] | None:
+    async def claim(self) -> tuple[Task, Principal] | None:
         """Claim the next task for this member in a session of its own; None where there is none.
 
         Raises:
@@ -82,7 +79,7 @@ class Worker:
             self.idle_mail.worked()
         return claimed
 
-    def _claim_next(self) -> tuple[Task, Caller] | None:
+    def _claim_next(self) -> tuple[Task, Principal] | None:
         name, shell = self.member.name, self.member.agent == "shell"
         workspace = self._context.workspace
         with workspace.look() as rows:  # Most looks find nothing; they need not wait for the team's writer.
@@ -105,12 +102,12 @@ class Worker:
         caller.run = task.run
         return task, caller
 
-    def _principal(self) -> Caller:
+    def _principal(self) -> Principal:
         """Who acts: the session that was kept, if it still lives, else a new one."""
         kept = self._session if self._session is not None and self._session.lasting else None
-        return self._context.principal(self.member.name, kept.session if kept is not None else new_session()[0])
+        return self._context.principal(self.member.name, kept.session if kept is not None else new_session())
 
-    async def _session_of(self, caller: Caller) -> MemberSession:
+    async def _session_of(self, caller: Principal) -> MemberSession:
         if self._session is None or self._session.session != caller.session:
             await self.retire()
             self._session = MemberSession(self._context.workspace, self._executor, str(caller.session))

@@ -187,7 +187,7 @@ def leftovers(workspace: Workspace) -> list[str]:
         busy = {run.task_id for run in rows.runs.open()}
         for name in names:
             pid = name.removeprefix(DELIVERING)
-            if name.startswith(DELIVERING) and pid.isdecimal() and processes.identify(int(pid)) is not None:
+            if name.startswith(DELIVERING) and pid.isdecimal() and ref.identify(int(pid)) is not None:
                 continue
             task_id = name.split("-", 1)[1] if name.startswith((MERGING, REVIEWING, BEFORE)) else name
             task = rows.tasks.get(task_id)
@@ -222,7 +222,7 @@ def _bring_up_to_date(workspace: Workspace, found: Trees, task: Task, known: dic
 
 
 def _write_down(workspace: Workspace, task: Task, known: dict[str, Any], made: bool = False) -> dict[str, Any]:
-    with workspace.act(Caller(SYSTEM)) as act:
+    with workspace.act(Principal(SYSTEM)) as act:
         current = find(act.rows, task.id)
         if current.run != task.run:
             raise StaleRun(f"{task.id} has been taken up in a newer run meanwhile.", task_id=task.id)

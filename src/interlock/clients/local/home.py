@@ -227,7 +227,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         from interlock.runner.scheduler import Scheduler
 
         eyes = LivenessProbe()
-        eyes.own = processes.current().as_text()
+        eyes.own = ref.current().as_text()
         return Scheduler(self.workspace(team), interval=interval, probe=eyes)
 
     def notices(self, team: str | None = None, *, link: Callable[[], str | None] = lambda: None) -> Notifications:
