@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -257,6 +258,32 @@ def test_a_poll_merges_what_nobody_does_and_what_is_being_merged_is_guarded(
     assert (action["type"], action["task_id"]) == ("merge", one)
     assert place.team.poll()["actions_executed"] == 1 and place.task("one").state == "done"
     assert place.team.poll()["actions"] == []
+
+
+def test_a_claim_goes_through_while_a_slow_git_moves_the_integration_branch(
+    place: Place, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = waiting_for_its_merge(place)
+    other = place.team.create_task("Something else").id
+    slow = place.path / "slow"
+    slow.mkdir()
+    landing, released = place.path / "landing", place.path / "released"
+    (slow / "git").write_text(
+        f"#!/bin/sh\ncase \"$*\" in *'update-ref --stdin'*) touch {landing}; "
+        f'until test -e {released}; do sleep 0.01; done;; esac\nexec {shutil.which("git")} "$@"\n'
+    )
+    (slow / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{slow}{os.pathsep}{os.environ['PATH']}")
+    merging = threading.Thread(target=place.team.poll)
+    merging.start()
+    try:
+        until(landing.exists)
+        assert place.team.claim(other).state == "in-progress"
+        assert place.team.task(one).state == "review"
+    finally:
+        released.touch()
+        merging.join()
+    assert place.team.task(one).state == "done"
 
 
 def test_a_reviewer_sees_what_is_to_be_merged_before_it_is(place: Place, repository: Repository) -> None:
