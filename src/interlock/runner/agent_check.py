@@ -1,33 +1,32 @@
 """Trying an agent program for real: one small task in a team of its own, and a look at what came of it.
 
-What it is asked to do costs a few requests of its model. Everything it is judged by stands in the ledger or was heard
-from the session itself; what it claims counts for nothing.
+It costs a few requests of the agent's model. The verdict rests on the ledger and on what the session did, never on what
+the agent claims.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import anyio
 import anyio.to_thread
 
 from interlock.agents.registry import AgentHandle
-from interlock.agents.session import AgentSession, Opening, Permission, Turn, Update, allowing, refuse
+from interlock.agents.session import Opening, Permission, Turn, Update, allowing, refuse
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Workspace
 from interlock.errors import AgentError
 from interlock.model.task import Task
-from interlock.processes.groups import RUN_TOKEN
 from interlock.runner import environment as launcher
 from interlock.runner.environment import allowed_environment
-from interlock.runner.job import our_server
+from interlock.runner.job import our_server, session_variables
 
 MEMBER = "probe"
 SECONDS = 300.0
 WORD = "heard from the shell"
+COMMAND = f'interlock message send --to lead "{WORD}"'
 
 PROMPT = """\
 This only checks the connection between you and Interlock; it is no real work. Please do exactly these four things, one
@@ -42,7 +41,7 @@ after the other, and nothing else. When one of them is refused or fails, go on w
 
 @dataclass(slots=True)
 class AgentCheck:
-    """What worked: true, false, or null where nothing could be seen of it. `details` says why, by the same names."""
+    """What worked: True, False, or None where nothing could be seen of it. `details` says why, by the same names."""
 
     abilities: dict[str, bool | None] = field(default_factory=dict)
     details: dict[str, str] = field(default_factory=dict)
@@ -55,7 +54,7 @@ class AgentCheck:
 
 
 async def try_out(workspace: Workspace, hire: AgentHandle, task: Task, *, home: str, model: str | None) -> AgentCheck:
-    """Let the agent do `task`, and say what worked. Raises nothing for what the agent does."""
+    """Let the agent do `task`, and report what worked. Raises nothing for what the agent does."""
     found, began = AgentCheck(), time.monotonic()
     trial = _Trial(workspace, hire, task, home, model)
     try:
@@ -65,37 +64,31 @@ async def try_out(workspace: Workspace, hire: AgentHandle, task: Task, *, home: 
         return found
     found.note("session", True)
     try:
-        turn = await session.prompt(trial.prompt, trial.updates.append)
+        turn = await session.prompt(PROMPT.format(task=task.id, command=COMMAND), trial.updates.append)
         kept = session.agent_session
     finally:
         await session.close()
     await anyio.to_thread.run_sync(trial.judge, found, turn)
-    await _resumed(trial, found, kept)
-    found.seconds = round(time.monotonic() - began, 1)
-    return found
-
-
-async def _resumed(trial: _Trial, found: AgentCheck, kept: str | None) -> None:
     if kept is None:
         found.note("resume", False, "its sessions have no id to be resumed by")
-        return
-    session: AgentSession | None = None
-    try:
-        session = await trial.hire.agent.open(trial.opening(kept))
-        worked = session.agent_session == kept
-        found.note("resume", worked, "" if worked else "it began a new session instead")
-    except AgentError as error:
-        found.note("resume", False, error.message)
-    finally:
-        if session is not None:
+    else:
+        try:
+            session = await hire.agent.open(trial.opening(kept))
+        except AgentError as error:
+            found.note("resume", False, error.message)
+        else:
+            worked = session.agent_session == kept
             await session.close()
+            found.note("resume", worked, "" if worked else "it began a new session instead")
+    found.seconds = round(time.monotonic() - began, 1)
+    return found
 
 
 class _Trial:
     """One task for one agent."""
 
     def __init__(self, workspace: Workspace, hire: AgentHandle, task: Task, home: str, model: str | None) -> None:
-        self.hire = hire
+        self._hire = hire
         self.updates: list[Update] = []
         self._asked: list[Permission] = []
         self._workspace = workspace
@@ -104,16 +97,13 @@ class _Trial:
         self._model = model
         self._bin = launcher.command_directory(workspace.directory)
         self._session = f"check:{os.urandom(8).hex()}"
-        self._command = f'interlock message send --to lead "{WORD}"'
-
-    @property
-    def prompt(self) -> str:
-        """What it is asked to do."""
-        return PROMPT.format(task=self._task.id, command=self._command)
 
     def opening(self, resume: str | None) -> Opening:
         """A session in a directory of its own."""
-        environment, secrets = self._environment()
+        token = os.urandom(16).hex()
+        session = session_variables(self._home, self._workspace.name, MEMBER, self._session, token)
+        environment, secrets = allowed_environment(os.environ, names=self._hire.variables, extra=session)
+        environment["PATH"] = os.pathsep.join([self._bin, environment.get("PATH", os.defpath)])
         workdir = os.path.join(self._workspace.directory, "check")
         os.makedirs(workdir, exist_ok=True)
         own = {name: value for name, value in environment.items() if name.startswith("INTERLOCK_")}
@@ -151,18 +141,6 @@ class _Trial:
         found.note("permission", True if asked else None, "" if asked else "it did not ask before it ran a command")
         why = "a command that it runs cannot reach the ledger: its sandbox, or the command was not run; our tools can"
         found.note("sandbox", heard, "" if heard else why)
-
-    def _environment(self) -> tuple[dict[str, str], tuple[str, ...]]:
-        own: Mapping[str, str] = {
-            "INTERLOCK_HOME": self._home,
-            "INTERLOCK_TEAM": self._workspace.name,
-            "INTERLOCK_MEMBER": MEMBER,
-            "INTERLOCK_SESSION": self._session,
-            RUN_TOKEN: os.urandom(16).hex(),
-        }
-        environment, secrets = allowed_environment(os.environ, names=self.hire.variables, extra=own)
-        environment["PATH"] = os.pathsep.join([self._bin, environment.get("PATH", os.defpath)])
-        return environment, secrets
 
     async def _permit(self, permission: Permission) -> str | None:
         """The one command that it was told to run, once; nothing else."""

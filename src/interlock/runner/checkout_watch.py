@@ -1,8 +1,7 @@
-"""Noticing what changes outside the worktrees of those who work: in the user's checkout, and in worktrees where nobody
-is at work.
+"""Noticing what changes outside the worktrees of those at work: in the user's checkout, and in idle worktrees.
 
 A cheap look (git's status, references and configuration, stat data of what is dirty) before the first run, at intervals
-and after the last one. Who changed something cannot be told: what is known is which runs were at work meanwhile.
+and after the last one. What changed something cannot be told, only which runs were at work meanwhile.
 """
 
 from __future__ import annotations

@@ -9,12 +9,10 @@ says so (KEY, TOKEN, SECRET, PASSWORD, …), and a password inside a URL, in any
 `NODE_ENV=production`, blanking "production" would ruin the output. Values below six characters are not blanked, for
 the same reason.
 
-The `interlock` command that agents of a run find on their PATH: always that of the installation that runs them.
-
-Agents report through `interlock task complete` and the like. Another version's command may come first on the user's
-PATH, or none at all (`python -m`, a source tree, an environment that is not activated). So each team has a directory
-with one small script in it that starts this interpreter with this package, and nothing else: putting it first on PATH
-changes what no other name means.
+Agents report through `interlock task complete` and the like, with the command of the installation that runs them. The
+user's PATH may name another version first, or none at all (`python -m`, a source tree, an environment that is not
+activated). So each team has a directory with one small script in it that starts this interpreter with this package, and
+nothing else: putting it first on PATH changes the meaning of no other name.
 """
 
 from __future__ import annotations
@@ -50,6 +48,10 @@ _SECRET_WORD = re.compile(
 )
 _URL_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^/\s:@]*:([^/\s@]+)@", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ENTRY = (
+    "import sys; sys.path[:0] = sys.argv.pop(1).splitlines(); sys.argv[0] = 'interlock'; "
+    "from interlock.surfaces.cli import main; main()"
+)
 
 
 def for_supervisor(workspace: Workspace, settings: Settings) -> dict[str, str]:
@@ -88,23 +90,20 @@ def allowed_environment(
     return environment, tuple(sorted(secret for secret in secrets if len(secret.strip()) >= SHORTEST_SECRET))
 
 
-COMMANDS = "bin"
-
-_ENTRY = (
-    "import sys; sys.path[:0] = sys.argv.pop(1).splitlines(); sys.argv[0] = 'interlock'; "
-    "from interlock.surfaces.cli import main; main()"
-)
-
-
 def command_directory(team: str) -> str:
-    """A directory below `team` whose only program is our own `interlock`, written anew where it is not there.
+    """A directory below `team` whose only program is our own `interlock`, written where it is not there.
 
     Raises:
         StorageError: it cannot be written.
     """
-    where = os.path.join(team, COMMANDS)
+    where = os.path.join(team, "bin")
     path = os.path.join(where, "interlock")
-    wanted = command_script()
+    source = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+    # An installed package is found by itself; a source tree has to be named, before another version is found.
+    installed = os.path.basename(source) in ("site-packages", "dist-packages")
+    # `-P`: a directory `interlock` in the agent's working directory is not ours.
+    words = [sys.executable or "python3", "-P", "-c", _ENTRY, "" if installed else source]
+    wanted = f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n'.encode()
     try:
         with open(path, "rb") as file:
             if file.read() == wanted and os.access(path, os.X_OK):
@@ -120,12 +119,3 @@ def command_directory(team: str) -> str:
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror}.", path=path) from error
     return where
-
-
-def command_script() -> bytes:
-    """What stands in it. `-P`: a directory `interlock` in the agent's working directory is not ours."""
-    source = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
-    # An installed package is found by itself; a source tree has to be named, before another version is found.
-    installed = os.path.basename(source) in ("site-packages", "dist-packages")
-    words = [sys.executable or "python3", "-P", "-c", _ENTRY, "" if installed else source]
-    return f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n'.encode()

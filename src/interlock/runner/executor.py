@@ -15,10 +15,7 @@ from typing import Literal, Protocol
 from interlock.agents.session import McpServer, Permission, Update, ignore, refuse
 from interlock.core.waiting import HumanWait
 from interlock.processes.ref import ProcessRef
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from interlock.wakeup.notifier import Waiter
+from interlock.wakeup.notifier import Waiter, woken
 
 
 class HumanWait:

@@ -1,12 +1,11 @@
 """Telling people who look neither at the page nor at a terminal that something needs them: `notify.command` and
 `notify.webhook`.
 
-Told are a question that was asked (and is still open), a task in deadletter, and the end of a run: a title, the team,
-the task and a link, never what anybody wrote in a body, an answer or a message. What comes together is told together,
-one notification in `notify.interval` seconds, by one process per home: whoever has the lock tells, and writes down how
-far it came, so that nothing is told twice and a restart goes on. That telling failed is an event, `notice.failed`.
-
-How a notification leaves: to a program of the user's, or to an address. Both get a few seconds and then end.
+The occasions are a question that was asked (and is still open), a task in deadletter, and the end of a run. A
+notification holds a title, the team, the task and a link, never what was written in a body, an answer or a message.
+Notifications are batched, one in `notify.interval` seconds, by one process per home: the one that holds the lock writes
+down how far it came, so that nothing is sent twice, also across a restart. A notification that fails is the event
+`notice.failed`. A program or an address gets a few seconds, and is then ended.
 """
 
 from __future__ import annotations
@@ -20,25 +19,20 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from http.client import HTTPException, HTTPMessage
 from typing import IO, Any
 from urllib.parse import quote, urlsplit
 
-from interlock.clock import iso
+from interlock.clock import Clock, iso
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import InterlockError, InvalidRequest
 from interlock.model.event import Event
 from interlock.model.names import SYSTEM
-from interlock.model.question import Question
 from interlock.processes.commands import words_of
 from interlock.storage import files
 from interlock.storage.ledger import Rows
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from interlock.clock import Clock
 
 FILE = "notices.json"
 LOCK = ".notices.lock"
@@ -47,6 +41,9 @@ STALE = 3600.0
 AT_ONCE = 1000
 LOOK_AGAIN = 1.0
 SOON = 0.2
+SECONDS = 10.0
+OWN = ("INTERLOCK_RUN_TOKEN", "INTERLOCK_RUN_WITHIN", "INTERLOCK_SESSION", "INTERLOCK_MEMBER", "INTERLOCK_RUN")
+"""Variables that say who acts: a user's program is none of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +58,13 @@ class Notification:
 
 
 class Notifications:
-    """A thread that follows the events of teams and tells what needs a human. Safe to start where nothing is set: it
+    """A thread that follows the events of teams and sends what needs a human. Safe to start where nothing is set: it
     then does nothing but look for the settings.
 
-    `names` answers the teams to follow, `link` where the page is served, null while it is not; `ways` what is set now.
+    Args:
+        names: the teams to follow.
+        ways: where to send to, and the interval in seconds, as they are set now.
+        link: where the page is served, None while it is not.
     """
 
     def __init__(
@@ -85,10 +85,15 @@ class Notifications:
         self._heads: dict[str, int] = {}
         self._ending = threading.Event()
         self._sender = NotificationSender()
-        self._thread = threading.Thread(target=self._follow, name="notices", daemon=True)
+
+        def follow() -> None:
+            while not self._ending.wait(LOOK_AGAIN):
+                self.tell()
+
+        self._thread = threading.Thread(target=follow, name="notices", daemon=True)
 
     def start(self) -> None:
-        """Begin: what happened before, in a team that nobody has followed yet, is no news.
+        """Begin; what happened before in a team that was not followed yet is no news.
 
         Raises:
             InvalidRequest: `notify.command` or `notify.webhook` makes no sense.
@@ -103,7 +108,7 @@ class Notifications:
         self._thread.start()
 
     def stop(self, *, last: bool = False) -> None:
-        """End. With `last`, what has come up to now is told first, which takes as long as a notification may take."""
+        """End. With `last`, what has come up is sent first, which takes as long as a notification may take."""
         self._ending.set()
         if not last:
             self._sender.end()
@@ -113,7 +118,7 @@ class Notifications:
             self.tell(hurry=True)
 
     def tell(self, *, hurry: bool = False) -> int:
-        """Tell what there is, if it is time; how many things were told. `hurry`: do not wait for the interval."""
+        """Send what there is, if it is time; how many things were sent. `hurry`: do not wait for the interval."""
         try:
             ways, interval = self._ways()
             if not ways:
@@ -125,14 +130,16 @@ class Notifications:
                 found = self._found(position)
                 if found:
                     position["told_at"] = now
-            # The place is written down first: a notification that hangs must not be begun again by the next one.
-            return self._send(ways, found)
         except (InterlockError, OSError):
             return 0  # Busy, full or gone: there is another time.
-
-    def _follow(self) -> None:
-        while not self._ending.wait(LOOK_AGAIN):
-            self.tell()
+        # The position was written down first: a notification that hangs must not be sent again by the next process.
+        for way in ways if found else ():
+            error = self._sender.send(way, document(found))
+            for name in sorted({notice.team for notice in found}) if error is not None else ():
+                # Where nobody can write it down now, no work may stop for it.
+                with suppress(InterlockError), self._workspace(name).act(Principal(SYSTEM)) as act:
+                    act.event("notice.failed", via=way.kind, error=error)
+        return len(found)
 
     def _found(self, position: dict[str, Any]) -> list[Notification]:
         found: list[Notification] = []
@@ -151,26 +158,9 @@ class Notifications:
                 continue  # Deleted this instant, or busy: the others do not wait for it.
         return found
 
-    def _send(self, ways: list[NotificationTarget], found: list[Notification]) -> int:
-        if not found:
-            return 0
-        for way in ways:
-            error = self._sender.send(way, document(found))
-            if error is not None:
-                for name in sorted({notice.team for notice in found}):
-                    self._note_failure(name, way.kind, error)
-        return len(found)
-
-    def _note_failure(self, team: str, via: str, error: str) -> None:
-        try:
-            with self._workspace(team).act(Principal(SYSTEM)) as act:
-                act.event("notice.failed", via=via, error=error)
-        except InterlockError:
-            pass  # Nobody can write it down now, and no work may stop for it.
-
     @contextmanager
     def _position(self) -> Iterator[dict[str, Any] | None]:
-        """How far was told, to be written when the block ends; null while another process tells."""
+        """How far was told, written when the block ends; None while another process sends."""
         lock = os.open(os.path.join(self._home, LOCK), os.O_WRONLY | os.O_CREAT, 0o600)
         try:
             try:
@@ -179,8 +169,11 @@ class Notifications:
                 yield None
                 return
             path = os.path.join(self._home, FILE)
-            before = _read(path)
-            position = json.loads(before)
+            before, position = "{}", {}
+            with suppress(OSError, ValueError), open(path, encoding="utf-8") as file:  # Else from the beginning.
+                before = file.read()
+                known = json.loads(before)
+                position = known if isinstance(known, dict) else {}
             yield position
             after = json.dumps(position)
             if after != before:
@@ -209,51 +202,32 @@ def _notices(rows: Rows, team: str, events: list[Event], oldest: str, link: str 
     others: list[Notification] = []
     base = None if link is None else f"{link}/projects/{quote(team)}"
     for event in events:
+        task = rows.tasks.get(event.task_id) if event.task_id is not None else None
         page = None if base is None or event.task_id is None else f"{base}/tasks/{quote(event.task_id)}"
+        failed = task is not None and task.state == "deadletter"
         if event.type in ("question.asked", "question.reminded"):
             question = rows.questions.get(str(event.payload.get("id")))
             again = event.type == "question.reminded"
-            if question is None or question.state != "open" or (not again and _failed(rows, question)):
+            if (
+                question is None
+                or question.state != "open"
+                or (
+                    not again and failed and question.kind == "escalation"  # That is told as such.
+                )
+            ):
                 continue
-            title = f"{'Still waits' if again else 'Waits'} for you ({question.kind}): {_subject(rows, event)}"
+            subject = task.subject if task is not None else str(event.task_id)
+            title = f"{'Still waits' if again else 'Waits'} for you ({question.kind}): {subject}"
             questions[question.task_id] = Notification("question", title, team, event.task_id, page)
         elif event.at < oldest:
             continue
         elif event.type == "task.transitioned" and event.payload.get("to") == "deadletter":
-            task = rows.tasks.get(str(event.task_id))
-            if task is not None and task.state == "deadletter":
+            if task is not None and failed:
                 others.append(Notification("failed", f"Failed for good: {task.subject}", team, task.id, page))
         elif event.type == "runner.stopped" and not event.payload.get("endless"):
-            others.append(
-                Notification("ended", f"The run of {team} has ended: {event.payload.get('reason')}", team, None, base)
-            )
+            title = f"The run of {team} has ended: {event.payload.get('reason')}"
+            others.append(Notification("ended", title, team, None, base))
     return [*questions.values(), *(notice for notice in others if notice.task not in questions)]
-
-
-def _failed(rows: Rows, question: Question) -> bool:
-    """Whether it asks about a task that went to deadletter, which is told as such."""
-    task = rows.tasks.get(question.task_id)
-    return question.kind == "escalation" and task is not None and task.state == "deadletter"
-
-
-def _subject(rows: Rows, event: Event) -> str:
-    task = rows.tasks.get(str(event.task_id))
-    return task.subject if task is not None else str(event.task_id)
-
-
-def _read(path: str) -> str:
-    """The position that was written down; from the beginning where that cannot be read."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-        return text if isinstance(json.loads(text), dict) else "{}"
-    except (OSError, ValueError):
-        return "{}"
-
-
-SECONDS = 10.0
-OWN = ("INTERLOCK_RUN_TOKEN", "INTERLOCK_RUN_WITHIN", "INTERLOCK_SESSION", "INTERLOCK_MEMBER", "INTERLOCK_RUN")
-"""Variables that say who acts: a user's program is none of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +267,7 @@ class NotificationSender:
         self._ended = False
 
     def send(self, way: NotificationTarget, document: Mapping[str, Any]) -> str | None:
-        """Send it; what went wrong, or null. Takes at most `SECONDS`, and a little to end a program."""
+        """Send it; what went wrong, or None. Takes at most `SECONDS`, and a little to end a program."""
         if way.kind == "command":
             return self._run(way.words, document)
         return _within(SECONDS, lambda: _post(way.url, document))

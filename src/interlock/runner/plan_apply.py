@@ -12,7 +12,7 @@ from typing import Any
 
 from interlock.core import teams
 from interlock.core.tasks import change, create
-from interlock.core.tasks import change as depend
+from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.gitwork.preflight import has_commits_of
 from interlock.model.task import FINAL, MEASURES, Task
@@ -25,7 +25,7 @@ from interlock.settings import Settings
 @dataclass(frozen=True, slots=True)
 class StagedPlan:
     """A plan in the ledger: its team, what changed, and what it says of the run. `time_limit` in seconds; `limits` of
-    turns, tokens and money; `notes` say what whoever runs it should know before."""
+    turns, tokens and money; `notes` say what to know before running it."""
 
     team: str
     changes: Changes
@@ -37,7 +37,7 @@ class StagedPlan:
 
 def isolated(plan: Plan, workspace: Workspace | None, settings: Settings, *, new: bool = False) -> bool:
     """Whether the tasks of `plan` get worktrees of their own: as it says; else where members may work at once on what
-    is committed. A team (`workspace`, where it exists) that works otherwise goes on so until its plan changes."""
+    is committed. A team (`workspace`, where it exists) that works otherwise keeps doing so until its plan changes."""
     if plan.isolation is not None:
         return plan.isolation == "worktree"
     changed = True
@@ -60,16 +60,18 @@ def preview(workspace: Workspace, plan: Plan, *, redo: Collection[str] = (), new
 def stage(
     workspace: Workspace, plan: Plan, digest_of_all: str, *, redo: Collection[str] = (), new: bool = False
 ) -> Changes:
-    """Bring members and tasks of the team up to the plan, whose isolation is decided. `new` begins it all again;
-    `digest_of_all` is that of the plan as it was written."""
+    """Bring members and tasks of the team up to the plan, whose isolation is decided.
+
+    `new` starts the whole plan over; `digest_of_all` is that of the plan as it was written.
+    """
     with workspace.act(Principal()) as act:
         if new:
             for task in act.rows.tasks.planned():
                 if task.state not in FINAL:
                     change.cancel(act, task, reason="the plan was begun again")
-        _settings(act, plan)
+        _configure(act, plan)
         for member in plan.members.values():
-            _enlist(act, member)
+            _update_member(act, member)
         changes = _compare(act.rows.tasks.planned(), plan, redo, new)
         for planned in changes.new:
             _create(act, planned)
@@ -78,7 +80,11 @@ def stage(
         for changed in changes.updated:
             _update(act, changed)
         for gone in changes.removed_open:
-            _call_off(act, gone.task_id)
+            removed = act.rows.tasks.get(gone.task_id)
+            if removed is not None:
+                change.cancel(act, removed, reason="no longer in the plan")
+                # It gives its key back: a task of that key, later, is a new one.
+                act.rows.tasks.update(removed, plan_key=None)
         act.event(
             "plan.started", path=plan.path, new=[task.key for task in changes.new],
             updated=[changed.task.key for changed in changes.updated], digest=digest_of_all,
@@ -95,39 +101,38 @@ def _compare(planned: list[Task], plan: Plan, redo: Collection[str], new: bool) 
 
 
 def staged(plan: Plan, changes: Changes, notes: tuple[str, ...] = ()) -> StagedPlan:
-    """What `Home.stage` answers."""
-    return StagedPlan(plan.team, changes, plan.parallel, plan.limits.time, limits_of(plan.limits, "time"), notes)
+    limits = _stored(plan.limits)
+    limits.pop("time", None)
+    return StagedPlan(plan.team, changes, plan.parallel, plan.limits.time, limits, notes)
 
 
-def limits_of(limits: Limits, *but: str) -> dict[str, float]:
-    """Those that are set, as they are stored."""
-    found = {name: getattr(limits, name) for name in MEASURES if name not in but}
+def _stored(limits: Limits) -> dict[str, float]:
+    """The limits that are set, as they are stored."""
+    found = {name: getattr(limits, name) for name in MEASURES}
     return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def _member_fields(planned: PlanMember) -> dict[str, Any]:
+    return {
+        "agent": planned.agent,
+        "command": list(planned.command) if planned.command else None,
+        "type": planned.type,
+        "model": planned.model,
+        "permissions": planned.permissions,
+        "env": list(planned.env) or None,
+        "limits": _stored(planned.limits) or None,
+    }
 
 
 def as_member(planned: PlanMember) -> Member:
     """A member of a plan as it will stand in the ledger, to find out whether it can be run."""
     return Member(
-        name=planned.name,
-        session_key="",
-        inbox=planned.name,
-        role="member",
-        agent=planned.agent,
-        command=list(planned.command) if planned.command else None,
-        type=planned.type,
-        model=planned.model,
-        permissions=planned.permissions,
-        status="active",
-        unread=0,
-        session=None,
-        joined_at="",
-        last_active_at=None,
-        env=list(planned.env) or None,
-        limits=limits_of(planned.limits) or None,
-    )
+        name=planned.name, session_key="", inbox=planned.name, role="member", status="active", unread=0, session=None,
+        joined_at="", last_active_at=None, **_member_fields(planned),
+    )  # fmt: skip
 
 
-def _settings(act: UnitOfWork, plan: Plan) -> None:
+def _configure(act: UnitOfWork, plan: Plan) -> None:
     team = act.rows.team.get()
     if team.workdir != plan.workdir:
         act.rows.team.update(team, workdir=plan.workdir, updated_at=act.at)
@@ -143,17 +148,8 @@ def _settings(act: UnitOfWork, plan: Plan) -> None:
         teams.configure(act, changed)
 
 
-def _enlist(act: UnitOfWork, planned: PlanMember) -> None:
-    member = act.rows.team.member(planned.name)
-    wanted: dict[str, Any] = {
-        "agent": planned.agent,
-        "command": list(planned.command) if planned.command else None,
-        "type": planned.type,
-        "model": planned.model,
-        "permissions": planned.permissions,
-        "env": list(planned.env) or None,
-        "limits": limits_of(planned.limits) or None,
-    }
+def _update_member(act: UnitOfWork, planned: PlanMember) -> None:
+    member, wanted = act.rows.team.member(planned.name), _member_fields(planned)
     if member is None:
         teams.spawn(act, planned.name, **wanted)
         return
@@ -163,54 +159,7 @@ def _enlist(act: UnitOfWork, planned: PlanMember) -> None:
         act.event("member.updated", name=planned.name, **changed)
 
 
-def _create(act: UnitOfWork, planned: PlanTask) -> Task:
-    return create.create(
-        act, planned.subject, **_fields(planned), assignee=planned.assignee,
-        blocked_by=[_task_of(act, key).id for key in planned.blocked_by],
-        plan_key=planned.key, plan_digest=digest(planned),
-    )  # fmt: skip
-
-
-def _redo(act: UnitOfWork, again: Change) -> None:
-    """A finished task stays as it is; a new one takes its key and its place before whatever still waits."""
-    old = act.rows.tasks.get(again.existing.task_id)
-    task = _create(act, again.task)
-    if old is None:
-        return
-    for dependent in act.rows.graph.open_dependents(old.id):
-        depend.depend(act, dependent, task)
-        if old.state != "done":
-            depend.independ(act, dependent, old)
-    if old.state == "deadletter":
-        change.cancel(act, old, reason=f"done again as {task.id}")
-
-
-def _call_off(act: UnitOfWork, task_id: str) -> None:
-    """Cancel a task that the plan has no more. It gives its key back: a task of that key, later, is a new one."""
-    task = act.rows.tasks.get(task_id)
-    if task is not None:
-        change.cancel(act, task, reason="no longer in the plan")
-        act.rows.tasks.update(task, plan_key=None)
-
-
-def _update(act: UnitOfWork, changed: Change) -> None:
-    task = act.rows.tasks.get(changed.existing.task_id)
-    if task is None:
-        return
-    change.update(act, task, **_fields(changed.task), subject=changed.task.subject, plan_digest=digest(changed.task))
-    if task.assignee != changed.task.assignee:
-        change.assign(act, task, changed.task.assignee)
-    wanted = {_task_of(act, key).id for key in changed.task.blocked_by}
-    present = {id for id, _ in act.rows.graph.blockers(task.id)}
-    for id in sorted(present - wanted):
-        blocker = _by_id(act, id)
-        if blocker.plan_key is not None:  # What people made it wait for beside the plan is theirs.
-            depend.independ(act, task, blocker)
-    for id in sorted(wanted - present):
-        depend.depend(act, task, _by_id(act, id))
-
-
-def _fields(planned: PlanTask) -> dict[str, Any]:
+def _task_fields(planned: PlanTask) -> dict[str, Any]:
     return {
         "body": planned.body,
         "type": planned.type,
@@ -221,19 +170,50 @@ def _fields(planned: PlanTask) -> dict[str, Any]:
         "env": list(planned.env) or None,
         "timeout": planned.timeout,
         "retries": planned.retries,
-        "limits": limits_of(planned.limits) or None,
+        "limits": _stored(planned.limits) or None,
+        "plan_digest": digest(planned),
     }
 
 
-def _task_of(act: UnitOfWork, key: str) -> Task:
+def _id_of(act: UnitOfWork, key: str) -> str:
     task = act.rows.tasks.by_plan_key(key)
-    if task is None:
-        raise KeyError(key)
-    return task
+    assert task is not None, f"the plan's own task {key} is missing"
+    return task.id
 
 
-def _by_id(act: UnitOfWork, id: str) -> Task:
-    task = act.rows.tasks.get(id)
+def _create(act: UnitOfWork, planned: PlanTask) -> Task:
+    return create.create(
+        act, planned.subject, **_task_fields(planned), assignee=planned.assignee,
+        blocked_by=[_id_of(act, key) for key in planned.blocked_by], plan_key=planned.key,
+    )  # fmt: skip
+
+
+def _redo(act: UnitOfWork, again: Change) -> None:
+    """Leave the finished task as it is, and give its key and its place before whatever still waits to a new one."""
+    old = act.rows.tasks.get(again.existing.task_id)
+    task = _create(act, again.task)
+    if old is None:
+        return
+    for dependent in act.rows.graph.open_dependents(old.id):
+        change.depend(act, dependent, task)
+        if old.state != "done":
+            change.independ(act, dependent, old)
+    if old.state == "deadletter":
+        change.cancel(act, old, reason=f"done again as {task.id}")
+
+
+def _update(act: UnitOfWork, changed: Change) -> None:
+    task = act.rows.tasks.get(changed.existing.task_id)
     if task is None:
-        raise KeyError(id)
-    return task
+        return
+    change.update(act, task, **_task_fields(changed.task), subject=changed.task.subject)
+    if task.assignee != changed.task.assignee:
+        change.assign(act, task, changed.task.assignee)
+    wanted = {_id_of(act, key) for key in changed.task.blocked_by}
+    present = {id for id, _ in act.rows.graph.blockers(task.id)}
+    for id in sorted(present - wanted):
+        blocker = find(act.rows, id)
+        if blocker.plan_key is not None:  # What people made it wait for beside the plan is theirs.
+            change.independ(act, task, blocker)
+    for id in sorted(wanted - present):
+        change.depend(act, task, find(act.rows, id))

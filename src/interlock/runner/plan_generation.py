@@ -17,7 +17,7 @@ from interlock.plan import proposal
 from interlock.plan.detecting import inspect
 from interlock.processes.groups import RUN_TOKEN
 from interlock.runner.environment import allowed_environment
-from interlock.runner.executor import Execution, Executor, Job, Result
+from interlock.runner.executor import Execution, Executor, Job
 
 ROUNDS = 3
 """How often an agent is asked: once, and again for each plan that cannot be used."""
@@ -50,7 +50,7 @@ async def propose(
     goal: str, asked: Planner, terms: AnswerLimits, *, directory: str, path: str, base: Mapping[str, str],
     on_update: Callable[[Update], None],
 ) -> str:  # fmt: skip
-    """The text of a sound plan for `goal`, to stand at `path`.
+    """Ask for a plan for `goal`, to be written to `path`, until one is valid; its text.
 
     Raises:
         AgentError: the agent could not be started, or did not answer.
@@ -74,7 +74,10 @@ async def propose(
                 whole = request if not number else f"{request}\nYou proposed:\n\n```yaml\n{text}```\n\n{prompt}"
                 execution = asked.executor.start(_job(whole, terms, directory, base, asked.executor.variables))
                 result = await execution.run(on_update)
-            text = proposal.extract(_answered(result)) or ""
+            if result.status != "ended":
+                detail = result.detail or result.output[-500:].strip() or result.status
+                raise AgentError(f"The agent did not answer ({result.status}): {detail}", status=result.status)
+            text = proposal.extract(result.output) or ""
             faults = proposal.faults_of(text, path, (asked.agent, asked.command)) if text else [_NOTHING]
             if not faults:
                 return text
@@ -95,13 +98,6 @@ async def _close(execution: Execution | None) -> None:
     if execution is not None:
         with anyio.CancelScope(shield=True):
             await execution.close()
-
-
-def _answered(result: Result) -> str:
-    if result.status != "ended":
-        detail = result.detail or result.output[-500:].strip() or result.status
-        raise AgentError(f"The agent did not answer ({result.status}): {detail}", status=result.status)
-    return result.output
 
 
 def _job(prompt: str, terms: AnswerLimits, directory: str, base: Mapping[str, str], needed: tuple[str, ...]) -> Job:
