@@ -70,7 +70,10 @@ def take(top: str) -> Inventory:
     while waiting:
         here = waiting.pop()
         try:
-            listed = _entries(os.path.join(top, here))
+            if not os.access(os.path.join(top, here), os.R_OK | os.X_OK):
+                os.chmod(os.path.join(top, here), stat.S_IRWXU)
+            with os.scandir(os.path.join(top, here)) as entries:
+                listed = list(entries)
         except OSError as error:
             found.unreadable[here or "."] = str(error.strerror or error)
             continue
@@ -99,16 +102,6 @@ def take(top: str) -> Inventory:
             else:
                 found.files[path] = (said.st_mode, said.st_size, said.st_mtime_ns, said.st_ctime_ns, said.st_ino)
     return found
-
-
-def _entries(directory: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(directory) as entries:
-            return list(entries)
-    except PermissionError:
-        os.chmod(directory, stat.S_IRWXU)
-        with os.scandir(directory) as entries:
-            return list(entries)
 
 
 def unsaved(git: Git, before: Inventory, after: Inventory, commit: str) -> list[str]:

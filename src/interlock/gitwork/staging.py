@@ -91,7 +91,7 @@ def linked(git: Git, repository: Repository) -> bool:
     """Whether `git`'s directory is the top of a worktree of this repository, with a commit and an index that can be
     read."""
     if not os.path.isfile(os.path.join(git.directory, ".git")):
-        return False  # Git would look further up, and may find somebody else's.
+        return False  # Git would look further up, and may find another repository.
     said = git("rev-parse", "--absolute-git-dir", ok=(0, 128))
     if said.code or said.text != _administration(git, repository):
         return False
@@ -100,7 +100,7 @@ def linked(git: Git, repository: Repository) -> bool:
 
 def restore(git: Git, repository: Repository, branch: str, base: str) -> None:
     """Make the directory of `git` a worktree of this repository again, on what it had last; no file in it changes.
-    What lies in the place of its `.git` is kept beside it. `branch` and `base`: where nothing else is known.
+    What replaced its `.git` is kept beside it. `branch` and `base`: where nothing else is known.
 
     Raises:
         GitFailed: that is not possible.
@@ -158,7 +158,7 @@ def _made_again(git: Git, repository: Repository) -> str:
     os.rmdir(beside)
     known = _text(dot).strip().removeprefix("gitdir: ")
     _write(os.path.join(known, "gitdir"), dot + "\n")
-    os.unlink(os.path.join(known, "HEAD"))  # Whose commit that was: nobody's here.
+    os.unlink(os.path.join(known, "HEAD"))  # That commit means nothing here.
     for name in ("logs/HEAD", "index"):
         if os.path.lexists(os.path.join(known, name)):
             os.unlink(os.path.join(known, name))
@@ -191,7 +191,7 @@ PATIENCE = 20.0
 
 def tree_of(directory: str) -> str | None:
     """The tree that a commit of everything in `directory`'s repository would have now, what git ignores and what
-    programs leave behind left out; null outside git, or where it cannot be told in good time."""
+    programs leave behind left out; None outside git, or where it cannot be told in good time."""
     if checkout_of(directory) is None:  # Asking git costs a process.
         return None
     try:

@@ -176,7 +176,7 @@ class Trees:
         """Commit what lies in the worktree of a task and is not committed; its branch then names what is there.
 
         Its agent must have ended; of several that seal at once (for its review, for its merge) one does it. Files that
-        still hold conflict markers are committed by nobody.
+        still hold conflict markers are not committed.
         """
         with locked_directory(str(known["path"])):
             return self._seal(self._git.at(str(known["path"])), str(known["branch"]), message)
@@ -219,7 +219,7 @@ class Trees:
 
     def update(self, known: dict[str, object]) -> list[str]:
         """Merge the integration branch into a task's branch, in its worktree; the files in conflict, which stay there
-        with their markers for the author to mend."""
+        with their markers for the author to resolve."""
         git, head = self._git.at(str(known["path"])), self.head()
         if git.commit_of("MERGE_HEAD") is None and not git.contains(head, "HEAD"):
             message = f"Merge {self.integration} into {known['branch']}"
@@ -227,7 +227,7 @@ class Trees:
         return git("diff", "--name-only", "--diff-filter=U", "-z", "--no-ext-diff").names
 
     def merge(self, path: str, commit: str, message: str) -> tuple[str | None, list[str]]:
-        """Merge `commit` in the detached worktree at `path`: (the new commit, nothing), or (null, the conflicts)."""
+        """Merge `commit` in the detached worktree at `path`: (the new commit, nothing), or (None, the conflicts)."""
         git = self._git.at(path)
         words = ("--no-ff", "--no-verify", "--message", message, commit)
         if git("merge", *words, ok=(0, 1), variables=git.identity()).code == 0:
@@ -256,7 +256,7 @@ class Trees:
         """Move the integration branch from `onto` to `commit`; false where it is somewhere else by now.
 
         Raises:
-            WorktreeRefused: somebody has it checked out, whose files would no longer fit it.
+            WorktreeRefused: it is checked out somewhere, whose files would no longer fit it.
         """
         where = self._is_checked_out()
         if where:
@@ -277,7 +277,13 @@ class Trees:
         if listed:
             self._git("worktree", "remove", "--force", "--force", path, ok=(0, 128, 255))
         if os.path.lexists(path):
-            shutil.rmtree(path, onerror=_made_writable)
+
+            def make_writable(remove: Callable[[str], object], below: str, _: object) -> None:
+                with suppress(OSError):  # Once more, where an agent has left a directory that is read-only.
+                    os.chmod(os.path.dirname(below), stat.S_IRWXU)
+                    remove(below)
+
+            shutil.rmtree(path, onerror=make_writable)
             if os.path.lexists(path):
                 raise GitFailed(f"{path} could not be removed: look at its permissions, then remove it.", path=path)
             if listed:
@@ -338,13 +344,6 @@ class Trees:
                 "Set INTERLOCK_HOME to a place outside, or add it to .gitignore.",
                 path=root,
             )
-
-
-def _made_writable(remove: Callable[[str], object], path: str, _: object) -> None:
-    """Once more, where an agent has left a directory that nobody may change."""
-    with suppress(OSError):
-        os.chmod(os.path.dirname(path), stat.S_IRWXU)
-        remove(path)
 
 
 def _marked(path: str) -> bool:

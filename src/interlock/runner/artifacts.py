@@ -84,8 +84,12 @@ def keep(workspace: Workspace, found: Trees, task: Task, commit: str) -> KeptFil
         if os.path.isdir(written):
             shutil.rmtree(target, ignore_errors=True)
             os.rename(written, target)
-            _sync(os.path.dirname(target))
-    except OSError as error:  # No room, or somebody else's file: what cannot be kept stays where it is.
+            parent = os.open(os.path.dirname(target), os.O_RDONLY)
+            try:
+                os.fsync(parent)
+            finally:
+                os.close(parent)
+    except OSError as error:  # No room, or another user's file: what cannot be kept stays where it is.
         return KeptFiles((), f"it could not be copied: {error.strerror or error}", size)
     finally:
         shutil.rmtree(written, ignore_errors=True)
@@ -204,7 +208,7 @@ def _holds(mode: int) -> bool:
 
 
 def _copy(source: str, target: str, known: tuple[int, ...]) -> tuple[str, str | None]:
-    """Copy one file or link, durably; its kind and its SHA-256, null for what holds nothing."""
+    """Copy one file or link, durably; its kind and its SHA-256, None for what holds nothing."""
     mode = known[0]
     if not _holds(mode):
         return "special", None
@@ -216,7 +220,7 @@ def _copy(source: str, target: str, known: tuple[int, ...]) -> tuple[str, str | 
     digest = hashlib.sha256()
     if not mode & stat.S_IRUSR:
         os.chmod(source, stat.S_IMODE(mode) | stat.S_IRUSR)
-    # Whoever puts a link or a pipe in its place meanwhile gets an error of ours, and loses nothing.
+    # A link or a pipe that was put in its place meanwhile is an error, and nothing is lost.
     with open(os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
         here = os.fstat(file.fileno())
         if not stat.S_ISREG(here.st_mode):
@@ -230,11 +234,3 @@ def _copy(source: str, target: str, known: tuple[int, ...]) -> tuple[str, str | 
     os.chmod(target, stat.S_IMODE(mode) & 0o777 | stat.S_IRUSR | stat.S_IWUSR)
     os.utime(target, ns=(here.st_atime_ns, here.st_mtime_ns))
     return "file", digest.hexdigest()
-
-
-def _sync(directory: str) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

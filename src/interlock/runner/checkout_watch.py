@@ -17,7 +17,6 @@ from interlock.errors import InterlockError
 from interlock.gitwork.git import Git
 from interlock.gitwork.isolation import look, trees
 from interlock.model.names import SYSTEM
-from interlock.storage.ledger import Rows
 
 INTERVAL = 5.0
 """Seconds between two looks at least; a repository where one takes long is looked at less often."""
@@ -59,7 +58,11 @@ class CheckoutWatch:
             with workspace.ledger.snapshot() as rows:
                 news = rows.events.since(self._head) if self._head is not None else []
                 runs = {run.id: run.task_id for run in rows.runs.open()}
-                resting = _resting(rows, set(runs.values()))
+                resting = {  # path to task of the worktrees in which nobody is at work, and was not a moment ago
+                    str((task.worktree or {})["path"]): task.id
+                    for task in rows.tasks.worktrees()
+                    if task.state in RESTING and task.id not in runs.values() and not task.under_way
+                }
                 head = rows.events.head()
             top = found.repository.top
             seen = {top: observe(found.repository.git.at(top), workspace.directory)}
@@ -86,15 +89,6 @@ class CheckoutWatch:
                     continue
                 for task_id in dict.fromkeys(runs.values()):
                     act.event("checkout.changed", task_id, **known)
-
-
-def _resting(rows: Rows, busy: set[str]) -> dict[str, str]:
-    """Path to task of the worktrees in which nobody is at work, and was not a moment ago."""
-    return {
-        str((task.worktree or {})["path"]): task.id
-        for task in rows.tasks.worktrees()
-        if task.state in RESTING and task.id not in busy and not task.under_way
-    }
 
 
 def observe(git: Git, but: str) -> Seen:

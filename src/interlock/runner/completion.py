@@ -9,7 +9,7 @@ report, too (decision 22; not for a shell task, whose command prints another too
 
 Without any, the end itself is the report: a program that ended well is finished, anything else is a failed attempt
 (decision 4). A provider that has nothing left (a usage limit, an overload, no network, an expired login; decision 20)
-is nobody's fault and uses up no attempt: the task waits, reserved for the same member, whose session is then resumed.
+is no one's fault and uses up no attempt: the task waits, reserved for the same member, whose session is then resumed.
 
 A review is decided by a verb, a message, or the last line of a program that ended well: `approve`, `changes: …`, or
 such JSON (`COMPLETE` approves, `INCOMPLETE` with an `output` asks for changes). Anything else is no verdict: silence
@@ -47,7 +47,7 @@ OUTPUT_TAIL = 4000
 SUMMARY_TAIL = 600
 FINDINGS_CHARS = 10_000
 AUTOMATIC = "automatic"
-"""Marks a result that the worker wrote in the place of an agent that reported nothing."""
+"""Marks a result that the worker wrote for an agent that reported nothing."""
 GIVEN_BACK = ("cancelled", "capacity")
 """Ends that say nothing about the work: no attempt is used up, and what was put down may be an interim result."""
 
@@ -109,7 +109,12 @@ def settle(
             _settle_review(act, current, task.run, result)
             return None
         if current.run == task.run and current.owner is None:
-            _requeue_answered(act, current)
+            run = _run_of(act, current) if current.run else None
+            if run is not None and run.ended_at is None and current.state in ("ready", "backlog"):
+                # It was answered while its program was about to end: the answer begins a new run, without delay.
+                end_run(act, current, "awaiting-response", "its program has ended")
+                act.rows.tasks.update(current, not_before=None, reserved=None, updated_at=act.at)
+                act.topics.add("tasks")
             finish.given_back(act, current)
         if current.run != task.run or current.owner != caller.name:
             return None  # Taken from it, given back by it, or done.
@@ -139,7 +144,9 @@ def _settle_work(
             finish.fail(act, task, "ended its turn without a report, also after a reminder", output=tail or None)
             return None
     if result.status == "ended":
-        summary = _last_lines(tail) or None
+        end = tail[-SUMMARY_TAIL:]
+        # As many of the last lines as fit, whole, if at least one does.
+        summary = (tail if end == tail else end.partition("\n")[2].strip() or end) or None
         _report(act, task, summary)
         known = {"command": task.command, "exit_code": result.exit_code, "tree": tree}
         proof = row("exit_code", act.at, act.name, **known) if task.command is not None else None
@@ -207,15 +214,6 @@ def _run_of(act: UnitOfWork, task: Task) -> Run | None:
     return act.rows.runs.get(task.id, task.run)
 
 
-def _requeue_answered(act: UnitOfWork, task: Task) -> None:
-    """Its question was answered while its program was about to end: the answer begins a new run, without delay."""
-    run = _run_of(act, task) if task.run else None
-    if run is not None and run.ended_at is None and task.state in ("ready", "backlog"):
-        end_run(act, task, "awaiting-response", "its program has ended")
-        act.rows.tasks.update(task, not_before=None, reserved=None, updated_at=act.at)
-        act.topics.add("tasks")
-
-
 def _report(act: UnitOfWork, task: Task, summary: str | None) -> None:
     """Write the result of a run that ended well and said nothing: that it ended well (decision 4)."""
     run = _run_of(act, task)
@@ -244,14 +242,6 @@ def _reason(result: Result) -> str:
         return f"ended with exit code {result.exit_code}"
     words = "could not start" if result.permanent else _WORDS[result.status]
     return f"{words}: {result.detail}" if result.detail else words
-
-
-def _last_lines(text: str) -> str:
-    """As many of the last lines as fit into a summary, whole, if at least one does."""
-    if len(text) <= SUMMARY_TAIL:
-        return text
-    end = text[-SUMMARY_TAIL:]
-    return end.partition("\n")[2].strip() or end
 
 
 def read_outcome(text: str) -> ReportedOutcome | None:
@@ -341,7 +331,7 @@ def _wait_for_capacity(act: UnitOfWork, task: Task, why: str, result: Result) ->
     _note_capacity(act, task, why, when, result.login)
     if result.login:
         answer.ask(
-            act, task, text=f"{act.name} cannot work: {result.detail or why}. Answer when that is mended.",
+            act, task, text=f"{act.name} cannot work: {result.detail or why}. Answer when that is fixed.",
             key=f"login:{task.run_id}",
         )  # fmt: skip
         end_run(act, task, NO_CAPACITY, why)

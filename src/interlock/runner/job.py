@@ -61,7 +61,9 @@ def prepare(run: ActiveRun, needed: tuple[str, ...], *, talks: bool, permit: Per
         names = [*variables(rows, task, member.name), *needed]
         asked = [one for one in rows.questions.of_task(task.id) if one.state == "answered" and one.kind in TOLD]
         resume = _to_resume(rows, task, member) if talks else None
-        before = _before(rows, task)
+        group = rows.groups.tasks(task.group_id) if task.group_id is not None else []
+        earlier = group[: group.index(task.id)] if task.id in group else []
+        before = [one for id in earlier[-EARLIER_TASKS:] if (one := rows.tasks.get(id)) is not None]
         rules = rules_of(member, settings) if talks and refuses(member, settings) else None
         files = _files_of_blockers(workspace, rows, task)
     own: dict[str, str] = {}
@@ -233,10 +235,3 @@ def _files_of_blockers(workspace: Workspace, rows: Rows, task: Task) -> list[tup
             if one.kind in KEPT:
                 found.setdefault((id, workspace.artifact_path(id, one.run)), []).append(one.path)
     return [(id, place, paths) for (id, place), paths in found.items()]
-
-
-def _before(rows: Rows, task: Task) -> list[Task]:
-    """The last tasks before this one in its chat session."""
-    ids = rows.groups.tasks(task.group_id) if task.group_id is not None else []
-    known = ids[: ids.index(task.id)] if task.id in ids else []
-    return [one for id in known[-EARLIER_TASKS:] if (one := rows.tasks.get(id)) is not None]

@@ -55,6 +55,7 @@ class MemberSession:
         self._execution: Execution | None = None
         self._job: Job | None = None
         self._halted = False
+        self._talks = False
         self._on_update: Callable[[Update], None] = lambda update: None
         self._left: set[int] = set()
 
@@ -80,8 +81,8 @@ class MemberSession:
     ) -> Result:
         """Put `job.prompt` to the session, or to a new program where it takes no more or was started for other
         surroundings. `on_begun` is called in a worker thread once the prompt has begun."""
-        self.healthy, talks = False, self.executor.lasts(job.kind)
-        started = False
+        self.healthy = started = False
+        self._talks = talks = self.executor.lasts(job.kind)
 
         def starts(identity: ProcessRef) -> None:
             nonlocal started
@@ -102,22 +103,11 @@ class MemberSession:
             if talks:
                 group.start_soon(begin)
 
-        async def turn(running: Awaitable[Result | None]) -> Result | None:
-            result, refused = None, False
-            try:
-                result = await running
-                refused = result is None
-            finally:
-                if not refused:
-                    self.healthy = result is not None and result.status == "ended"
-                    seen = self.healthy or (not talks and started)
-                    with anyio.CancelScope(shield=True), suppress(InterlockError):  # Else it is offered again.
-                        await anyio.to_thread.run_sync(self._turn_ended, caller, mail, seen, talks)
-            return result
-
         if self._execution is not None and self._job is not None:
             if self.lasting and talks and same_surroundings(job, self._job):
-                result = await turn(self._execution.again(job.prompt, on_update, begins, job.log))
+                result = await self._turn(
+                    self._execution.again(job.prompt, on_update, begins, job.log), caller, mail, lambda: False
+                )
                 if result is not None:
                     return result
             await self._execution.close()
@@ -125,10 +115,26 @@ class MemberSession:
         self._execution = execution = self.executor.start(job)
         if self._halted:
             await execution.cancel()
-        result = await turn(execution.run(on_update, starts, begins))
+        result = await self._turn(execution.run(on_update, starts, begins), caller, mail, lambda: started and not talks)
         assert result is not None
         if not self.lasting:
             await self._note_left()
+        return result
+
+    async def _turn(
+        self, running: Awaitable[Result | None], caller: Principal, mail: Sequence[int], seen: Callable[[], bool]
+    ) -> Result | None:
+        """Await a turn and settle its mail; None where the session did not take it. `seen`: whether the mail counts as
+        seen where it did not end well."""
+        result, refused = None, False
+        try:
+            result = await running
+            refused = result is None
+        finally:
+            if not refused:
+                self.healthy = result is not None and result.status == "ended"
+                with anyio.CancelScope(shield=True), suppress(InterlockError):  # Else it is offered again.
+                    await anyio.to_thread.run_sync(self._settle_mail, caller, mail, self.healthy or seen())
         return result
 
     async def interrupt(self) -> None:
@@ -149,8 +155,8 @@ class MemberSession:
             await self._execution.close()
             await self._note_left()
 
-    def _turn_ended(self, caller: Principal, mail: Sequence[int], seen: bool, talks: bool) -> None:
-        if not mail and not (self.healthy and talks):
+    def _settle_mail(self, caller: Principal, mail: Sequence[int], seen: bool) -> None:
+        if not mail and not (self.healthy and self._talks):
             return
         with self._workspace.act(caller) as act:
             if seen:

@@ -6,7 +6,7 @@ It happens in a checkout of its own, and the integration branch moves only at th
 merged onto: git compares and sets it in one step, between a transaction that says so beforehand and the one that makes
 the task done. No transaction is open while git runs, so the team's other writers never wait for it. A death at any
 moment leaves a branch that is green, and a row that says how far we were, from where another process continues. What a
-conflict or a red merge leads to stands in `tasks.merge`.
+conflict or a red merge leads to is in `tasks.merge`.
 """
 
 from __future__ import annotations
@@ -42,6 +42,18 @@ TRIES = 5
 
 here: set[str] = set()
 """The merges that this very process carries out now, as `tasks.merging` names them."""
+
+CONFLICT = """\
+It conflicts with what others have done meanwhile, in: {files}.
+
+{branch} is merged into your worktree now, and those files hold conflict markers (<<<<<<<, =======, >>>>>>>). Resolve
+them so that both sides are kept, take the markers out, and finish as before: what you leave is committed for you. (If
+there are no markers: `git merge {branch}`.)"""
+ALIKE = """\
+Others have made the very same change meanwhile, in: {files}.
+
+{branch} is merged into your worktree now. If your change was meant to come on top of theirs, as when both count
+something up, make it again; else leave it, and finish as before."""
 
 Hear = Callable[[Update], None]
 
@@ -119,7 +131,7 @@ class BranchMerge:
                 if await anyio.to_thread.run_sync(self._land, proof, kept):
                     return
                 proof = None
-            raise MergeFailure("failed", f"{found.integration} was moved by somebody else again and again.")
+            raise MergeFailure("failed", f"{found.integration} was moved by others again and again.")
         except LedgerBusy:
             raise  # It waits again.
         except MergeFailure as error:
@@ -171,10 +183,10 @@ class BranchMerge:
                 return head, onto, directory, None if head == self._worktree.get("base") else onto
             commit, files = found.merge(path, head, f"Merge {task.id}: {workspace_allocation.message_of(task)}")
             if commit is None:
-                raise MergeFailure("conflict", _conflict(found, files), files)
+                raise MergeFailure("conflict", CONFLICT.format(files=", ".join(files), branch=found.integration), files)
             alike = [] if self._worktree.get("returned") else found.changed_alike(head, onto)
             if alike:
-                raise MergeFailure("conflict", _alike(found, alike), alike)
+                raise MergeFailure("conflict", ALIKE.format(files=", ".join(alike), branch=found.integration), alike)
             return head, onto, directory, commit
 
         head, onto, directory, commit = await anyio.to_thread.run_sync(merge)
@@ -269,23 +281,6 @@ class BranchMerge:
                 found.forget(str(current.worktree["branch"]), str(current.worktree["head"]))
         except (GitFailed, WorktreeRefused, OSError) as error:
             self._hear(Update("notice", f"its worktree was not removed: {error}"))
-
-
-def _conflict(found: Trees, files: list[str]) -> str:
-    return (
-        f"It conflicts with what others have done meanwhile, in: {', '.join(files)}.\n\n"
-        f"{found.integration} is merged into your worktree now, and those files hold conflict markers (<<<<<<<, "
-        "=======, >>>>>>>). Resolve them so that both sides are kept, take the markers out, and finish as before: what "
-        f"you leave is committed for you. (If there are no markers: `git merge {found.integration}`.)"
-    )
-
-
-def _alike(found: Trees, files: list[str]) -> str:
-    return (
-        f"Others have made the very same change meanwhile, in: {', '.join(files)}.\n\n"
-        f"{found.integration} is merged into your worktree now. If your change was meant to come on top of theirs, as "
-        "when both count something up, make it again; else leave it, and finish as before."
-    )
 
 
 def _red(found: Trees, evidence: dict[str, Any], lacking: list[str]) -> str:

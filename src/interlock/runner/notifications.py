@@ -136,7 +136,7 @@ class Notifications:
         for way in ways if found else ():
             error = self._sender.send(way, document(found))
             for name in sorted({notice.team for notice in found}) if error is not None else ():
-                # Where nobody can write it down now, no work may stop for it.
+                # Where that cannot be written down now, no work may stop for it.
                 with suppress(InterlockError), self._workspace(name).act(Principal(SYSTEM)) as act:
                     act.event("notice.failed", via=way.kind, error=error)
         return len(found)
@@ -212,7 +212,7 @@ def _notices(rows: Rows, team: str, events: list[Event], oldest: str, link: str 
                 question is None
                 or question.state != "open"
                 or (
-                    not again and failed and question.kind == "escalation"  # That is told as such.
+                    not again and failed and question.kind == "escalation"  # Reported as a failure.
                 )
             ):
                 continue
@@ -273,7 +273,7 @@ class NotificationSender:
         return _within(SECONDS, lambda: _post(way.url, document))
 
     def end(self) -> None:
-        """End the program that is told just now, and begin no other."""
+        """End the program that is running now, and start no other."""
         with self._lock:
             self._ended = True
             if self._process is not None:
@@ -328,7 +328,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def _post(url: str, document: Mapping[str, Any]) -> str | None:
-    # The address may hold a secret: what went wrong is told without it.
+    # The address may hold a secret: errors are reported without it.
     request = urllib.request.Request(
         url,
         json.dumps(document).encode(),

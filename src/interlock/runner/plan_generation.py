@@ -72,7 +72,15 @@ async def propose(
                 # A program that takes one prompt gets everything again.
                 await _close(execution)
                 whole = request if not number else f"{request}\nYou proposed:\n\n```yaml\n{text}```\n\n{prompt}"
-                execution = asked.executor.start(_job(whole, terms, directory, base, asked.executor.variables))
+                token = os.urandom(16).hex()
+                environment, secrets = allowed_environment(
+                    base, names=asked.executor.variables, extra={RUN_TOKEN: token}
+                )
+                execution = asked.executor.start(Job(
+                    team="", task_id="", run_id="", member="planner", session_id=f"plan:{token}", prompt=whole,
+                    command=None, workdir=directory, environment=environment, log="", time_limit=terms.time_limit,
+                    stop_grace=terms.stop_grace, output_bytes=terms.output_bytes, secrets=secrets,
+                ))  # fmt: skip
                 result = await execution.run(on_update)
             if result.status != "ended":
                 detail = result.detail or result.output[-500:].strip() or result.status
@@ -98,13 +106,3 @@ async def _close(execution: Execution | None) -> None:
     if execution is not None:
         with anyio.CancelScope(shield=True):
             await execution.close()
-
-
-def _job(prompt: str, terms: AnswerLimits, directory: str, base: Mapping[str, str], needed: tuple[str, ...]) -> Job:
-    token = os.urandom(16).hex()
-    environment, secrets = allowed_environment(base, names=needed, extra={RUN_TOKEN: token})
-    return Job(
-        team="", task_id="", run_id="", member="planner", session_id=f"plan:{token}", prompt=prompt, command=None,
-        workdir=directory, environment=environment, log="", time_limit=terms.time_limit, stop_grace=terms.stop_grace,
-        output_bytes=terms.output_bytes, secrets=secrets,
-    )  # fmt: skip

@@ -40,8 +40,8 @@ do. Ending your turn alone reports nothing.
   others write to you comes as a prompt of its own"""
 
 NOT_PROMPTED = frozenset({"task_assignment"})
-"""Types of mail that no agent reads in a prompt: the runner brings each task when its time has come, and an agent that
-reads of three begins three."""
+"""Types of mail that no agent reads in a prompt: the runner brings each task when it is due, and an agent that reads of
+three would start three."""
 
 RESUMED = """\
 You were interrupted, and your session goes on where it was; look at what is done already. This is the whole task once
@@ -119,7 +119,7 @@ def mail_prompt(mail: list[Message], task: Task | None) -> str:
 
 
 def answer_prompt(task: Task, answered: list[Question]) -> str:
-    """The answers to what the session asked; it goes on with its run."""
+    """The answers to what the session asked; it continues its run."""
     if not answered:
         return f"{task.id} is yours again: go on with it.\n"
     head = "## Your question was answered" if len(answered) == 1 else "## Your questions were answered"
@@ -127,18 +127,18 @@ def answer_prompt(task: Task, answered: list[Question]) -> str:
 
 
 def refused_prompt(task: Task, refused: str) -> str:
-    """To whoever was refused something and has not reported: what, why, and what is allowed."""
+    """For an agent that was refused something and has not reported: what, why, and what is allowed."""
     return _REFUSED.format(id=task.id, refused=refused)
 
 
 def reminder(task: Task) -> str:
-    """To whoever ended its turn without a report."""
+    """For an agent that ended its turn without a report."""
     otherwise = "its check is run as things are." if task.verify else "this attempt counts as failed."
     return REMINDER.format(id=task.id, otherwise=otherwise)
 
 
 def findings_prompt(task: Task) -> str:
-    """To whoever reported its task as finished, and ended its turn although the check failed."""
+    """For an agent that reported its task as finished, and ended its turn although the check failed."""
     return (
         f"You have reported {task.id} as finished, but its check failed. Fix what it found, then report again; a "
         f"report with nothing changed fails without the check being run.\n\n{FINDINGS}\n\n{task.findings}\n"

@@ -4,20 +4,20 @@
                  its program, which had joined, gone ──> session_lost, and a minute later requeue   (decision 11)
                  heartbeats, then none past the lease ──> stale_heartbeat                              (AOF-61)
                  claimed by hand, past `claim_ttl` ──> expire_lease
-    blocked, awaiting-response, its runner gone ──> close_run: whoever answers finds a task that begins a new run
+    blocked, awaiting-response, its runner gone ──> close_run: the answer begins a new run
     ready, kept for the session that asked, its runner gone ──> close_run
     review, the runner of the reviewer gone ──> close_run; or silent ──> stale_heartbeat: the review is done again
     review, the process that verified it gone ──> verify
             its branch waits for its merge, or the process that merged it is gone ──> merge
     nothing at work, but a session of a runner that is gone ──> close_session: its program waited for more
     a shutdown request past its time ──> expire_request
-    a question open past its time ──> remind, where a scheduler goes on; with nobody awake, take_default, where
-                                      whoever asked does not mind
+    a question open past its time ──> remind, where a scheduler keeps running; unattended, take_default where the
+                                      question allows it
 
 Everything else waits for something that will come by itself or by a person, and is left alone: a human (`blocked`,
 `awaiting-response`, `review`), a dependency (`backlog`), capacity or its next attempt (`ready`, `not_before`).
 
-A finding is an opinion about one moment. Whoever acts on it asks again, by the same function, inside its transaction.
+A finding holds for one moment. Before acting on it, the scheduler asks again, by the same function, in its transaction.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ class LivenessProbe:
         return False
 
     def merges(self, process: str) -> bool | None:
-        """Whether the merge of that name is carried out still; None where nobody here can tell."""
+        """Whether the merge of that name is still carried out; None where nobody here can tell."""
         if ref.without_token(process) == ref.current().as_text():
             return process in merge_queue.here
         return self.alive(process)
 
     def unverified(self, task: Task, run: Run) -> bool:
-        """Whether the task's verify was begun by a process that is gone, and nobody else sees to it."""
+        """Whether the task's verify was begun by a process that is gone, and no other sees to it."""
         if run.runner not in (None, self.own) and not self.gone(run):
             return False  # Its own runner does.
         process = str((task.verifying or {}).get("process") or "")
@@ -218,8 +218,8 @@ class RecoveryScan:
         return held in drivers and self._probe.alive(str(held)) is not False
 
     def _overdue(self, task: Task) -> bool:
-        """Whether a check must have ended by now, and nothing here shows that it goes on: it, or the runner that would
-        see to it, is on another machine."""
+        """Whether a check must have ended by now, and nothing here shows that it still runs: it, or the runner that
+        would see to it, is on another machine."""
         state = task.verifying or {}
         ttl = self._verify_timeout + self._heartbeat_ttl
         late = self._awake >= ttl and seconds(str(state.get("at"))) + ttl <= self._now

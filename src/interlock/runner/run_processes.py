@@ -1,8 +1,8 @@
 """The processes of runs: the tokens by which their programs are known, and ending what a run left behind.
 
 Programs are found by the reference of their process and by the run token in their environment (see `processes.ref`), so
-that nobody else's are touched (decision 20). The token of a run is the second half of its session's id; for a verify it
-stands in the name of the verifier.
+that no others are touched (decision 20). The token of a run is the second half of its session's id; for a verify it
+is part of the name of the verifier.
 """
 
 from __future__ import annotations

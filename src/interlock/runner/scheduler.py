@@ -159,12 +159,12 @@ class Scheduler:
         return executed
 
     def _mind_the_clock(self) -> None:
-        """Note when the time since the last look is not what it should be: every lease then gets its time anew."""
+        """Note when the time since the last look is not what it should be: every lease then starts over."""
         clock = self._workspace.clock
         now, ticks = clock.now(), clock.monotonic()
         if self._last is not None:
             passed, ticked = now - self._last[0], ticks - self._last[1]
-            # So long without a look makes nobody's lease run out: a run beats three times in its lease.
+            # So long without a look lets no lease run out: a run beats three times in its lease.
             longest = 2 * self._interval + float(setting(self._workspace, "heartbeat_ttl")) / 4
             if abs(passed - ticked) > JUMP or ticked > longest:
                 self._woke = ticks
@@ -249,7 +249,7 @@ class Scheduler:
 
 
 def poll(workspace: Workspace, *, dry_run: bool = False) -> dict[str, Any]:
-    """One poll, by nobody in particular; see `Scheduler.poll`."""
+    """Poll once; see `Scheduler.poll`."""
     return Scheduler(workspace).poll(dry_run=dry_run)
 
 

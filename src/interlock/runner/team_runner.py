@@ -5,9 +5,9 @@ with its own session may work in the same team at the same time. One runner per 
 `registration`).
 
 One task of the event loop decides (`_turns`): it starts what may start, sleeps until something has changed, and looks
-again. Everything that takes time goes on beside it, so that a stop is always heeded at once.
+again. Everything that takes time runs beside it, so that a stop is always heeded at once.
 
-A member whose session waits for a person takes nobody's place. While anything else goes on, the session lives; a runner
+A member whose session waits for a person takes no place. While anything else runs, the session lives; a runner
 that is not endless ends when nothing can proceed without a person, after `hold` seconds of nothing but waiting.
 """
 
@@ -422,7 +422,7 @@ def nothing_left(rows: Rows, members: Sequence[Member], *, unattended: bool = Fa
 
 
 def _proceeds(rows: Rows, run: Run) -> bool:
-    """Whether that run goes on by itself: a runner's, a verify, or a member's whose session has a living process.
+    """Whether that run proceeds by itself: a runner's, a verify, or a member's whose session has a living process.
 
     People, and members at a plain command line, have none: their tasks wait for a person.
     """

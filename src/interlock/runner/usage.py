@@ -1,7 +1,7 @@
 """What runs cost, as their agents tell it, and whether that is more than was allowed.
 
 An agent tells turns, tokens and money as it pleases; a prompt that tells nothing counts as one turn, and its tokens as
-unknown. What a run spent stands in its row; from its first prompt until its account is closed something of it counts as
+unknown. What a run spent is in its row; from its first prompt until its account is closed something of it counts as
 unknown, so that a runner that is killed leaves no wrong sum. A limit holds for a task over all its runs; a person's
 `continue` grants the same amount once more.
 """
@@ -34,7 +34,7 @@ class UsageMeter:
         self._waits: list[Mapping[str, Any]] = []
         self._turns_told = self._tokens_told = False
         self.unmetered = 0
-        """How many prompts have ended whose tokens nobody told."""
+        """How many prompts have ended without a word of their tokens."""
 
     @property
     def spent(self) -> bool:
@@ -89,7 +89,7 @@ class UsageMeter:
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """A limit that was reached, or, with `spent` null, may be. `of` says whose it is: `task` or `member`."""
+    """A limit that was reached, or, with `spent` None, may be. `of` says whose it is: `task` or `member`."""
 
     of: str
     measure: str

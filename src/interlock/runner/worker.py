@@ -215,7 +215,7 @@ class WorkerPool:
         agent cannot be had here are left out, and looked for again later.
 
         Returns:
-            Why somebody is newly left out, in sentences.
+            Why members are newly left out, in sentences.
 
         Raises:
             AgentError: nobody could work.

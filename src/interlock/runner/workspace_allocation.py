@@ -28,7 +28,7 @@ from interlock.runner.permissions import ASK, READ_ONLY
 from interlock.runner.verify import run_in_checkout
 
 SAID_CHARS = 4000
-"""How much of what an author says of its work stands in the message of a commit."""
+"""How much of what an author says of its work is in the message of a commit."""
 
 Hear = Callable[[str], None]
 
@@ -146,7 +146,7 @@ def message_of(task: Task) -> str:
 
 def sweep(workspace: Workspace, found: Trees) -> list[str]:
     """Remove the worktrees and branches of tasks that are done, once what they hold is somewhere else, and the
-    worktrees of merges and reviews that nobody carries out any more; what was removed."""
+    worktrees of merges and reviews that are no longer carried out; what was removed."""
     removed = []
     for path in leftovers(workspace):
         with suppress(GitFailed, OSError):  # It is found again, by the next start and by the doctor.
