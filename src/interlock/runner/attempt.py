@@ -43,7 +43,7 @@ from interlock.runner.permissions import PermissionRequests
 from interlock.runner.prompt import prompt_for
 from interlock.runner.run_processes import session_token, verifier
 from interlock.runner.stdout_messages import StdoutMessages
-from interlock.runner.threads import in_thread
+from interlock.core.waiting import in_thread
 from interlock.runner.turns import TurnLoop
 from interlock.runner.usage import excess
 from interlock.runner.verify import examine

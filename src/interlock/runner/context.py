@@ -11,7 +11,7 @@ from interlock.agents.session import Update
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.model.task import Task
 from interlock.model.team import Member
-from interlock.runner.executor import HumanWait
+from interlock.core.waiting import HumanWait
 from interlock.runner.stop import Stop
 from interlock.runner.usage import UsageMeter
 

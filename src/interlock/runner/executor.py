@@ -15,53 +15,7 @@ from typing import Literal, Protocol
 from interlock.agents.session import McpServer, Permission, Update, ignore, refuse
 from interlock.core.waiting import HumanWait
 from interlock.processes.ref import ProcessRef
-from interlock.wakeup.notifier import Waiter, woken
-
-
-class HumanWait:
-    """How a run waits for a person with its session open: it says so, and its runner may end the wait.
-
-    `waits` is called with True when a wait begins and with False when it ends.
-    """
-
-    def __init__(self, waits: Callable[[bool], None] = lambda begins: None) -> None:
-        self.over: str | None = None
-        """Why nobody is waited for any longer, once that is so."""
-        self._held = 0
-        self._waits = waits
-        self._rouse = anyio.Event()
-
-    @property
-    def waiting(self) -> bool:
-        return self._held > 0
-
-    def end(self, reason: str) -> None:
-        """Wait for a person no longer, now and for the rest of the run."""
-        self.over = self.over or reason
-        self._rouse.set()
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep the session open and waiting for the length of the block."""
-        self._held += 1
-        self._waits(True)
-        try:
-            yield
-        finally:
-            self._held -= 1
-            self._waits(False)
-
-    async def pause(self, waiter: Waiter, seconds: float) -> None:
-        """Sleep until `waiter` is woken, the wait is over, or the time has passed."""
-        async with anyio.create_task_group() as group:
-
-            async def ended() -> None:
-                await self._rouse.wait()
-                group.cancel_scope.cancel()
-
-            group.start_soon(ended)
-            await woken(waiter, seconds)
-            group.cancel_scope.cancel()
+from interlock.core.waiting import HumanWait
 
 
 @dataclass(frozen=True, slots=True)

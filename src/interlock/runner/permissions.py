@@ -24,6 +24,7 @@ import hashlib
 import os
 import re
 import shlex
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -36,13 +37,13 @@ from interlock.agents.session import Permission, PermissionChoice
 from interlock.core.tasks import answer
 from interlock.core.tasks.find import find
 from interlock.core.tasks.transition import move
+from interlock.core.waiting import StillWaiting, Wait, in_thread
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import InterlockError
 from interlock.model.question import Question
 from interlock.model.task import WAITING, Task
 from interlock.model.team import Member
 from interlock.runner.context import ActiveRun
-from interlock.runner.threads import in_thread
 from interlock.settings import PERMISSIONS, Settings
 from interlock.wakeup.notifier import woken
 
@@ -160,8 +161,6 @@ def same(permission: Permission) -> str:
     return "\n".join([permission.kind, command or permission.title, *sorted(permission.paths)])
 
 
-LOOK_AGAIN = 30.0
-"""Seconds between two looks for the answer, however quiet it is."""
 SHOWN_CHARS = 2000
 YES = ("allow", "always")
 
@@ -270,29 +269,24 @@ class PermissionRequests:
 
     async def _answer_of(self, question: str) -> str | None:
         """Wait for the answer; None where nobody gave one within `hold_time`, and the session is closed."""
-        workspace, until = self._run.workspace, anyio.current_time() + self._hold
+        ends = time.monotonic() + self._hold
         self._waiting += 1
-        done = False
+        said: str | None = None
+
+        def look() -> str | StillWaiting | None:
+            return self._look(question) or StillWaiting(ends - time.monotonic())
+
         try:
-            with (
-                self._run.wait.held(),
-                workspace.notifier.waiter(workspace.name, ["questions", "tasks"], workspace.ledger.watch()) as waiter,
-            ):
-                while True:
-                    said = await in_thread(partial(self._look, question))
-                    if said is not None:
-                        done = True
-                        return str(said)
-                    left = until - anyio.current_time()
-                    if left <= 0:
-                        why = f"nobody answered within {self._hold:.0f} s"
-                        self._run.say(f"its session is closed: {why}")
-                        await self._park(why)
-                        return None
-                    await woken(waiter, min(left, LOOK_AGAIN))
+            wait: Wait[str | None] = Wait(self._run.workspace, ["questions", "tasks"], look)
+            said = await wait.held(self._run.wait, lambda reason: None)
+            if said is None and self._run.wait.over is None:
+                why = f"nobody answered within {self._hold:.0f} s"
+                self._run.say(f"its session is closed: {why}")
+                await self._park(why)
+            return said
         finally:
             self._waiting -= 1
-            if not done and not self.parking:
+            if said is None and not self.parking:
                 with anyio.CancelScope(shield=True):
                     await in_thread(partial(self._withdraw, question))
 

@@ -19,16 +19,16 @@ that, and the run is *stuck*. What was looked at is written down as evidence.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-import anyio
-
 from interlock.agents.session import Update
 from interlock.core.tasks import answer, review
 from interlock.core.tasks.find import find
+from interlock.core.waiting import StillWaiting, Wait, in_thread
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.model.message import Message
 from interlock.model.run import Run
@@ -51,11 +51,8 @@ from interlock.runner.prompt import (
     reminder,
 )
 from interlock.runner.stdout_messages import without_messages
-from interlock.runner.threads import in_thread
 from interlock.runner.verify import fingerprint
 
-LOOK_AGAIN = 30.0
-"""Seconds between two looks at what a session waits for, however quiet it is."""
 REFUSALS_TOLD = 5
 """How often one run is told why something was refused; after that it is reminded and settled like others."""
 CHANGING = frozenset({"edit", "delete", "move", "execute"})
@@ -235,7 +232,7 @@ class TurnLoop:
 
     async def _wait(self) -> NextPrompt | None:
         """Hold the session until an answer or mail is there; None when it is to be closed."""
-        workspace, wait = self._run.workspace, self._run.wait
+        workspace = self._run.workspace
 
         def hold_time() -> float:
             with workspace.ledger.snapshot() as rows:
@@ -243,23 +240,26 @@ class TurnLoop:
                 return 0.0 if settings.get("unattended") else float(settings.get("hold_time"))
 
         hold = await in_thread(hold_time)
-        until = anyio.current_time() + hold
+        ends = time.monotonic() + hold
+        closed: list[str] = []
+
+        def look() -> NextPrompt | StillWaiting | None:
+            step = self._look()
+            return StillWaiting(ends - time.monotonic()) if step == "wait" else step
+
+        def give_up(reason: str | None) -> NextPrompt | None:
+            why = reason or f"nobody answered within {hold:.0f} s"
+            step = self._park(why)
+            if step != "wait":
+                return step
+            closed.append(why)
+            return None
+
         topics = ["tasks", "questions", f"inbox:{self._run.caller.name}"]
-        with wait.held(), workspace.notifier.waiter(workspace.name, topics, workspace.ledger.watch()) as waiter:
-            while True:
-                step: Step = await in_thread(self._look)
-                if step != "wait":
-                    return step
-                left = until - anyio.current_time()
-                if wait.over is None and left > 0:
-                    await wait.pause(waiter, min(left, LOOK_AGAIN))
-                    continue
-                why = wait.over or f"nobody answered within {hold:.0f} s"
-                step = await in_thread(partial(self._park, why))
-                if step != "wait":
-                    return step
-                self._run.say(f"its session is closed: {why}")
-                return None
+        following = await Wait(workspace, topics, look).held(self._run.wait, give_up)
+        for why in closed:
+            self._run.say(f"its session is closed: {why}")
+        return following
 
     def _look(self) -> Step:
         with self._run.workspace.ledger.snapshot() as rows:

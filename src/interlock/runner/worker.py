@@ -30,10 +30,11 @@ from interlock.processes.output import plain
 from interlock.runner import completion
 from interlock.runner.attempt import TaskAttempt
 from interlock.runner.context import ActiveRun, RunnerContext
-from interlock.runner.executor import Executor, HumanWait
+from interlock.core.waiting import HumanWait
+from interlock.runner.executor import Executor
 from interlock.runner.member_session import IdleMail, MemberSession
 from interlock.runner.run_processes import new_session
-from interlock.runner.threads import in_thread
+from interlock.core.waiting import in_thread
 
 MISSED_SECONDS = 30.0
 """After which an agent that could not be had is looked for again: it may have been installed."""
