@@ -27,6 +27,7 @@ from interlock.clock import iso
 from interlock.core.tasks import claim, verify
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal
+from interlock.core.waiting import in_thread
 from interlock.errors import CannotStart, Conflict, InterlockError, InvalidRequest
 from interlock.gitwork.staging import tree_of
 from interlock.model.names import SYSTEM
@@ -43,7 +44,6 @@ from interlock.runner.permissions import PermissionRequests
 from interlock.runner.prompt import prompt_for
 from interlock.runner.run_processes import session_token, verifier
 from interlock.runner.stdout_messages import StdoutMessages
-from interlock.core.waiting import in_thread
 from interlock.runner.turns import TurnLoop
 from interlock.runner.usage import excess
 from interlock.runner.verify import examine

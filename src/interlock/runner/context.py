@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from interlock.agents.session import Update
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
+from interlock.core.waiting import HumanWait
 from interlock.model.task import Task
 from interlock.model.team import Member
-from interlock.core.waiting import HumanWait
 from interlock.runner.stop import Stop
 from interlock.runner.usage import UsageMeter
 

@@ -15,7 +15,6 @@ from typing import Literal, Protocol
 from interlock.agents.session import McpServer, Permission, Update, ignore, refuse
 from interlock.core.waiting import HumanWait
 from interlock.processes.ref import ProcessRef
-from interlock.core.waiting import HumanWait
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,15 +37,14 @@ from interlock.agents.session import Permission, PermissionChoice
 from interlock.core.tasks import answer
 from interlock.core.tasks.find import find
 from interlock.core.tasks.transition import move
-from interlock.core.waiting import StillWaiting, Wait, in_thread
 from interlock.core.unit_of_work import UnitOfWork
+from interlock.core.waiting import StillWaiting, Wait, in_thread
 from interlock.errors import InterlockError
 from interlock.model.question import Question
 from interlock.model.task import WAITING, Task
 from interlock.model.team import Member
 from interlock.runner.context import ActiveRun
 from interlock.settings import PERMISSIONS, Settings
-from interlock.wakeup.notifier import woken
 
 ASK, WORKSPACE, READ_ONLY, UNATTENDED = POLICIES = PERMISSIONS
 READING = frozenset({"read", "search", "think"})

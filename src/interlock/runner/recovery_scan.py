@@ -122,7 +122,7 @@ class RecoveryScan:
         rows, now = self._rows, iso(self._now)
         found: dict[str, RecoveryFinding] = {}
         others = []
-        kept = [one for session in rows.team.kept_sessions() if (one := self.left_behind(*session)) is not None]
+        kept = [one for session in rows.sessions.of_runners() if (one := self.left_behind(*session)) is not None]
         late = [
             RecoveryFinding("expire_request", None, f"nobody answered the shutdown request {one['id']} in time")
             for one in rows.requests.open()
@@ -184,7 +184,7 @@ class RecoveryScan:
 
     def lost_session(self, member: str, session: str) -> RecoveryFinding | None:
         """The finding that the process of that session is gone, if that is so and was not known yet."""
-        found = self._rows.team.session(member, session)
+        found = self._rows.sessions.get(member, session)
         if found is None or found[0] is None or found[1] is not None or self._probe.alive(found[0]) is not False:
             return None
         held = self._rows.runs.of_member_session(member, session)
@@ -198,7 +198,7 @@ class RecoveryScan:
 
     def left_behind(self, member: str, session: str) -> RecoveryFinding | None:
         """The finding that a session was kept for more work by a runner that is gone, and has no run that says so."""
-        found = self._rows.team.session(member, session)
+        found = self._rows.sessions.get(member, session)
         if found is None or found[0] is None or found[1] is not None or self._probe.alive(found[0]) is not False:
             return None
         if any(run.session == session for run in self._rows.runs.of_runner(found[0])):
@@ -214,7 +214,7 @@ class RecoveryScan:
             return False
         if held == self._probe.own:
             return self._probe.at(task)
-        drivers = [self._rows.team.get().runner, *(process for _, process in self._rows.team.living_sessions(SYSTEM))]
+        drivers = [self._rows.team.get().runner, *(process for _, process in self._rows.sessions.living(SYSTEM))]
         return held in drivers and self._probe.alive(str(held)) is not False
 
     def _overdue(self, task: Task) -> bool:

@@ -48,7 +48,7 @@ def join(workspace: Workspace, *, shared: bool = False) -> str:
     """
     with _registering(workspace) as (act, own):
         session = f"{SERVER if shared else WORKERS}{act.clock.new_id()}"
-        act.rows.team.begin_session(SYSTEM, session, act.at, own)
+        act.rows.sessions.begin(SYSTEM, session, act.at, own)
         act.event("runner.started", process=own, endless=True)
     return session
 
@@ -85,7 +85,7 @@ def at_work(rows: Rows) -> list[str]:
 
 def servers(rows: Rows) -> list[str]:
     """Those of them that do more than work for this team."""
-    found = [(session, process) for session, process in rows.team.living_sessions(SYSTEM) if process is not None]
+    found = [(session, process) for session, process in rows.sessions.living(SYSTEM) if process is not None]
     return [process for session, process in found if session.startswith(SERVER) and alive(process)]
 
 

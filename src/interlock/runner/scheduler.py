@@ -214,7 +214,7 @@ class Scheduler:
                 if finding.session is not None:
                     lost = scan.lost_session(*finding.session)
                     if lost is not None:
-                        act.rows.team.note_gone(*finding.session, act.at)
+                        act.rows.sessions.note_gone(*finding.session, act.at)
                         act.event("session.lost", **lost.evidence)
                     return lost
                 assert finding.run is not None

@@ -13,12 +13,12 @@ from functools import partial
 import anyio
 
 from interlock.core.unit_of_work import Principal
+from interlock.core.waiting import in_thread
 from interlock.errors import InterlockError
 from interlock.processes.output import plain
 from interlock.protocol.message import ParsedMessage, ProtocolAnswer, may_be_ours, parse
 from interlock.protocol.routing import route
 from interlock.runner.context import ActiveRun
-from interlock.core.waiting import in_thread
 
 WAITING_MOST = 1000
 """Messages that wait to be acted on; beyond that they are refused aloud rather than kept in memory."""

@@ -439,5 +439,5 @@ def _proceeds(rows: Rows, run: Run) -> bool:
     if run.runner is not None:
         return bool(alive(run.runner))
     member = rows.team.member(run.member)
-    sessions = rows.team.living_sessions(run.member) if member is not None and member.role == "member" else []
+    sessions = rows.sessions.living(run.member) if member is not None and member.role == "member" else []
     return any(session == run.session and process is not None and alive(process) for session, process in sessions)

@@ -28,8 +28,8 @@ from typing import Any, Literal
 from interlock.agents.session import Update
 from interlock.core.tasks import answer, review
 from interlock.core.tasks.find import find
-from interlock.core.waiting import StillWaiting, Wait, in_thread
 from interlock.core.unit_of_work import UnitOfWork
+from interlock.core.waiting import StillWaiting, Wait, in_thread
 from interlock.model.message import Message
 from interlock.model.run import Run
 from interlock.model.task import WAITING, Task

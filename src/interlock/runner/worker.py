@@ -23,6 +23,7 @@ from interlock.clock import iso
 from interlock.core.tasks import claim, review
 from interlock.core.tasks import review as reviewers
 from interlock.core.unit_of_work import Principal
+from interlock.core.waiting import HumanWait, in_thread
 from interlock.errors import AgentError, InterlockError, RunLimit
 from interlock.model.task import Task
 from interlock.model.team import Member
@@ -30,11 +31,9 @@ from interlock.processes.output import plain
 from interlock.runner import completion
 from interlock.runner.attempt import TaskAttempt
 from interlock.runner.context import ActiveRun, RunnerContext
-from interlock.core.waiting import HumanWait
 from interlock.runner.executor import Executor
 from interlock.runner.member_session import IdleMail, MemberSession
 from interlock.runner.run_processes import new_session
-from interlock.core.waiting import in_thread
 
 MISSED_SECONDS = 30.0
 """After which an agent that could not be had is looked for again: it may have been installed."""
