@@ -10,26 +10,38 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from email.utils import parsedate_to_datetime
+from typing import Annotated
 from zoneinfo import ZoneInfo
+
+import pydantic.dataclasses
+from pydantic import AfterValidator, Field, StrictBool
 
 OVERLOAD_SECONDS = 60.0
 """When to try again where a provider is merely busy and does not say."""
 
 
-@dataclass(frozen=True, slots=True)
+def _expression(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"has a pattern that is no regular expression: {error}") from None
+    return pattern
+
+
+@pydantic.dataclasses.dataclass(frozen=True, config=pydantic.ConfigDict(extra="forbid"))
 class Limit:
     """One sign that there is no capacity.
 
     `pattern` is looked for in what the agent gives as the reason of a failure, without regard to case. `whole`: also in
     the last line it said, which it must then match entirely; for programs that end such a turn as if all were well.
-    `after`: when to try again in seconds where the words do not say; null: nobody knows. `login`: it is a person who
+    `after`: when to try again in seconds where the words do not say; None: nobody knows. `login`: it is a person who
     has to do something.
     """
 
-    pattern: str
-    whole: bool = False
-    after: float | None = None
-    login: bool = False
+    pattern: Annotated[str, AfterValidator(_expression)]
+    whole: StrictBool = False
+    after: Annotated[float, Field(ge=0, strict=True)] | None = None
+    login: StrictBool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +62,8 @@ def recognise(limits: Sequence[Limit], reason: str, last_line: str, now: float) 
                 when = None if limit.login else retry_at(text, now)
                 if when is None and limit.after is not None:
                     when = now + limit.after
-                return Shortage(_short(text), when, limit.login)
+                said = " ".join(text.partition("\n")[0].split())
+                return Shortage(said if len(said) <= 300 else said[:299] + "…", when, limit.login)
     return None
 
 
@@ -83,7 +96,7 @@ _FARTHEST = 40 * 86_400.0  # a later time than that was misread
 
 
 def retry_at(text: str, now: float) -> float | None:
-    """When `text` says that there will be capacity again, in seconds since the epoch; null where it does not.
+    """When `text` says that there will be capacity again, in seconds since the epoch; None where it does not.
 
     Understood: an epoch time, ISO 8601, "in 2 hours 13 minutes", "resets 3pm (Europe/Berlin)", "try again at Nov 5th,
     2026 3:14 PM". A time of day without a zone is of this machine's.
@@ -150,8 +163,3 @@ def _zone(name: str | None) -> tzinfo | None:
         return ZoneInfo(name) if name else datetime.now().astimezone().tzinfo
     except (KeyError, ValueError, OSError):
         return datetime.now().astimezone().tzinfo
-
-
-def _short(text: str) -> str:
-    text = " ".join(text.partition("\n")[0].split())
-    return text if len(text) <= 300 else text[:299] + "…"

@@ -10,13 +10,15 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from typing import Any
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from interlock.agents.capacity import Limit
 from interlock.agents.usage import KINDS
 from interlock.errors import ConfigParseError
+from interlock.model.json import Json
 from interlock.settings import MODEL_CLASSES, PERMISSIONS
 
 FILE = "agents.toml"
@@ -28,8 +30,35 @@ _OURS = os.path.join(os.path.dirname(__file__), "profiles.toml")
 _LARGEST = 262_144
 
 
-@dataclass(frozen=True, slots=True)
-class AgentProfile:
+def _text(text: str) -> str:
+    if not text or "\0" in text:
+        raise ValueError("must be text")
+    return text
+
+
+def _variable(name: str) -> str:
+    if not _VARIABLE.fullmatch(name):
+        raise ValueError(f"holds {name!r}, which is not the name of a variable")
+    if name.upper().startswith("INTERLOCK_"):
+        raise ValueError(f"holds {name}, which is Interlock's own")
+    return name
+
+
+def _one_of(choices: tuple[str, ...]) -> AfterValidator:
+    def check(value: str) -> str:
+        if value not in choices:
+            raise ValueError(f"holds {value!r}; there are {', '.join(choices)}")
+        return value
+
+    return AfterValidator(check)
+
+
+Text = Annotated[str, AfterValidator(_text)]
+Variable = Annotated[str, AfterValidator(_variable)]
+PermissionName = Annotated[str, _one_of(PERMISSIONS)]
+
+
+class AgentProfile(BaseModel):
     """One kind of agent program.
 
     * `title`: its name for people. `program`: the command that `--version` is asked of.
@@ -52,26 +81,28 @@ class AgentProfile:
     * `proven`: what Interlock's own tests show with the real program.
     """
 
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
     name: str
-    title: str = ""
-    program: str = ""
-    acp: tuple[str, ...] = ()
-    headless: tuple[str, ...] = ()
-    install: str = "install it, or correct its profile"
-    login: str = "Log in with the program itself."
-    environment: tuple[str, ...] = ()
-    variables: Mapping[str, str] = field(default_factory=dict)
-    model_arguments: tuple[str, ...] = ()
-    model_variable: str = ""
-    models: Mapping[str, str] = field(default_factory=dict)
-    modes: Mapping[str, str] = field(default_factory=dict)
-    headless_model: tuple[str, ...] = ()
-    headless_mcp: tuple[str, ...] = ()
-    headless_modes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    helpers: Mapping[str, str] = field(default_factory=dict)
+    title: Text = ""
+    program: Text = ""
+    acp: tuple[Text, ...] = ()
+    headless: tuple[Text, ...] = ()
+    install: Text = "install it, or correct its profile"
+    login: Text = "Log in with the program itself."
+    environment: tuple[Variable, ...] = ()
+    variables: Mapping[Variable, str] = {}
+    model_arguments: tuple[Text, ...] = ()
+    model_variable: Text = ""
+    models: Mapping[Annotated[str, _one_of(MODEL_CLASSES)], Text] = {}
+    modes: Mapping[PermissionName, Text] = {}
+    headless_model: tuple[Text, ...] = ()
+    headless_mcp: tuple[Text, ...] = ()
+    headless_modes: Mapping[PermissionName, tuple[Text, ...]] = {}
+    helpers: Mapping[str, Text] = {}
     limits: tuple[Limit, ...] = ()
-    usage: str = ""
-    proven: tuple[str, ...] = ()
+    usage: Annotated[str, _one_of(("", *KINDS))] = ""
+    proven: tuple[Annotated[str, _one_of(ABILITIES)], ...] = ()
 
 
 def load(home: str | None = None) -> dict[str, AgentProfile]:
@@ -97,10 +128,10 @@ def load(home: str | None = None) -> dict[str, AgentProfile]:
     found = {name: _profile(name, table, faults) for name, table in tables.items() if isinstance(table, dict)}
     if faults:
         raise ConfigParseError(f"{path or _OURS} cannot be used: {'; '.join(faults)}.", path=path, errors=faults)
-    return found
+    return {name: profile for name, profile in found.items() if profile is not None}
 
 
-def _read(path: str) -> dict[str, Any]:
+def _read(path: str) -> Json:
     try:
         with open(path, "rb") as file:
             text = file.read(_LARGEST + 1)
@@ -108,130 +139,35 @@ def _read(path: str) -> dict[str, Any]:
             raise ValueError(f"it has more than {_LARGEST} bytes")
         return tomllib.loads(text.decode("utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigParseError(f"{path} cannot be read: {error}. Mend it, or move it away.", path=path) from error
+        raise ConfigParseError(f"{path} cannot be read: {error}. Fix it, or move it away.", path=path) from error
 
 
-def _profile(name: str, table: Mapping[str, Any], faults: list[str]) -> AgentProfile:
-    known = {one.name for one in fields(AgentProfile)} - {"name"}
-    read: dict[str, Any] = {}
-    for key, value in table.items():
-        where = f"{key} of [{name}]"
-        if key not in known:
-            near = get_close_matches(key, known, n=1)
-            faults.append(f"{where} is not known{f', did you mean {near[0]!r}?' if near else ''}")
-            continue
-        try:
-            read[key] = _READERS[key](value)
-        except ValueError as error:
-            faults.append(f"{where} {error}")
-    profile = AgentProfile(name, **read)
-    if not profile.acp and not profile.headless and "acp" not in table and "headless" not in table:
-        faults.append(f'[{name}] needs `acp = [PROGRAM, …]` or `headless = [PROGRAM, …, "{{prompt}}"]`')
-    if profile.headless and "{prompt}" not in profile.headless:
-        faults.append(f'headless of [{name}] needs the word "{{prompt}}"')
-    return profile
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or not value or "\0" in value:
-        raise ValueError("must be text")
-    return value
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(one, str) and one and "\0" not in one for one in value):
-        raise ValueError("must be a list of texts")
-    return tuple(value)
-
-
-def _names(value: object) -> tuple[str, ...]:
-    found = _texts(value)
-    for one in found:
-        _checked_name(one)
-    return found
-
-
-def _checked_name(name: str) -> str:
-    if not _VARIABLE.fullmatch(name):
-        raise ValueError(f"holds {name!r}, which is not the name of a variable")
-    if name.upper().startswith("INTERLOCK_"):
-        raise ValueError(f"holds {name}, which is Interlock's own")
-    return name
-
-
-def _variables(value: object) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
-        raise ValueError("must be a table of texts")
-    return {_checked_name(name): one for name, one in value.items()}
-
-
-def _helpers(value: object) -> dict[str, str]:
-    if not isinstance(value, dict):
-        raise ValueError("must be a table of texts")
-    return {name: _text(one) for name, one in value.items()}
-
-
-def _abilities(value: object) -> tuple[str, ...]:
-    return tuple(_one_of(one, ABILITIES) for one in _texts(value))
-
-
-def _one_of(value: str, choices: tuple[str, ...]) -> str:
-    if value not in choices:
-        raise ValueError(f"holds {value!r}; there are {', '.join(choices)}")
-    return value
-
-
-def _modes(value: object) -> dict[str, str]:
-    if not isinstance(value, dict):
-        raise ValueError("must be a table")
-    return {_one_of(name, PERMISSIONS): _text(one) for name, one in value.items()}
-
-
-def _models(value: object) -> dict[str, str]:
-    if not isinstance(value, dict):
-        raise ValueError("must be a table")
-    return {_one_of(name, MODEL_CLASSES): _text(one) for name, one in value.items()}
-
-
-def _headless_modes(value: object) -> dict[str, tuple[str, ...]]:
-    if not isinstance(value, dict):
-        raise ValueError("must be a table")
-    return {_one_of(name, PERMISSIONS): _texts(one) for name, one in value.items()}
-
-
-def _limits(value: object) -> tuple[Limit, ...]:
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-        raise ValueError("must be tables: [[NAME.limits]]")
-    return tuple(_limit(one) for one in value)
-
-
-def _limit(table: dict[str, Any]) -> Limit:
-    unknown = set(table) - {"pattern", "whole", "after", "login"}
-    if unknown:
-        raise ValueError(f"have {sorted(unknown)[0]!r}, which is not known")
-    pattern, whole, login = _text(table.get("pattern")), table.get("whole", False), table.get("login", False)
-    after = table.get("after")
+def _profile(name: str, table: Json, faults: list[str]) -> AgentProfile | None:
+    known = set(AgentProfile.model_fields) - {"name"}
+    before = len(faults)
     try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"have a pattern that is no regular expression: {error}") from None
-    if not isinstance(whole, bool) or not isinstance(login, bool):
-        raise ValueError("have `whole` or `login` that is not true or false")
-    if after is not None and (isinstance(after, bool) or not isinstance(after, (int, float)) or after < 0):
-        raise ValueError("have an `after` that is no number of seconds")
-    return Limit(pattern, whole, None if after is None else float(after), login)
+        profile = AgentProfile.model_validate({**table, "name": name})
+    except ValidationError as error:
+        for one in error.errors():
+            where = f"{one['loc'][0]} of [{name}]"
+            if one["type"] == "extra_forbidden" and one["loc"][0] not in known:
+                near = get_close_matches(str(one["loc"][0]), known, n=1)
+                faults.append(f"{where} is not known{f', did you mean {near[0]!r}?' if near else ''}")
+            else:
+                said = _MESSAGES.get(one["type"]) or one["msg"].removeprefix("Value error, ")
+                faults.append(f"{where} {said.replace('Input should be', 'must be')}")
+        profile = None
+    if "acp" not in table and "headless" not in table:
+        faults.append(f'[{name}] needs `acp = [PROGRAM, …]` or `headless = [PROGRAM, …, "{{prompt}}"]`')
+    elif profile is not None and profile.headless and "{prompt}" not in profile.headless:
+        faults.append(f'headless of [{name}] needs the word "{{prompt}}"')
+    return profile if len(faults) == before else None
 
 
-_READERS: dict[str, Any] = {
-    **dict.fromkeys(("title", "program", "install", "login", "model_variable"), _text),
-    **dict.fromkeys(("acp", "headless", "model_arguments", "headless_model", "headless_mcp"), _texts),
-    "usage": lambda value: _one_of(_text(value), KINDS),
-    "environment": _names,
-    "variables": _variables,
-    "modes": _modes,
-    "models": _models,
-    "helpers": _helpers,
-    "headless_modes": _headless_modes,
-    "limits": _limits,
-    "proven": _abilities,
+_MESSAGES = {
+    "tuple_type": "must be a list of texts",
+    "mapping_type": "must be a table of texts",
+    "string_type": "must be text",
+    "float_type": "has an `after` that is no number of seconds",
+    "float_parsing": "has an `after` that is no number of seconds",
 }

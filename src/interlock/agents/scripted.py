@@ -88,7 +88,7 @@ class ScriptedSession:
             state = "is closed" if self._closed else "has not ended its turn yet"
             raise InvalidRequest(f"The session {state}: prompt it after the turn, or open a new one.")
         self._prompts += 1
-        script = self._next()
+        script = self._script if callable(self._script) else dict(enumerate(self._script, 1)).get(self._prompts)
         if script is None:
             return Turn("failed", detail=f"the script has no answer to prompt {self._prompts}: give it one more")
         opening = self._opening
@@ -127,11 +127,6 @@ class ScriptedSession:
         await self.cancel()
         if self._idle is not None:
             await self._idle.wait()
-
-    def _next(self) -> Script | None:
-        if callable(self._script):
-            return self._script
-        return self._script[self._prompts - 1] if self._prompts <= len(self._script) else None
 
     async def _play(self, script: Script, text: str, say: Say) -> Turn:
         assert self._turn is not None

@@ -43,9 +43,9 @@ class Turn:
 
     `end` is the agent's own end of turn (for a program: exit 0), `failed` a non-zero exit, `killed` an end by a
     signal, `cancelled` our own request, `timeout` the time limit, `capacity` a usage limit or overload of the
-    agent's provider; `retry_at` is then when it says there will be some again, in seconds since the epoch, null where
+    agent's provider; `retry_at` is then when it says there will be some again, in seconds since the epoch, None where
     it does not say; with `login` a person has to log in first. `output` is what it said, cut to the output limit;
-    `exit_code` is null for agents without one.
+    `exit_code` is None for agents without one.
     """
 
     stop: Literal["end", "failed", "killed", "cancelled", "timeout", "capacity"]
@@ -69,7 +69,7 @@ class PermissionChoice:
 class Permission:
     """An agent asks whether it may do something. `kind` is the tool's: read, edit, delete, move, search, execute,
     fetch, think or other; `paths` are the files it names, absolute. `server` is the MCP server where it is about a tool
-    of one, null otherwise. `tool` is the `id` that the updates of the same tool call have, empty where none has."""
+    of one, None otherwise. `tool` is the `id` that the updates of the same tool call have, empty where none has."""
 
     id: str
     title: str
@@ -93,7 +93,7 @@ class McpServer:
 
 
 async def refuse(permission: Permission) -> str | None:
-    """Nobody is there to allow anything: the first choice that rejects, null (the turn is cancelled) without one."""
+    """Nobody is there to allow anything: the first choice that rejects, None (the turn is cancelled) without one."""
     return next((choice.id for choice in permission.choices if choice.kind.startswith("reject")), None)
 
 
@@ -128,7 +128,7 @@ class Opening:
     `processes`). `log` is a file that everything the program prints is appended to, empty for none. `time_limit` is
     for one turn. `secrets` are blanked in updates, output and log. `on_start` is called as soon as the process exists
     that leads the session's group: within `open`, or within `prompt` where that starts it. `permit` answers permission
-    requests with the id of a choice, null to cancel the turn. `model` is null for the agent's own default; `resume` is
+    requests with the id of a choice, None to cancel the turn. `model` is None for the agent's own default; `resume` is
     the agent's own id of an earlier session to go on with, where it can. Times are seconds, sizes bytes.
     """
 
@@ -153,7 +153,7 @@ class AgentSession(Protocol):
 
     @property
     def identity(self) -> ProcessRef | None:
-        """The process that leads the session's process group; null in process or before the first prompt."""
+        """The process that leads the session's process group; None in process or before the first prompt."""
 
     @property
     def lasting(self) -> bool:
@@ -161,7 +161,7 @@ class AgentSession(Protocol):
 
     @property
     def agent_session(self) -> str | None:
-        """The agent's own id of this session, to resume it by; null where it has none."""
+        """The agent's own id of this session, to resume it by; None where it has none."""
 
     async def prompt(self, text: str, on_update: Callable[[Update], None], log: str | None = None) -> Turn:
         """Run one turn and wait for its end. A `command` session accepts one prompt only. `log` is this turn's own log

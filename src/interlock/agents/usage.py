@@ -19,6 +19,8 @@ from typing import Any, NamedTuple, cast
 import anyio
 import anyio.to_thread
 
+from interlock.model.json import Json
+
 _ID = re.compile(r"[A-Za-z0-9_-]{8,100}")
 LOOKS, LOOK_AGAIN = 20, 0.05
 _LINE_BYTES = 16_777_216  # a longer line is skipped
@@ -45,7 +47,7 @@ class Accounting:
         self._last: dict[str, tuple[int, int]] = {}
 
     def read(self) -> TokenCount | None:
-        """What was used so far; null where that is not known (yet)."""
+        """What was used so far; None where that is not known (yet)."""
         if not _ID.fullmatch(self._id):
             return None
         if self._kind == "opencode":
@@ -109,7 +111,8 @@ class Accounting:
                 if total:
                     self._grow(path, _sum(total, "input_tokens"), _sum(total, "output_tokens"))
             case _:
-                for message in (entry, *_list(_part(entry, "$set").get("messages"))):
+                more = _part(entry, "$set").get("messages")
+                for message in (entry, *(more if isinstance(more, list) else ())):
                     tokens = _part(message, "tokens")
                     if tokens:
                         said = _sum(tokens, "output", "thoughts")
@@ -218,7 +221,7 @@ def _of_opencode(directory: str, id: str) -> TokenCount | None:
     return TokenCount(int(found[1]), int(found[2]), 0) if found[0] else None
 
 
-def _object(line: bytes) -> dict[str, Any]:
+def _object(line: bytes) -> Json:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -229,10 +232,6 @@ def _object(line: bytes) -> dict[str, Any]:
 def _part(about: object, name: str) -> Mapping[str, Any]:
     found = about.get(name) if isinstance(about, Mapping) else None
     return found if isinstance(found, Mapping) else {}
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _sum(about: Mapping[str, Any], *names: str) -> int:

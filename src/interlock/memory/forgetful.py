@@ -113,7 +113,7 @@ class Forgetful(MemoryStore):
         self._server.close()
 
     def _queried(self, query: str, project: int | None, name: str | None, end: float) -> dict[str, Memory]:
-        """What a query finds, by id. `project` null: among those of none."""
+        """What a query finds, by id. `project` None: among those of none."""
         arguments: Json = {
             "query": query[:QUERY_CHARS], "query_context": "Before and during work on a workflow", "k": MOST,
             "include_links": False,
@@ -154,7 +154,7 @@ class Forgetful(MemoryStore):
         return found
 
     def _project(self, name: str, end: float, *, make: bool = False) -> int | None:
-        """The server's id of a project; made where it is asked for, else null where there is none."""
+        """The server's id of a project; made where it is asked for, else None where there is none."""
         with self._mutex:
             if name in self._projects:
                 return self._projects[name]

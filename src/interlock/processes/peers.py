@@ -47,29 +47,23 @@ def origin(home: str, client: tuple[str, int], server: int) -> RunOrigin | None:
 def _socket(address: str, port: int, server: int) -> str | None:
     """The number of the socket at that address and port which is connected to the port `server`."""
     try:
-        wanted = _as_bytes(address)
+        found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return None
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    wanted = ((mapped or found).packed, port, server)
     for path in TABLES:
         try:
             with open(path, encoding="ascii") as file:
                 next(file)
                 for line in file:
                     fields = line.split()
-                    place, _, number = fields[1].partition(":")
-                    if (int(number, 16), int(fields[2].partition(":")[2], 16)) == (port, server) and _decoded(
-                        place
-                    ) == wanted:
+                    (here, number), (_, other) = fields[1].split(":"), fields[2].split(":")
+                    if (int(number, 16), int(other, 16)) == wanted[1:] and _decoded(here) == wanted[0]:
                         return fields[9]
         except OSError:
             continue
     return None
-
-
-def _as_bytes(address: str) -> bytes:
-    found = ipaddress.ip_address(address.partition("%")[0])
-    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-    return (mapped or found).packed
 
 
 def _decoded(place: str) -> bytes:
@@ -83,7 +77,7 @@ def _holds(pid: int, socket: str) -> bool:
     try:
         held = os.listdir(f"/proc/{pid}/fd")
     except OSError:
-        return False  # It has ended, or is somebody else's.
+        return False  # It has ended, or is another user's.
     for number in held:
         try:
             if os.readlink(f"/proc/{pid}/fd/{number}") == socket:

@@ -66,7 +66,7 @@ class Child:
         self.token = environment.get(RUN_TOKEN) or os.urandom(16).hex()
         self.left: tuple[int, ...] = ()
         self.exit_code: int | None = None
-        """Negative for a signal (-9: KILL); null before the end."""
+        """Negative for a signal (-9: KILL); None before the end."""
         self._stop_grace = stop_grace
         self._error = partial(_error, argv, workdir, environment.get("PATH", os.defpath))
         self._begun = False
@@ -99,7 +99,7 @@ class Child:
             with self._process:  # Closes its pipes and waits.
                 self._process.kill()
             self._wire.close()
-            raise AgentError("Processes cannot be told apart here: neither /proc nor ps can be read.")
+            raise AgentError("Processes cannot be told apart here: the system shows none of them.")
         self.identity: ProcessRef = identity
 
     async def begun(self) -> None:
@@ -126,7 +126,7 @@ class Child:
             self._hear()
 
     def _line(self) -> int | None:
-        """The next number that the supervisor says; null where it is gone."""
+        """The next number that the supervisor says; None where it is gone."""
         said = b""
         while not said.endswith(b"\n"):
             byte = self._wire.recv(1)
@@ -162,13 +162,13 @@ class Child:
         if self.exit_code is None:
             self._hear()
         if self.exit_code is None:
-            self.exit_code = self._process.returncode or None  # Somebody ended the supervisor itself.
+            self.exit_code = self._process.returncode or None  # Something ended the supervisor itself.
         self._wire.close()
         return gone, () if gone else tuple(groups.group_members(leader, token=self.token))
 
 
 def refusal(program: str, workdir: str, search: str) -> str | None:
-    """Why `program` cannot be started in `workdir` with `search` as its PATH, in a sentence; null where nothing speaks
+    """Why `program` cannot be started in `workdir` with `search` as its PATH, in a sentence; None where nothing speaks
     against it."""
     if not os.path.isdir(workdir):
         return f"The working directory {workdir} does not exist: make it, or correct `workdir`."
@@ -222,7 +222,7 @@ _CHUNK = 65_536
 class ProgramEnd:
     """How a program ended.
 
-    `exit_code` is negative for a signal (-9: KILL), null if it could not be ended. `left` lists the pids of what
+    `exit_code` is negative for a signal (-9: KILL), None if it could not be ended. `left` lists the pids of what
     withstood. `detail` is a sentence where the rest does not say all.
     """
 

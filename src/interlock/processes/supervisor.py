@@ -43,8 +43,15 @@ def main(arguments: list[str]) -> None:
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
-    _let_go()
+    # Hold nothing that others wait for, or want to remove.
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+    os.close(nothing)
+    os.chdir("/")
     _say(wire, error)
+    import select  # now that nothing waits for us
+
     ended = bool(error)
     while True:
         left, code = _reap(child)
@@ -53,10 +60,16 @@ def main(arguments: list[str]) -> None:
             _say(wire, code)
         if not left and (ended or asked):
             return
-        if _gone(wire, wake):
+        ready, _, _ = select.select([wire, wake], [], [])
+        if wake in ready:
+            os.read(wake, 4096)
+        if wire in ready:  # Who started us is gone.
             _end_all(grace)
-            _outlast()
-            return
+            try:
+                while True:
+                    os.waitpid(-1, 0)
+            except ChildProcessError:
+                return
 
 
 def _prctl(option: int, value: int | bytes) -> None:
@@ -93,15 +106,6 @@ def _start(program: list[str], unset: list[str]) -> tuple[int, int]:
     return int(found or 0), child
 
 
-def _let_go() -> None:
-    """Hold nothing that others wait for, or want to remove."""
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nothing, stream)
-    os.close(nothing)
-    os.chdir("/")
-
-
 def _reap(child: int) -> tuple[bool, int | None]:
     """Whether any children are left, and the exit code of the program where it has just ended."""
     code = None
@@ -116,16 +120,6 @@ def _reap(child: int) -> tuple[bool, int | None]:
             code = os.waitstatus_to_exitcode(status)
 
 
-def _gone(wire: int, wake: int) -> bool:
-    """Wait for a signal, or for the end of whoever started us; whether it was that."""
-    import select
-
-    ready, _, _ = select.select([wire, wake], [], [])
-    if wake in ready:
-        os.read(wake, 4096)
-    return wire in ready
-
-
 def _end_all(grace: float) -> None:
     """End everything below this process."""
     if sys.platform != "linux":
@@ -137,15 +131,6 @@ def _end_all(grace: float) -> None:
 
     token = os.environ.get(groups.RUN_TOKEN)
     groups.end_group(ref.current(), grace=grace, token=token)
-
-
-def _outlast() -> None:
-    """Stay until nothing is left."""
-    try:
-        while True:
-            os.waitpid(-1, 0)
-    except ChildProcessError:
-        pass
 
 
 def _say(wire: int, number: int) -> None:

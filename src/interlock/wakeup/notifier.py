@@ -13,7 +13,7 @@ afterwards, and a commit in between is noticed by nobody.
 
 A wake-up is a hint, never news: it carries nothing, it may be spurious, and in the worst case (a killed writer, an
 unusable runtime directory) it may be missing. So every implementation looks at `changed` once per `INTERVAL`, which
-bounds how late a change is noticed (CORE-FR-007). Implementations live in `notifiers/`: `socket` (between
+bounds how late a change is noticed (CORE-FR-007). Implementations: `socket` (between
 processes), `polling` (where sockets cannot be had), `inprocess` (one process: tests, embedding).
 
 Promises every implementation keeps:
@@ -26,14 +26,15 @@ Promises every implementation keeps:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
-from types import TracebackType
-from typing import Protocol
+from typing import Protocol, Self
 
 
-class Waiter(Protocol):
+class Waiter(ABC):
     """A registration. Leave the `with` block, or call `close`, to end it."""
 
+    @abstractmethod
     def wait(self, timeout: float) -> bool:
         """Sleep until woken, or until `timeout` seconds have passed.
 
@@ -41,20 +42,23 @@ class Waiter(Protocol):
         `timeout` of 0 it only looks.
         """
 
+    @abstractmethod
     def fileno(self) -> int | None:
         """A descriptor that is readable once woken, or None where there is none. `woken` uses it."""
 
+    @abstractmethod
     def drain(self) -> bool:
         """Take the pending wake-ups off and look at `changed`; True when there was anything. Never blocks."""
 
+    @abstractmethod
     def close(self) -> None:
         """End the registration. May be called twice."""
 
-    def __enter__(self) -> Waiter: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class Notifier(Protocol):

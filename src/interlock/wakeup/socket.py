@@ -165,7 +165,7 @@ def _runs(pid: str) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except (PermissionError, ValueError):
-        return True  # somebody else's, or no name of ours
+        return True  # another user's, or no name of ours
     return True
 
 

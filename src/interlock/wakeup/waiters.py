@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection
-from types import TracebackType
 
 from interlock.wakeup.notifier import INTERVAL, Waiter
 
 
-class DescriptorWaiter:
+class DescriptorWaiter(Waiter):
     """Sleeps until `descriptor` is readable or `changed` says so, and calls `release` once when closed.
 
     The descriptor must be non-blocking. It belongs to whoever made it, who closes it in `release`.
@@ -52,14 +51,6 @@ class DescriptorWaiter:
             release, self._release = self._release, None
             release()
 
-    def __enter__(self) -> DescriptorWaiter:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _empty(self) -> bool:
         """Read everything that is pending; True when there was anything."""
         found = False
@@ -89,7 +80,7 @@ class PollingNotifier:
         return PollingWaiter(changed)
 
 
-class PollingWaiter:
+class PollingWaiter(Waiter):
     """Looks at `changed` every `INTERVAL` seconds."""
 
     def __init__(self, changed: Callable[[], bool] | None) -> None:
@@ -117,11 +108,3 @@ class PollingWaiter:
 
     def close(self) -> None:
         return
-
-    def __enter__(self) -> PollingWaiter:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()

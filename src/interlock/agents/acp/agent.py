@@ -190,7 +190,7 @@ class AcpAgent:
             await self._choose_model(session, opened, model)
 
     async def _resumed(self, session: AcpSession, opening: Opening, servers: list[Any], can: _Abilities) -> Any:
-        """The earlier session, or null where the agent cannot, or does not know it any more."""
+        """The earlier session, or None where the agent cannot, or does not know it any more."""
         connection, id = session.connection, str(opening.resume)
         ways: list[Callable[..., Awaitable[Any]]] = [connection.resume_session] if can.resume else []
         if can.load:

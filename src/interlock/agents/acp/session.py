@@ -322,7 +322,7 @@ class AcpSession:
             self._speech.waits(reason, until)
 
     def _on_noise(self, line: bytes) -> None:
-        self._errors.feed(line[:10_000] + b"\n", _nobody)
+        self._errors.feed(line[:10_000] + b"\n", lambda said: None)
 
     async def _watch(self) -> None:
         await self._child.exited()
@@ -371,10 +371,6 @@ _WAIT_TOLD = 1.0  # seconds between two tellings that a program waits
 _METERED = 5.0  # seconds between two looks at what a turn uses, where its agent tells of none
 _TIME_IS_UP = "its time was up"
 _INTERNAL = "Internal error"
-
-
-def _nobody(line: str) -> None:
-    """What is printed beside the protocol is logged, and told to nobody."""
 
 
 async def _then_cancel(event: anyio.Event, group: anyio.abc.TaskGroup) -> None:

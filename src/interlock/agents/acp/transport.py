@@ -15,10 +15,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from typing import Any
 
 import anyio
 import anyio.lowlevel
+
+from interlock.model.json import Json
 
 MESSAGE_BYTES = 33_554_432  # a longer message ends the conversation
 _CHUNK = 65_536
@@ -33,7 +34,7 @@ class Wire:
         reading: int,
         writing: int,
         *,
-        on_update: Callable[[dict[str, Any]], None],
+        on_update: Callable[[Json], None],
         on_noise: Callable[[bytes], None],
     ) -> None:
         self._reading = reading
@@ -48,7 +49,7 @@ class Wire:
         for descriptor in (reading, writing):
             os.set_blocking(descriptor, False)
 
-    async def send(self, message: dict[str, Any]) -> None:
+    async def send(self, message: Json) -> None:
         """Write one message whole; nothing, once the conversation is over."""
         rest = memoryview(json.dumps(message, separators=(",", ":")).encode() + b"\n")
         async with self._turn:
@@ -67,8 +68,8 @@ class Wire:
                     self.end("a message to it was cut off")  # what follows would be part of that message
                 raise
 
-    async def receive(self) -> dict[str, Any] | None:
-        """The next request or answer; null when the conversation is over."""
+    async def receive(self) -> Json | None:
+        """The next request or answer; None when the conversation is over."""
         while not self.over.is_set():
             line = await self._line()
             if line is None:
@@ -102,7 +103,7 @@ class Wire:
             if descriptor >= 0:
                 anyio.notify_closing(descriptor)
 
-    def _message(self, line: bytes) -> dict[str, Any] | None:
+    def _message(self, line: bytes) -> Json | None:
         if not line.strip():
             return None
         try:

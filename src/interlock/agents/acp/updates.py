@@ -15,6 +15,7 @@ from typing import Any
 from acp.schema import AllowedOutcome, DeniedOutcome, PermissionOption, RequestPermissionResponse, ToolCallUpdate
 
 from interlock.agents.session import Opening, Permission, PermissionChoice, Update
+from interlock.model.json import Json
 from interlock.processes.output import Output, blanked
 
 TITLE_CHARS = 300
@@ -43,7 +44,7 @@ class Speech:
             log=opening.log if log is None else log, secrets=opening.secrets, limit=opening.output_bytes
         )
         self._thought = Output(log=None, secrets=opening.secrets, limit=0)
-        self._tools: dict[str, dict[str, Any]] = {}
+        self._tools: dict[str, Json] = {}
         self._speaking: tuple[str, object] | None = None
         self._open_line = False
 
@@ -85,7 +86,7 @@ class Speech:
         self._tell(Update("usage", "", dict(usage)))
 
     def waits(self, reason: str, until: float | None) -> None:
-        """Its program waits for its provider by itself, until then; null: it does not say."""
+        """Its program waits for its provider by itself, until then; None: it does not say."""
         when = (
             datetime.fromtimestamp(until).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z") if until else "not known when"
         )
@@ -195,7 +196,7 @@ def read_permission(number: int, call: ToolCallUpdate, options: list[PermissionO
 
 
 def permission_answer(choice: str | None) -> RequestPermissionResponse:
-    """The choice of that id; null: the turn is cancelled."""
+    """The choice of that id; None: the turn is cancelled."""
     if choice is None:
         return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
     return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=choice))
@@ -204,20 +205,17 @@ def permission_answer(choice: str | None) -> RequestPermissionResponse:
 def _server(call: ToolCallUpdate) -> str | None:
     if call.kind not in _KINDS:
         return None
-    if isinstance(call.raw_input, Mapping) and _of_codex(call.raw_input):
-        return str(call.raw_input["server_name"])
+    raw = call.raw_input if isinstance(call.raw_input, Mapping) else {}
+    request = raw.get("request")
+    meta = request.get("_meta") if isinstance(request, Mapping) else None
+    kind = meta.get("codex_approval_kind") if isinstance(meta, Mapping) else None
+    if kind == "mcp_tool_call" and isinstance(raw.get("server_name"), str):
+        return str(raw["server_name"])
     for pattern in _TITLES:
         found = pattern.fullmatch(call.title or "")
         if found is not None:
             return found["server"]
     return None
-
-
-def _of_codex(raw: Mapping[str, Any]) -> bool:
-    request = raw.get("request")
-    meta = request.get("_meta") if isinstance(request, Mapping) else None
-    kind = meta.get("codex_approval_kind") if isinstance(meta, Mapping) else None
-    return kind == "mcp_tool_call" and isinstance(raw.get("server_name"), str)
 
 
 def _blanked(value: Any, secrets: tuple[str, ...]) -> Any:

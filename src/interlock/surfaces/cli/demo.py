@@ -47,7 +47,7 @@ def demo(call: Call, keep: str | None) -> int:
         def kill_ben_halfway(member: str, task_id: str, update: Update) -> None:
             run = team.runs(task_id)[-1] if not killed and update.text.strip() == bundled.HALFWAY else None
             if run is not None and run.process is not None:
-                os.killpg(ProcessRef.parse(run.process.partition("#")[0]).pid, signal.SIGKILL)
+                os.killpg(ProcessRef.parse(run.process).pid, signal.SIGKILL)
                 killed.append(task_id)
 
         reason = drive(call, team, parallel=staged.parallel, hear=kill_ben_halfway)
