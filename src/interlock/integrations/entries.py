@@ -7,26 +7,28 @@ import os
 import shlex
 import shutil
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from interlock.integrations.events import HOOKS
+from interlock.integrations.settings_text import SettingsEntry
 
 HOOK_SECONDS = 5
 """The program's own limit for a hook of ours, which itself gives up after one second."""
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class SettingsAddition:
     """What goes into one file: entries of a JSON object, or lines of a TOML file."""
 
     path: str
-    entries: list[dict[str, Any]] = field(default_factory=list)
+    entries: Sequence[SettingsEntry] = ()
     lines: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class JoinableProgram:
     """A program that can join. `note` is what its users have to know."""
 
     name: str
@@ -38,14 +40,16 @@ class Program:
 PROGRAMS = {
     program.name: program
     for program in (
-        Program("claude", ("claude",), (".claude", "CLAUDE.md"), "It asks once whether to use the MCP server."),
-        Program(
+        JoinableProgram("claude", ("claude",), (".claude", "CLAUDE.md"), "It asks once whether to use the MCP server."),
+        JoinableProgram(
             "codex", ("codex",), (".codex",),
             "It reads a project's settings only where the project is trusted, and asks for each hook: review them "
             "with /hooks.",
         ),
-        Program("gemini", ("gemini",), (".gemini", "GEMINI.md"), "It reads a project's settings in trusted folders."),
-        Program(
+        JoinableProgram(
+            "gemini", ("gemini",), (".gemini", "GEMINI.md"), "It reads a project's settings in trusted folders."
+        ),
+        JoinableProgram(
             "opencode", ("opencode",), ("opencode.json", ".opencode"),
             "It takes part over MCP alone: mail comes when it calls read_inbox or poll_inbox, nothing wakes it.",
         ),
@@ -53,9 +57,9 @@ PROGRAMS = {
 }  # fmt: skip
 
 
-def given(program: str, *, home: str | None, team: str, name: str) -> list[Given]:
+def additions_for(program: str, *, home: str | None, team: str, name: str) -> list[SettingsAddition]:
     """What that program gets so that each of its windows is a member of `team`, the first called `name`. `home` is
-    null for the home that is found without being named."""
+    None for the home that is found without being named."""
     where = ["--home", home] if home is not None else []
     argv = [*_interlock(), "mcp", *where, "--team", team, "--joined", program, "--name", name]
     if program == "codex":
@@ -64,32 +68,32 @@ def given(program: str, *, home: str | None, team: str, name: str) -> list[Given
             "startup_timeout_sec = 20\n"
         )
         return [
-            Given(".codex/hooks.json", _hooks(program, where, team, name)),
-            Given(".codex/config.toml", lines=lines),
+            SettingsAddition(".codex/hooks.json", _hooks(program, where, team, name)),
+            SettingsAddition(".codex/config.toml", lines=lines),
         ]
     if program == "opencode":
         server: dict[str, Any] = {"type": "local", "command": argv, "enabled": True}
-        return [Given("opencode.json", [_server("mcp", server)])]
+        return [SettingsAddition("opencode.json", [_server("mcp", server)])]
     server = {"command": argv[0], "args": argv[1:]}
     hooks = _hooks(program, where, team, name)
     if program == "gemini":
-        return [Given(".gemini/settings.json", [*hooks, _server("mcpServers", server)])]
-    allowed = {"path": ["enabledMcpjsonServers"], "value": "interlock"}
+        return [SettingsAddition(".gemini/settings.json", [*hooks, _server("mcpServers", server)])]
+    allowed: SettingsEntry = {"path": ["enabledMcpjsonServers"], "value": "interlock"}
     return [
-        Given(".claude/settings.local.json", [*hooks, allowed]),
-        Given(".mcp.json", [_server("mcpServers", {"type": "stdio", **server})]),
+        SettingsAddition(".claude/settings.local.json", [*hooks, allowed]),
+        SettingsAddition(".mcp.json", [_server("mcpServers", {"type": "stdio", **server})]),
     ]
 
 
-def _server(holder: str, server: dict[str, Any]) -> dict[str, Any]:
+def _server(holder: str, server: dict[str, Any]) -> SettingsEntry:
     return {"path": [holder], "key": "interlock", "value": server, "sign": "--joined"}
 
 
-def _hooks(program: str, where: list[str], team: str, name: str) -> list[dict[str, Any]]:
+def _hooks(program: str, where: list[str], team: str, name: str) -> list[SettingsEntry]:
     argv = [*_interlock(), "hook", program, *where, "--team", team, "--name", name]
     # Where the package is gone the hook says nothing: it must not stop the program.
     command = f"command -v {shlex.quote(argv[0])} >/dev/null 2>&1 || exit 0; exec {shlex.join(argv)}"
-    found = []
+    found: list[SettingsEntry] = []
     for event in HOOKS[program]:
         hook: dict[str, Any] = {"type": "command", "command": command, "timeout": HOOK_SECONDS}
         group: dict[str, Any] = {"hooks": [hook]}

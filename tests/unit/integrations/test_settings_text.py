@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.integrations import restore
-from interlock.integrations.entries import given as given_to
-from interlock.integrations.inserting import Occupied, block, insert
-from interlock.integrations.restore import scan, take_out
+from interlock.integrations.entries import additions_for as given_to
+from interlock.integrations.project import without_entries
+from interlock.integrations.settings_text import Occupied, block, insert, scan, take_out
 
 ENTRIES = given_to("claude", home=None, team="alpha", name="ada")[0].entries
 SERVER = given_to("claude", home=None, team="alpha", name="ada")[1].entries
@@ -61,19 +60,19 @@ def merged(value: dict[str, Any], entries: list[dict[str, Any]]) -> dict[str, An
         if "key" in entry:
             holder.setdefault(last, {})[entry["key"]] = entry["value"]
         else:
-            holder.setdefault(last, []).append(entry["value"])
+            holder.setdefault(last, []).insert(0, entry["value"])
     return value
 
 
 @given(texts())
 def test_the_entries_stand_in_the_file_beside_everything_that_was_there(text: str) -> None:
-    new, _ = insert(text, [*ENTRIES, *SERVER])
+    new, _, _ = insert(text, [*ENTRIES, *SERVER])
     assert scan(new).value == merged(scan(text).value, [*ENTRIES, *SERVER])
 
 
 @given(texts())
 def test_what_was_there_keeps_its_order_and_its_form(text: str) -> None:
-    new, _ = insert(text, [*ENTRIES, *SERVER])
+    new, _, _ = insert(text, [*ENTRIES, *SERVER])
     place = 0
     for character in text.rstrip():  # Every character is still there, in its order: things were only put in between.
         if not character.isspace():
@@ -83,18 +82,18 @@ def test_what_was_there_keeps_its_order_and_its_form(text: str) -> None:
 @given(texts())
 def test_a_file_that_nobody_edited_comes_back_byte_for_byte(text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
-    new, undo = insert(text, ENTRIES)
-    file = {"kind": "json", "entries": undo, "sha256": digest(new), "original": "kept"}
-    assert restore.without(new.encode("utf-8", "surrogatepass"), file, data) == data
+    new, undo, pieces = insert(text, ENTRIES)
+    file = {"kind": "json", "entries": undo, "pieces": pieces, "sha256": digest(new), "original": "kept"}
+    assert without_entries(new.encode("utf-8", "surrogatepass"), file, data) == data
 
 
 @given(texts(), names, anything)
 def test_of_a_file_that_somebody_edited_only_our_entries_go(text: str, name: str, value: Any) -> None:
-    new, undo = insert(text, [*ENTRIES, *SERVER])
+    new, undo, pieces = insert(text, [*ENTRIES, *SERVER])
     edited = scan(new).value
     edited["theirs"] = {name: value}
     edited["hooks"]["Stop"].append({"hooks": [{"command": "say done"}]})
-    left = scan(take_out(json.dumps(edited, indent=3), undo)).value
+    left = scan(take_out(json.dumps(edited, indent=3), undo, pieces)).value
     wanted = scan(text).value
     wanted["theirs"] = {name: value}
     wanted.setdefault("hooks", {}).setdefault("Stop", []).append({"hooks": [{"command": "say done"}]})
@@ -104,16 +103,16 @@ def test_of_a_file_that_somebody_edited_only_our_entries_go(text: str, name: str
 @given(texts())
 def test_a_file_that_a_program_only_wrote_in_another_form_comes_back_as_it_was(text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
-    new, undo = insert(text, ENTRIES)
-    file = {"kind": "json", "entries": undo, "sha256": digest(new), "original": "kept"}
+    new, undo, pieces = insert(text, ENTRIES)
+    file = {"kind": "json", "entries": undo, "pieces": pieces, "sha256": digest(new), "original": "kept"}
     other_form = json.dumps(scan(new).value, indent=7).encode()
-    assert restore.without(other_form, file, data) == data
+    assert without_entries(other_form, file, data) == data
 
 
 @given(texts())
 def test_taking_out_what_is_not_there_changes_nothing(text: str) -> None:
-    _, undo = insert(text, [*ENTRIES, *SERVER])
-    taken = take_out(text, undo)
+    _, undo, pieces = insert(text, [*ENTRIES, *SERVER])
+    taken = take_out(text, undo, pieces)
     assert scan(taken).value == {name: value for name, value in scan(text).value.items() if name in scan(taken).value}
 
 
@@ -134,22 +133,22 @@ COMMENTED = """{
 
 
 def test_comments_and_trailing_commas_stay_where_they_are() -> None:
-    new, undo = insert(COMMENTED, ENTRIES)
+    new, undo, pieces = insert(COMMENTED, ENTRIES)
     for line in COMMENTED.splitlines():
         assert line in new
-    assert scan(new).value["hooks"]["Stop"][0] == {"hooks": [{"command": "say done"}]}
-    again = take_out(new + "// edited\n", undo)
+    assert scan(new).value["hooks"]["Stop"][1] == {"hooks": [{"command": "say done"}]}
+    again = take_out(new + "// edited\n", undo, pieces)
     for comment in ("// what it may do", "// for now", "/* a bell */", "// the end", "// edited"):
         assert comment in again
     assert scan(again).value == scan(COMMENTED).value
 
 
 def test_a_hook_of_ours_goes_also_when_somebody_changed_its_time_limit_or_put_theirs_beside_it() -> None:
-    new, undo = insert("{}", ENTRIES)
+    new, undo, pieces = insert("{}", ENTRIES)
     value = scan(new).value
     value["hooks"]["Stop"][0]["hooks"][0]["timeout"] = 60
     value["hooks"]["SessionStart"][0]["hooks"].append({"command": "say hello"})
-    left = scan(take_out(json.dumps(value), undo)).value
+    left = scan(take_out(json.dumps(value), undo, pieces)).value
     assert left == {"hooks": {"SessionStart": [{"hooks": [{"command": "say hello"}]}]}}
 
 
@@ -173,7 +172,7 @@ def test_a_block_goes_out_as_it_came_in(text: str, later: str) -> None:
     inserted = block(text, "[mcp_servers.interlock]\ncommand = 1\n")
     data = (text + inserted).encode()
     file = {"kind": "block", "inserted": inserted, "sha256": hashlib.sha256(data).hexdigest(), "original": "kept"}
-    assert restore.without(data, file, text.encode()) == text.encode()
-    edited = restore.without(data + b"theirs = 1\n" + later.encode(), file, text.encode())
+    assert without_entries(data, file, text.encode()) == text.encode()
+    edited = without_entries(data + b"theirs = 1\n" + later.encode(), file, text.encode())
     separator = "\n" if inserted.startswith("\n") else ""
     assert edited == (text + separator + "theirs = 1\n" + later).encode()

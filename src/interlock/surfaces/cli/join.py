@@ -9,8 +9,7 @@ import click
 
 from interlock.errors import Conflict, InvalidRequest
 from interlock.integrations.entries import PROGRAMS
-from interlock.integrations.project import Joined, join_project, joined_programs, leave_project
-from interlock.integrations.restore import RECORD
+from interlock.integrations.project import RECORD, Joined, join_project, joined_programs, leave_project
 from interlock.model.names import LEAD, check_member_name
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
@@ -20,7 +19,7 @@ from interlock.surfaces.cli.call import Call, verb
 @click.option("--name", metavar="M", help="What its first window is called by [default: the program's name].")
 @click.option("--agent", metavar="A", type=click.Choice(list(PROGRAMS)), help="The program [default: the one found].")
 def join(call: Call, name: str | None, agent: str | None) -> None:
-    """Let the agent program that you start in this directory take part in a team.
+    """Connect the agent program that you start in this directory to a team.
 
     It gets hooks and an MCP entry, in the settings of this directory; what else is in there stays as it is. From then
     on each of its windows is a member: the first NAME, the next NAME-2. `interlock leave` gives the files back.
@@ -81,9 +80,9 @@ def _told(joined: Joined, team: str, name: str, program: str) -> list[str]:
     return [
         *lines,
         f"{words.strong(program)} started in this directory is {words.strong(name)} in {words.strong(team)}; a second "
-        f"window is {name if name != LEAD else program}-2. Windows that are open now join when they are started anew.",
+        f"window is {name if name != LEAD else program}-2. Windows that are open now join when they are restarted.",
         PROGRAMS[program].note,
-        f"`interlock leave` gives the files back; without Interlock, `python3 {RECORD}/leave.py` does the same.",
+        f"`interlock leave` gives the files back; {RECORD}/original has them as they were.",
     ]
 
 
