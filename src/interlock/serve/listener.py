@@ -1,4 +1,4 @@
-"""The socket, and HTTP on it."""
+"""The socket of a server, and HTTP on it (uvicorn)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ipaddress
 import json
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import h11
 import uvicorn
@@ -19,7 +19,7 @@ from interlock.surfaces.http.failures import CONNECTION
 
 HEADER_BYTES = 32_768
 HEADER_SECONDS = 15.0
-"""How long a caller may take to say what it wants."""
+"""How long a caller may take to send the head of a request."""
 GRACE_SECONDS = 1
 """How long answers under way get when the server ends."""
 FURTHER_PORTS = 10
@@ -46,7 +46,7 @@ def bind(host: str, port: int, *, exactly: bool) -> socket.socket:
             made.close()
             refused: Exception = error
     raise InvalidRequest(
-        f"Port {port} of {host} cannot be had: {refused}. `interlock up --port N` takes another, `--port 0` any.",
+        f"Port {port} of {host} is not available: {refused}. `interlock up --port N` takes another, `--port 0` any.",
         field="port",
     )
 
@@ -67,8 +67,8 @@ def url_of(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-class Listener(uvicorn.Server):
-    """A server on a socket that is bound already. `on_end` is called when it begins to end: streams must end then."""
+class HttpListener(uvicorn.Server):
+    """A server on a bound socket. It calls `on_end` when it begins to end, so that streams end then."""
 
     def __init__(self, app: ASGIApp, on_end: Callable[[], None]) -> None:
         super().__init__(
@@ -91,64 +91,58 @@ class Listener(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are for whoever runs us."""
-        yield
+        yield  # Signals are handled by whoever runs us.
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """See uvicorn."""
         self._on_end()
         await super().shutdown(sockets)
 
 
 class _Protocol(H11Protocol):
-    """HTTP/1.1, with a limit to how long the head of a request may take, and a place for what its requests share."""
+    """HTTP/1.1 with a limit to how long the head of a request may take, and a place for what requests of a connection
+    share.
 
-    _slow: asyncio.TimerHandle | None = None
+    It subclasses an internal class of uvicorn, since uvicorn has no setting for either: its timeouts begin after the
+    first request, and its state belongs to the application. `tests/surfaces/http/test_guard.py` tells if that changes.
+    """
+
+    _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """See asyncio."""
         super().connection_made(transport)
         self.app_state = {**self.app_state, CONNECTION: {}}
         self._expect_head()
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio."""
         super().data_received(data)
         if self.conn.their_state is h11.IDLE and self.conn.our_state is h11.IDLE:
             self._expect_head()
         else:
-            self._relax()
+            self._stop_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio."""
-        self._relax()
+        self._stop_timer()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """What cannot be read as HTTP is answered in our shape, too."""
-        told = {"error": InvalidRequest.code, "message": "This is no HTTP request that can be read."}
-        body = json.dumps(told).encode()
+        """Answer what cannot be read as HTTP in our shape, too."""
+        body = json.dumps({"error": InvalidRequest.code, "message": "This is not a valid HTTP request."}).encode()
         head = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
             (b"connection", b"close"),
         ]
-        try:
-            for event in (
-                h11.Response(status_code=400, headers=head, reason=b"Bad Request"),
-                h11.Data(data=body),
-                h11.EndOfMessage(),
-            ):
+        with suppress(h11.LocalProtocolError):  # It came in the middle of an answer.
+            response = h11.Response(status_code=400, headers=head, reason=b"Bad Request")
+            for event in (response, h11.Data(data=body), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
-        except h11.LocalProtocolError:
-            pass  # It came in the middle of an answer.
         self.transport.close()
 
     def _expect_head(self) -> None:
-        if self._slow is None:
-            self._slow = asyncio.get_running_loop().call_later(HEADER_SECONDS, self.transport.close)
+        if self._head_timer is None:
+            self._head_timer = asyncio.get_running_loop().call_later(HEADER_SECONDS, self.transport.close)
 
-    def _relax(self) -> None:
-        if self._slow is not None:
-            self._slow.cancel()
-            self._slow = None
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None

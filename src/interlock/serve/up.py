@@ -1,8 +1,7 @@
-"""Begin to serve a home, say so, and end within two seconds when asked.
+"""Serve a home, announce it, and end within two seconds when asked.
 
-The order of ending: streams and waiting callers are told, agents are ended, answers under way are finished, and
-whatever program is still there then is killed. What a killed agent was doing is taken up by the next runner, at once
-and without using up an attempt.
+On ending, streams and waiting callers are told, agents are ended, answers under way are finished, and programs that are
+left are killed. The next runner resumes what a killed agent was doing, at once and without using up an attempt.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -23,15 +23,15 @@ from fastapi import APIRouter
 from interlock.client import Home
 from interlock.core.tokens import Tokens
 from interlock.processes import groups, ref, table
-from interlock.serve.crews import Crews
-from interlock.serve.listener import Listener, bind, is_loopback, url_of
-from interlock.serve.place import Claim, link_to, page_at
+from interlock.serve.listener import HttpListener, bind, is_loopback, url_of
+from interlock.serve.server_lock import ServerLock, link_to, page_at
+from interlock.serve.team_threads import TeamThreads
 from interlock.surfaces.http import application
 
-PATIENCE = 1.2
+END_SECONDS = 1.2
 """Seconds from being asked to end until programs that are left are killed."""
-LAST_WORDS = 0.4
-"""Seconds in which crews then write down what became of their runs."""
+RECORD_SECONDS = 0.4
+"""Seconds in which the threads of teams then write down what became of their runs."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -66,7 +66,7 @@ def up(
     """
     settings = {row["name"]: row["value"] for row in home.settings()}
     host = host or str(settings["http_host"])
-    with Claim(home.path) as claim:
+    with ServerLock(home.path) as lock:
         tokens = Tokens(home.path)
         tokens.admin()
         listening = bind(host, int(settings["http_port"]) if port is None else port, exactly=port is not None)
@@ -79,36 +79,34 @@ def up(
             body_seconds=float(settings["http_body_seconds"]),
             pages=pages,
         )
-        crews = Crews(home)
+        teams = TeamThreads(home)
         notices = home.notices(link=lambda: page_at(url, tokens))
-        ending = _Ending()
+        ended_at: list[float] = []
 
         def begin_to_end() -> None:
-            ending.begin()
+            ended_at.append(time.monotonic())
             application.close(app)
-            crews.stop()
+            teams.stop()
             notices.stop()
 
-        listener = Listener(app, begin_to_end)
-
         def ready() -> None:
-            claim.announce(url)
-            crews.start()
+            lock.announce(url)
+            teams.start()
             notices.start()
             on_ready(Served(url, link_to(url, tokens), is_loopback(host)))
 
         try:
-            asyncio.run(_serve(listener, listening, ready))
+            asyncio.run(_serve(HttpListener(app, begin_to_end), listening, ready))
         finally:
             begin_to_end()
-            _end_crews(crews, ending)
+            _end_teams(teams, ended_at[0])
     if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         _end_at_once()
     with suppress(Exception):  # boundary: we end; what a thread still holds is given back by the system
         home.close()
 
 
-async def _serve(listener: Listener, listening: object, ready: Callable[[], None]) -> None:
+async def _serve(listener: HttpListener, listening: socket.socket, ready: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
 
     def asked() -> None:
@@ -116,7 +114,7 @@ async def _serve(listener: Listener, listening: object, ready: Callable[[], None
 
     for number in SIGNALS:
         loop.add_signal_handler(number, asked)
-    serving = asyncio.create_task(listener.serve(sockets=[listening]))  # type: ignore[list-item]
+    serving = asyncio.create_task(listener.serve(sockets=[listening]))
     while not listener.started and not serving.done():
         await asyncio.sleep(0.005)
     if listener.started:
@@ -129,34 +127,19 @@ async def _serve(listener: Listener, listening: object, ready: Callable[[], None
     await serving
 
 
-class _Ending:
-    """When the end began."""
-
-    def __init__(self) -> None:
-        self.began: float | None = None
-
-    def begin(self) -> None:
-        """Now, unless it has begun already."""
-        self.began = self.began or time.monotonic()
-
-    def left(self, seconds: float) -> float:
-        """How much is left of so many seconds since then."""
-        return max(0.0, (self.began or time.monotonic()) + seconds - time.monotonic())
-
-
-def _end_crews(crews: Crews, ending: _Ending) -> None:
-    """Wait for crews, then kill what they could not end; they write down what became of it."""
-    if not crews.join(ending.left(PATIENCE)):
+def _end_teams(teams: TeamThreads, began: float) -> None:
+    """Wait for the threads of teams, then kill what they could not end; they write down what became of it."""
+    if not teams.join(max(0.0, began + END_SECONDS - time.monotonic())):
         for child in _children():
             identity = ref.identify(child)
             if identity is not None:
                 groups.end_group(identity, grace=0.0)
-        crews.join(ending.left(PATIENCE + LAST_WORDS))
+        teams.join(max(0.0, began + END_SECONDS + RECORD_SECONDS - time.monotonic()))
 
 
 def _end_at_once() -> None:
-    """Somebody's verb is still under way, such as a long verify. Its program and the process end in the same moment, so
-    that the verb cannot take that end for a result; the next runner begins it anew."""
+    """End while somebody's verb, such as a long verify, is under way. Its program and this process end in the same
+    moment, so that the verb cannot take that end for a result; the next runner starts it again."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()

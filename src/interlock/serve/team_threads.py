@@ -1,5 +1,5 @@
-"""Every team of a home is served: one with agents by a thread of its own, as `interlock work` does, begun when it gets
-its first agent; of all others one loop takes up what nobody works on. A team where nothing is open costs that loop one
+"""Every team of a home is served. A team with agents has a thread of its own, as in `interlock work`, started when it
+gets its first agent; for all others one loop recovers abandoned work. A team where nothing is open costs that loop one
 look at its head."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger("interlock.serve")
 
 
 @dataclass(slots=True)
-class Crew:
+class TeamThread:
     """One team's thread."""
 
     thread: threading.Thread
@@ -33,7 +33,7 @@ class Crew:
 
 
 @dataclass(slots=True)
-class Watch:
+class TeamWatch:
     """What is known of a team that has no thread."""
 
     head: int = -1
@@ -44,17 +44,17 @@ class Watch:
     """Whether nothing can be taken up before the head moves."""
 
 
-class Crews:
+class TeamThreads:
     """All of them. `start` begins, `stop` asks them to end at once, `join` waits for that."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
-        self._crews: dict[str, Crew] = {}
-        self._watches: dict[str, Watch] = {}
+        self._threads: dict[str, TeamThread] = {}
+        self._watches: dict[str, TeamWatch] = {}
         self._refused: dict[str, tuple[str, float]] = {}  # why a team was last not worked on, and when
         self._lock = threading.Lock()
         self._ending = threading.Event()
-        self._supervisor = threading.Thread(target=self._supervise, name="crews", daemon=True)
+        self._supervisor = threading.Thread(target=self._supervise, name="teams", daemon=True)
 
     def start(self) -> None:
         """Look for teams, from now on."""
@@ -64,20 +64,20 @@ class Crews:
         """End everything that runs, now. Returns at once."""
         self._ending.set()
         with self._lock:
-            for crew in self._crews.values():
-                crew.stop.request("the server ends", now=True)
+            for one in self._threads.values():
+                one.stop.request("the server ends", now=True)
 
     def join(self, seconds: float) -> bool:
         """Wait so long for all to end; whether they did."""
         deadline = time.monotonic() + seconds
-        for thread in [self._supervisor, *(crew.thread for crew in list(self._crews.values()))]:
+        for thread in [self._supervisor, *(one.thread for one in list(self._threads.values()))]:
             if thread.is_alive():
                 thread.join(max(0.0, deadline - time.monotonic()))
-        return not any(crew.thread.is_alive() for crew in list(self._crews.values()))
+        return not any(one.thread.is_alive() for one in list(self._threads.values()))
 
     def teams(self) -> list[str]:
         """The teams that are driven here."""
-        return sorted(name for name, crew in list(self._crews.items()) if crew.thread.is_alive())
+        return sorted(name for name, one in list(self._threads.items()) if one.thread.is_alive())
 
     def _supervise(self) -> None:
         while not self._ending.is_set():
@@ -90,15 +90,15 @@ class Crews:
                     del self._watches[gone]
                     self._refused.pop(gone, None)
             except InterlockError as error:
-                log.warning("teams cannot be listed: %s", error.message)
+                log.warning("cannot list teams: %s", error.message)
             self._ending.wait(LOOK_AGAIN)
 
     def _look_at(self, name: str) -> None:
-        crew = self._crews.get(name)
-        if crew is not None and crew.thread.is_alive():
+        running = self._threads.get(name)
+        if running is not None and running.thread.is_alive():
             self._watches.pop(name, None)  # It takes up everything itself.
             return
-        watch = self._watches.setdefault(name, Watch())
+        watch = self._watches.setdefault(name, TeamWatch())
         if time.monotonic() < watch.due:
             return
         try:
@@ -116,12 +116,12 @@ class Crews:
                 self._begin(name, idle=not manned)
         except InterlockError as error:
             watch.scheduler = None  # Deleted this instant, perhaps made anew; or busy.
-            log.debug("%s is looked at later: %s", name, error.message)
+            log.debug("%s: trying again later: %s", name, error.message)
         except Exception:  # boundary: one team's fault must not end what is done for the others
             watch.due = time.monotonic() + REFUSED
-            log.exception("what nobody works on in %s is not taken up", name)
+            log.exception("abandoned work of %s is not recovered", name)
 
-    def _take_up(self, name: str, watch: Watch) -> bool:
+    def _take_up(self, name: str, watch: TeamWatch) -> bool:
         """Take up what nobody works on in a team without a crew; whether there are checks or merges to do, which take
         as long as they take, and may have to be stopped: a crew does those."""
         scheduler = watch.scheduler = watch.scheduler or self._home.scheduler(name, interval=REST)
@@ -132,13 +132,13 @@ class Crews:
     def _begin(self, name: str, *, idle: bool) -> None:
         with self._lock:
             if not self._ending.is_set():
-                thread = threading.Thread(target=self._drive, args=(name, idle), name=f"crew:{name}", daemon=True)
-                self._crews[name] = Crew(thread)
+                thread = threading.Thread(target=self._drive, args=(name, idle), name=f"team:{name}", daemon=True)
+                self._threads[name] = TeamThread(thread)
                 thread.start()
 
     def _drive(self, name: str, idle: bool) -> None:
         try:
-            self._home.drive(name, stop=self._crews[name].stop, endless=True, shared=True, idle=idle)
+            self._home.drive(name, stop=self._threads[name].stop, endless=True, shared=True, idle=idle)
             self._refused.pop(name, None)
         except InterlockError as error:
             if self._refused.get(name, ("", 0.0))[0] != error.message:  # Once: `interlock status` goes on saying so.

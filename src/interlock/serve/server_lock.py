@@ -1,4 +1,4 @@
-"""Which server serves a home: one at a time. The lock is held as long as the process lives, however it ends.
+"""One server serves a home at a time. It holds a lock for as long as its process lives, however that ends.
 
 <home>/.server.lock   locked by the server
 <home>/server.json    {"process", "url", "started_at"} of the server, while it listens
@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import signal
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -21,28 +22,28 @@ from interlock.storage import files
 
 FILE = "server.json"
 LOCK = ".server.lock"
-NAMES = "/etc/nsswitch.conf"
-"""Where a machine says how it finds hosts."""
-PATIENCE = 5.0
+NAME_SERVICES = "/etc/nsswitch.conf"
+"""How a machine finds hosts."""
+END_SECONDS = 5.0
 """Seconds a server gets to end everything; it needs less than two."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ServerAddress:
     """Where a server listens, and which process it is."""
 
     url: str
     process: ref.ProcessRef
 
 
-class Claim:
-    """The right to serve a home. Leave the `with` block to give it up."""
+class ServerLock:
+    """The right to serve a home, held in a `with` block."""
 
     def __init__(self, home: str) -> None:
         self._home = home
         self._lock = -1
 
-    def __enter__(self) -> Claim:
+    def __enter__(self) -> ServerLock:
         """Take it.
 
         Raises:
@@ -58,7 +59,7 @@ class Claim:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._lock)
-            raise _alive(find(self._home), self._home) from None
+            raise self._alive(find(self._home)) from None
         self._forget()
         return self
 
@@ -79,11 +80,18 @@ class Claim:
         self._forget()
         os.close(self._lock)
 
+    def _alive(self, server: ServerAddress | None) -> ServerAlive:
+        if server is None:
+            return ServerAlive(f"Another `interlock up` is starting or ending for {self._home}. Try again.", url=None)
+        return ServerAlive(
+            f"This home is already served at {server.url} (process {server.process.pid}). `interlock open` makes a "
+            "link to it; `interlock down` ends it.",
+            url=server.url,
+        )
+
     def _forget(self) -> None:
-        try:
+        with suppress(OSError):  # None was announced, or the home is gone; what stays names a dead process.
             os.unlink(os.path.join(self._home, FILE))
-        except OSError:
-            pass  # None was announced, or the home is gone; what stays names a process that lives no more.
 
 
 def page_at(url: str, tokens: Tokens) -> str:
@@ -95,7 +103,7 @@ def page_at(url: str, tokens: Tokens) -> str:
     if parts.hostname not in ("127.0.0.1", "::1"):
         return url
     try:
-        with open(NAMES, encoding="utf-8") as file:
+        with open(NAME_SERVICES, encoding="utf-8") as file:
             own = any(line.startswith("hosts:") and {"myhostname", "resolve"} & {*line.split()} for line in file)
     except OSError:
         own = False
@@ -107,18 +115,18 @@ def link_to(url: str, tokens: Tokens) -> str:
     return f"{page_at(url, tokens)}/open/{tokens.new_code()}"
 
 
-def find(home: str) -> Place | None:
+def find(home: str) -> ServerAddress | None:
     """The living server of a home on this machine."""
     try:
         with open(os.path.join(home, FILE), encoding="utf-8") as file:
             found = json.load(file)
-        place = Place(str(found["url"]), ref.ProcessRef.parse(str(found["process"])))
+        address = ServerAddress(str(found["url"]), ref.ProcessRef.parse(str(found["process"])))
     except (OSError, ValueError, TypeError, KeyError, InvalidRequest):
         return None
-    return place if ref.alive(place.process) else None
+    return address if ref.alive(address.process) else None
 
 
-def need(home: str) -> Place:
+def need(home: str) -> ServerAddress:
     """The living server of a home.
 
     Raises:
@@ -131,33 +139,16 @@ def need(home: str) -> Place:
 
 
 def end(home: str) -> str | None:
-    """End the server of a home, and wait until it is gone; its address, or null where there was none."""
-    place = find(home)
-    if place is None:
+    """End the server of a home, and wait until it is gone; its address, or None if there was none."""
+    address = find(home)
+    if address is None:
         return None
     clock = SystemClock()
-    _send(place.process, signal.SIGTERM)
-    deadline = clock.monotonic() + PATIENCE
-    while ref.alive(place.process):
+    number, deadline = signal.SIGTERM, 0.0
+    while ref.alive(address.process):
         if clock.monotonic() > deadline:
-            _send(place.process, signal.SIGKILL)
-            deadline = clock.monotonic() + PATIENCE
+            with suppress(ProcessLookupError):  # It has just ended.
+                os.kill(address.process.pid, number)
+            number, deadline = signal.SIGKILL, clock.monotonic() + END_SECONDS
         clock.sleep(0.02)
-    return place.url
-
-
-def _send(process: ref.ProcessRef, number: int) -> None:
-    try:
-        os.kill(process.pid, number)
-    except ProcessLookupError:
-        pass  # It has just ended.
-
-
-def _alive(place: Place | None, home: str) -> ServerAlive:
-    if place is None:
-        return ServerAlive(f"Another `interlock up` begins or ends right now for {home}. Try again.", url=None)
-    return ServerAlive(
-        f"This home is served already at {place.url} (process {place.process.pid}). `interlock open` makes a link to "
-        "it; `interlock down` ends it.",
-        url=place.url,
-    )
+    return address.url
