@@ -1,0 +1,33 @@
+"""What the package imports is what it says that it needs."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+from tests.architecture.source import files
+
+DISTRIBUTIONS = {"markdown_it": "markdown-it-py", "acp": "agent-client-protocol", "ruamel": "ruamel.yaml"}
+"""Distributions whose name says little of what they bring."""
+WITHOUT_IMPORT = {"python-multipart"}
+"""What FastAPI needs of us for forms."""
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+
+
+def test_everything_that_is_imported_is_declared_and_nothing_else() -> None:
+    tops = set()
+    for source in files():
+        if "demo/project" not in source.path.as_posix():
+            for node in ast.walk(source.tree):
+                if isinstance(node, ast.Import):
+                    tops |= {alias.name.partition(".")[0] for alias in node.names}
+                elif isinstance(node, ast.ImportFrom) and not node.level:
+                    tops.add(str(node.module).partition(".")[0])
+    wanted = {
+        DISTRIBUTIONS.get(name, name.replace("_", "-")) for name in tops - sys.stdlib_module_names - {"interlock", ""}
+    }
+    declared = tomllib.loads(PROJECT.read_text())["project"]["dependencies"]
+    assert {re.split(r"[<>=]", one)[0] for one in declared} == wanted | WITHOUT_IMPORT
