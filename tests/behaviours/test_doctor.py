@@ -117,12 +117,12 @@ def test_what_does_not_add_up_is_found_and_repaired_after_a_backup(team: Team, s
     [
         ("UPDATE runs SET ended_at='2026-01-01T00:00:00.000Z'", "its run 1 has ended: `interlock task release"),
         ("UPDATE runs SET member='eve'", "but its run belongs to eve"),
-        ("UPDATE tasks SET assignee='ghost' WHERE n=3", "reserved for ghost, who is no member"),
+        ("UPDATE tasks SET assignee='ghost' WHERE n=3", "reserved for ghost, who is not a member"),
         ("UPDATE tasks SET state='cancelled' WHERE n=3", "by its history it is ready"),
         ("DELETE FROM events WHERE seq=4", "Events 4 to 4 are missing"),
         (
             "INSERT INTO edges (blocked, blocker) SELECT a.id, b.id FROM tasks a, tasks b WHERE a.n=1 AND b.n=2",
-            "circle",
+            "cycle",
         ),
     ],
 )

@@ -365,7 +365,7 @@ def test_what_a_leftover_is_the_doctor_knows_and_removes(place: Place, repositor
     repository.git("worktree", "add", "--quiet", "--detach", str(root / task.id), "main")
     repository.git("worktree", "add", "--quiet", "--detach", str(root / f"merge-{task.id}"), "main")
     (root / "TASK-2020-01-01-001").mkdir()
-    found = [one for one in place.team.doctor()["findings"] if "of no use" in one["what"]]
+    found = [one for one in place.team.doctor()["findings"] if "no longer needed" in one["what"]]
     assert len(found) == 3 and not place.team.doctor()["healthy"]
     assert place.team.doctor(repair=True)["healthy"] and list(root.iterdir()) == []
     assert repository.git("worktree", "list").count("\n") == 0

@@ -7,7 +7,7 @@ from typing import Any
 
 from interlock.core.tasks.create import check_fields
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
-from interlock.doctor.findings import Finding
+from interlock.doctor.findings import DoctorFinding
 from interlock.errors import InterlockError
 from interlock.mirror.render import body_of, log_entries, with_work_log
 from interlock.model.names import HUMAN
@@ -17,7 +17,7 @@ from interlock.storage.files import EDITED
 ADOPTED = ".adopted-"
 
 
-def adopt(workspace: Workspace) -> list[Finding]:
+def adopt(workspace: Workspace) -> list[DoctorFinding]:
     """Take over every edit that is kept aside, the oldest first; those taken over are renamed to `.adopted-`."""
     findings = []
     for path in _kept(workspace.directory):
@@ -25,11 +25,11 @@ def adopt(workspace: Workspace) -> list[Finding]:
         try:
             taken = _take_over(workspace, task_id, path)
         except (InterlockError, OSError, ValueError) as error:
-            findings.append(Finding("warning", f"The edit of {task_id} was not taken over: {error}", path))
+            findings.append(DoctorFinding("warning", f"The edit of {task_id} was not taken over: {error}", path))
             continue
         target = path.replace(EDITED, ADOPTED)
         os.rename(path, target)
-        findings.append(Finding("info", f"The edit of {task_id} {taken}.", target, True))
+        findings.append(DoctorFinding("info", f"The edit of {task_id} {taken}.", target, True))
     return findings
 
 
@@ -54,7 +54,7 @@ def _take_over(workspace: Workspace, task_id: str, path: str) -> str:
         if task is None:
             raise ValueError("there is no such task.")
         if task.state in FINAL:
-            raise ValueError(f"the task is {task.state}. Remove the file once it is of no use.")
+            raise ValueError(f"the task is {task.state}. Remove the file when it is not needed.")
         changes = _changes(act, task, data)
         if changes:
             act.rows.tasks.update(task, updated_at=act.at, **changes)

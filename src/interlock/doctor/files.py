@@ -7,9 +7,10 @@ import re
 import shutil
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 
 from interlock.core.unit_of_work import Workspace
-from interlock.doctor.findings import Finding
+from interlock.doctor.findings import DoctorFinding
 from interlock.doctor.invariants import every_task
 from interlock.mirror.projector import PENDING
 from interlock.mirror.rebuild import compare
@@ -39,13 +40,13 @@ _SENTENCES = {
 }
 
 
-def examine_mirror(workspace: Workspace, *, repair: bool) -> list[Finding]:
+def examine_mirror(workspace: Workspace, *, repair: bool) -> list[DoctorFinding]:
     """Compare every file of the mirror with the ledger; with `repair`, write again what differs."""
     with workspace.ledger.snapshot() as rows:
         head = rows.events.head()
         mirrored = workspace.settings(rows).get("mirror")
     if not mirrored:
-        return [Finding("info", "No files are written: the setting mirror is off.", workspace.directory)]
+        return [DoctorFinding("info", "No files are written: the setting mirror is off.", workspace.directory)]
     findings = []
     try:
         position = workspace.mirror.position()
@@ -53,28 +54,32 @@ def examine_mirror(workspace: Workspace, *, repair: bool) -> list[Finding]:
         position = None
     if position is not None and position > head:
         findings.append(
-            Finding(
+            DoctorFinding(
                 "error",
                 f"The files show event {position}, the ledger ends at {head}: it was replaced by an older one.",
                 workspace.directory,
             )
         )
     elif workspace.settle() == [PENDING]:
-        findings.append(Finding("error", "The files cannot be brought up to the ledger now.", workspace.directory))
+        findings.append(
+            DoctorFinding("error", "The files cannot be brought up to the ledger now.", workspace.directory)
+        )
     found = _compared(workspace)
     if repair and (found or findings):
         workspace.rebuild_mirror()
         left = set(_compared(workspace))
-        findings = [Finding(one.level, one.what, one.path, workspace.settle() == []) for one in findings]
+        findings = [DoctorFinding(one.level, one.what, one.path, workspace.settle() == []) for one in findings]
     else:
         left = set(found)
     for kind, path in found[:SHOWN]:
         level = "warning" if kind == "edited" else "error"
         whole = workspace.directory if kind == "unreadable" else os.path.join(workspace.directory, path)
-        findings.append(Finding(level, _SENTENCES[kind].format(path), whole, (kind, path) not in left))
+        findings.append(DoctorFinding(level, _SENTENCES[kind].format(path), whole, (kind, path) not in left))
     if len(found) > SHOWN:
         repaired = not left.intersection(found[SHOWN:])
-        findings.append(Finding("error", f"… and {len(found) - SHOWN} more files.", workspace.directory, repaired))
+        findings.append(
+            DoctorFinding("error", f"… and {len(found) - SHOWN} more files.", workspace.directory, repaired)
+        )
     return findings
 
 
@@ -88,30 +93,35 @@ def _compared(workspace: Workspace) -> list[tuple[str, str]]:
     return found
 
 
-def examine_leftovers(directory: str, *, repair: bool) -> list[Finding]:
+def examine_leftovers(directory: str, *, repair: bool) -> list[DoctorFinding]:
     """Temporary files of dead processes, edits that were kept aside, and links the mirror does not follow."""
     findings = []
     edited = []
-    for path in _walk(directory):
+    for path in _files_of(directory):
         name = os.path.basename(path)
         temporary = _TEMPORARY.fullmatch(os.path.relpath(path, directory))
         if temporary and ref.identify(int(temporary[1])) is None:
-            findings.append(Finding("warning", f"{name} was left behind by a process that is gone.", path))
+            findings.append(DoctorFinding("warning", f"{name} was left behind by a process that is gone.", path))
             if repair:
-                findings[-1].repaired = _removed(path)
+                with suppress(OSError):
+                    os.unlink(path)
+                    findings[-1].repaired = True
         elif EDITED in name:
             edited.append(path)
     for path in edited[:SHOWN]:
-        findings.append(Finding("info", "An edit by hand is kept here; remove it once it is of no use.", path))
+        findings.append(DoctorFinding("info", "An edit by hand is kept here; remove it when it is not needed.", path))
     if len(edited) > SHOWN:
-        findings.append(Finding("info", f"… and {len(edited) - SHOWN} more edits.", directory))
-    for path in _links(directory):
-        what = "A symbolic link lies where files are written; nothing is written through it. Remove it."
-        findings.append(Finding("error", what, path))
+        findings.append(DoctorFinding("info", f"… and {len(edited) - SHOWN} more edits.", directory))
+    for top in ("", "tasks", "inbox", "runs"):
+        base = os.path.join(directory, top)
+        for path in (os.path.join(base, name) for name in _names(base)):
+            if os.path.islink(path):
+                what = "A symbolic link lies where files are written; nothing is written through it. Remove it."
+                findings.append(DoctorFinding("error", what, path))
     return findings
 
 
-def examine_unknown_tasks(workspace: Workspace) -> list[Finding]:
+def examine_unknown_tasks(workspace: Workspace) -> list[DoctorFinding]:
     """Task files of tasks that the ledger does not know: somebody's own, so they are listed and left alone."""
     below = os.path.join(workspace.directory, "tasks")
     lying = {
@@ -128,13 +138,13 @@ def examine_unknown_tasks(workspace: Workspace) -> list[Finding]:
     what = (
         "The ledger knows no such task. The file changes nothing and is left alone; `interlock task create` makes one."
     )
-    findings = [Finding("info", what, path) for path in unknown[:SHOWN]]
+    findings = [DoctorFinding("info", what, path) for path in unknown[:SHOWN]]
     if len(unknown) > SHOWN:
-        findings.append(Finding("info", f"… and {len(unknown) - SHOWN} more such files.", below))
+        findings.append(DoctorFinding("info", f"… and {len(unknown) - SHOWN} more such files.", below))
     return findings
 
 
-def examine_modes(directory: str, *, repair: bool) -> list[Finding]:
+def examine_modes(directory: str, *, repair: bool) -> list[DoctorFinding]:
     """What the owner must be able to read and write. `-wal` and `-shm` are made with the ledger's mode, and keep it."""
     findings = []
     ledger = os.path.join(directory, LEDGER)
@@ -145,7 +155,7 @@ def examine_modes(directory: str, *, repair: bool) -> list[Finding]:
             continue
         if stat.S_ISLNK(mode) or mode & needed == needed:
             continue
-        finding = Finding("error", f"Its owner may not read and write it (mode {stat.S_IMODE(mode):04o}).", path)
+        finding = DoctorFinding("error", f"Its owner may not read and write it (mode {stat.S_IMODE(mode):04o}).", path)
         findings.append(finding)
         if repair:
             try:
@@ -156,14 +166,14 @@ def examine_modes(directory: str, *, repair: bool) -> list[Finding]:
     return findings
 
 
-def examine_room(directory: str) -> list[Finding]:
+def examine_room(directory: str) -> list[DoctorFinding]:
     """A disk that has no room for the next changes."""
     free = shutil.disk_usage(directory).free
     what = f"Changes will be refused: the disk has {free} bytes free. Free some space."
-    return [Finding("error", what, directory)] if free < ROOM else []
+    return [DoctorFinding("error", what, directory)] if free < ROOM else []
 
 
-def examine_permissions(directory: str, *, repair: bool) -> list[Finding]:
+def examine_permissions(directory: str, *, repair: bool) -> list[DoctorFinding]:
     """Nobody else may read a team: its directory is 0700, what lies directly in it and its backups 0600 or 0700."""
     findings = []
     paths = [directory]
@@ -176,7 +186,7 @@ def examine_permissions(directory: str, *, repair: bool) -> list[Finding]:
     return findings
 
 
-def closed(path: str, *, repair: bool) -> Finding | None:
+def closed(path: str, *, repair: bool) -> DoctorFinding | None:
     """A finding where others may read or write `path`; with `repair` they no longer may."""
     try:
         mode = os.lstat(path).st_mode
@@ -184,7 +194,7 @@ def closed(path: str, *, repair: bool) -> Finding | None:
         return None
     if stat.S_ISLNK(mode) or not mode & 0o077:
         return None
-    finding = Finding("warning", f"Others may read or write it (mode {stat.S_IMODE(mode):04o}).", path)
+    finding = DoctorFinding("warning", f"Others may read or write it (mode {stat.S_IMODE(mode):04o}).", path)
     if repair:
         try:
             os.chmod(path, mode & (0o700 if stat.S_ISDIR(mode) else FILE_MODE))
@@ -201,22 +211,11 @@ def backups(directory: str) -> list[str]:
     return sorted(found, key=lambda path: os.stat(path).st_mtime, reverse=True)
 
 
-def _walk(directory: str) -> Iterator[str]:
+def _files_of(directory: str) -> Iterator[str]:
     for here, below, names in os.walk(directory, followlinks=False):
         if here == directory and WORKTREES in below:
             below.remove(WORKTREES)  # What lies there is the agents' own.
-        for name in sorted(names):
-            yield os.path.join(here, name)
-
-
-def _links(directory: str) -> Iterator[str]:
-    """Links among the directories and files that the mirror itself makes."""
-    for top in ("", "tasks", "inbox", "runs"):
-        base = os.path.join(directory, top)
-        for name in _names(base):
-            path = os.path.join(base, name)
-            if os.path.islink(path):
-                yield path
+        yield from (os.path.join(here, name) for name in sorted(names))
 
 
 def _names(directory: str) -> list[str]:
@@ -224,11 +223,3 @@ def _names(directory: str) -> list[str]:
         return sorted(os.listdir(directory))
     except OSError:
         return []
-
-
-def _removed(path: str) -> bool:
-    try:
-        os.unlink(path)
-    except OSError:
-        return False
-    return True

@@ -9,7 +9,7 @@ LEVELS = ("error", "warning", "info")
 
 
 @dataclass(slots=True)
-class Finding:
+class DoctorFinding:
     """One sentence about what is wrong, or worth knowing. An `error` breaks a promise of the ledger or its files, a
     `warning` will need somebody, `info` needs nobody."""
 
@@ -30,7 +30,7 @@ class Finding:
         }
 
 
-def report(findings: list[Finding]) -> dict[str, Any]:
+def report(findings: list[DoctorFinding]) -> dict[str, Any]:
     """`{"healthy": bool, "findings": […]}`, the worst first. Healthy: no error or warning stands."""
     ordered = sorted(findings, key=lambda finding: LEVELS.index(finding.level))
     return {

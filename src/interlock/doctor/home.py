@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Collection
 
 from interlock.doctor.files import BACKUPS, closed
-from interlock.doctor.findings import Finding
+from interlock.doctor.findings import DoctorFinding
 from interlock.errors import ConfigParseError
 from interlock.mirror.projector import LOCK, POSITION
 from interlock.settings import read_file
@@ -23,7 +23,7 @@ TRACES = (POSITION, LOCK, BACKUPS)
 """What only Interlock leaves in the directory of a team."""
 
 
-def examine(path: str, known: Collection[str], *, repair: bool) -> list[Finding]:
+def examine(path: str, known: Collection[str], *, repair: bool) -> list[DoctorFinding]:
     """Examine a home, whose teams are `known`; one that does not exist yet is sound."""
     teams = os.path.join(path, "teams")
     lost, foreign = _others(teams, known)
@@ -37,18 +37,20 @@ def examine(path: str, known: Collection[str], *, repair: bool) -> list[Finding]
     try:
         read_file(os.path.join(path, "settings.json"))
     except ConfigParseError as error:
-        findings.append(Finding("error", error.message, os.path.join(path, "settings.json")))
+        findings.append(DoctorFinding("error", error.message, os.path.join(path, "settings.json")))
     return findings
 
 
-def _leftovers(teams: str, repair: bool) -> list[Finding]:
-    findings = [Finding("warning", "Left by a process that was killed while it tried an agent.", left)
+def _leftovers(teams: str, repair: bool) -> list[DoctorFinding]:
+    findings = [DoctorFinding("warning", "Left by a process that was killed while it tried an agent.", left)
                 for left in abandoned(os.path.dirname(teams), (CHECKING,))]  # fmt: skip
     for left in abandoned(teams, UNFINISHED):
         name = os.path.basename(left)
         making = "made" if name.startswith(UNFINISHED[0]) else "deleted"
         team = name.split("-", 1)[1].rsplit("-", 5)[0]
-        findings.append(Finding("warning", f"Left by a process that was killed while team {team} was {making}.", left))
+        findings.append(
+            DoctorFinding("warning", f"Left by a process that was killed while team {team} was {making}.", left)
+        )
     for finding in findings if repair else []:
         shutil.rmtree(str(finding.path), ignore_errors=True)
         finding.repaired = not os.path.exists(str(finding.path))
@@ -61,7 +63,7 @@ def abandoned(directory: str, beginnings: tuple[str, ...]) -> list[str]:
     return [path for path in found if not _in_use(path)]
 
 
-def _others(teams: str, known: Collection[str]) -> tuple[list[Finding], list[Finding]]:
+def _others(teams: str, known: Collection[str]) -> tuple[list[DoctorFinding], list[DoctorFinding]]:
     """Directories of teams that lost their ledger, which are listed nowhere else; and those of other programs."""
     lost, foreign = [], []
     for name in _names(teams):
@@ -70,9 +72,9 @@ def _others(teams: str, known: Collection[str]) -> tuple[list[Finding], list[Fin
             continue
         if any(os.path.exists(os.path.join(path, trace)) for trace in TRACES):
             what = "has no ledger and is no team. Put a backup into its place as ledger.db, or remove the directory."
-            lost.append(Finding("error", f"{name} {what}", path))
+            lost.append(DoctorFinding("error", f"{name} {what}", path))
         else:
-            foreign.append(Finding("info", f"{name} is not a team of Interlock and is left alone.", path))
+            foreign.append(DoctorFinding("info", f"{name} is not a team of Interlock and is left alone.", path))
     return lost, foreign
 
 
