@@ -29,7 +29,7 @@ class ExistingTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class TaskChange:
     """A task of the plan and the one that it meets in the ledger."""
 
     task: PlanTask
@@ -37,7 +37,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class PlanChanges:
     """What is to be done about each task. No key is in two lists; all but `removed_*` are in an order to create in.
 
     `new`: create. `updated`: not begun and changed, so update. `unchanged`: leave. `changed_started`: begun or over,
@@ -46,12 +46,12 @@ class Changes:
     """
 
     new: list[PlanTask]
-    updated: list[Change]
-    unchanged: list[Change]
-    changed_started: list[Change]
+    updated: list[TaskChange]
+    unchanged: list[TaskChange]
+    changed_started: list[TaskChange]
     removed_started: list[ExistingTask]
     removed_open: list[ExistingTask]
-    redo: list[Change]
+    redo: list[TaskChange]
 
     @property
     def to_ask(self) -> bool:
@@ -59,7 +59,7 @@ class Changes:
         return bool(self.changed_started or self.removed_started)
 
 
-def compare(plan: Plan, existing: Mapping[str, ExistingTask], redo: Collection[str] = ()) -> Changes:
+def compare(plan: Plan, existing: Mapping[str, ExistingTask], redo: Collection[str] = ()) -> PlanChanges:
     """Hold `plan` against the `existing` tasks, by key. `redo` names keys whose task is to be done again.
 
     Done stays done, also when the plan says something else now; that is reported. A key of `redo` that was never
@@ -70,14 +70,14 @@ def compare(plan: Plan, existing: Mapping[str, ExistingTask], redo: Collection[s
         InvalidTransition: `redo` names a task that is under way.
     """
     again = _redoable(plan, existing, redo)
-    changes = Changes([], [], [], [], [], [], [])
+    changes = PlanChanges([], [], [], [], [], [], [])
     for key in in_order({key: task.blocked_by for key, task in plan.tasks.items()}):
         task = plan.tasks[key]
         before = existing.get(key)
         if before is None or before.state == GONE:
             changes.new.append(task)
             continue
-        change = Change(task, before)
+        change = TaskChange(task, before)
         if key in again:
             changes.redo.append(change)
         elif digest(task) == before.digest:

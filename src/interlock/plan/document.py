@@ -13,7 +13,7 @@ Isolation = Literal["none", "worktree"]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PlanLimits:
     """What a whole run of the plan may use before no new work starts; None where it does not say. `time` in seconds."""
 
     turns: int | None = None
@@ -37,7 +37,7 @@ class PlanMember:
     permissions: str | None = None
     type: str | None = None
     env: tuple[str, ...] = ()
-    limits: Limits = Limits()
+    limits: PlanLimits = PlanLimits()
     line: int = 0
 
     @property
@@ -67,7 +67,7 @@ class PlanTask:
     retries: int | None = None
     env: tuple[str, ...] = ()
     timeout: float | None = None
-    limits: Limits = Limits()
+    limits: PlanLimits = PlanLimits()
     line: int = 0
     lines: Mapping[str, int] = field(default_factory=dict)
 
@@ -87,7 +87,7 @@ class Plan:
     isolation: Isolation | None = None
     setup: str | None = None
     copy: tuple[str, ...] = ()
-    limits: Limits = field(default_factory=Limits)
+    limits: PlanLimits = field(default_factory=PlanLimits)
     retries: int | None = None
     verify: str | None = None
     check_before: bool = True

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from interlock.errors import PlanError
-from interlock.plan.document import Limits, Plan, PlanMember, PlanTask
+from interlock.plan.document import Plan, PlanLimits, PlanMember, PlanTask
 from interlock.plan.faults import Faults, Location, described, worded
 from interlock.plan.rules import PlanRules
 from interlock.plan.schema import NAME, NAME_RULE, LimitsSection, PlanFile
@@ -186,5 +186,5 @@ def _once(texts: list[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts or ()))
 
 
-def _limits(section: LimitsSection | None) -> Limits:
-    return Limits() if section is None else Limits(**section.model_dump())
+def _limits(section: LimitsSection | None) -> PlanLimits:
+    return PlanLimits() if section is None else PlanLimits(**section.model_dump())

@@ -74,7 +74,7 @@ def nearest(word: str, names: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextRule:
     """What a text must be: `longest` in characters, `rule` the pattern in words."""
 
     longest: int = 10_000
@@ -142,7 +142,7 @@ def _agent(value: object) -> object:
             raise fault("must have a command that is a list of words")
         try:
             if word != "" or position == 0:
-                Text().checked(str(word))
+                TextRule().checked(str(word))
         except PydanticCustomError as error:
             raise fault(f"has a command in which a word {error}") from None
     return value
@@ -181,14 +181,14 @@ Seconds = Annotated[
         ]
     }),
 ]  # fmt: skip
-Prose = Annotated[str, Text()]
-Line = Annotated[str, Text(longest=200, one_line=True)]
-Kind = Annotated[str, Text(longest=100, one_line=True)]
-Name = Annotated[str, Text(longest=50, one_line=True)]
-Path = Annotated[str, Text(longest=4096, one_line=True)]
+Prose = Annotated[str, TextRule()]
+Line = Annotated[str, TextRule(longest=200, one_line=True)]
+Kind = Annotated[str, TextRule(longest=100, one_line=True)]
+Name = Annotated[str, TextRule(longest=50, one_line=True)]
+Path = Annotated[str, TextRule(longest=4096, one_line=True)]
 Verify = Annotated[
     str | Literal[False],
-    Text(),
+    TextRule(),
     WrapValidator(lambda value, text: False if value is False else text(value)),
     WithJsonSchema({"anyOf": [{"type": "string", "minLength": 1, "maxLength": 10_000}, {"const": False}]}),
 ]
@@ -197,10 +197,10 @@ Dollars = Annotated[
     float, Field(strict=True, ge=0, le=1e9), WrapValidator(lambda value, number: value if number(value) >= 0 else None)
 ]
 """A number that stays the integer it was written as: it is part of a task's digest."""
-Variable = Annotated[str, Text(longest=200, one_line=True, pattern=VARIABLE, rule=VARIABLE_RULE)]
+Variable = Annotated[str, TextRule(longest=200, one_line=True, pattern=VARIABLE, rule=VARIABLE_RULE)]
 Variables = Annotated[list[Variable], Field(max_length=200)]
-MemberName = Annotated[str, Text(pattern=NAME, rule=NAME_RULE), AfterValidator(_not_reserved)]
-TaskKey = Annotated[str, Text(pattern=KEY, rule=KEY_RULE)]
+MemberName = Annotated[str, TextRule(pattern=NAME, rule=NAME_RULE), AfterValidator(_not_reserved)]
+TaskKey = Annotated[str, TextRule(pattern=KEY, rule=KEY_RULE)]
 
 
 class Section(BaseModel):
@@ -232,7 +232,7 @@ class MemberSection(Section):
     agent: Agent = Field(description=f"What it is: {AGENT_RULE}.")
     model: Line | None = None
     """The model its agent uses, in that agent's own words."""
-    permissions: Annotated[str, Text(choices=PERMISSIONS)] | None = None
+    permissions: Annotated[str, TextRule(choices=PERMISSIONS)] | None = None
     """What it may do without asking."""
     type: Kind | None = None
     """The kind of work it does, in your own words."""
@@ -267,7 +267,7 @@ class TaskSection(Section):
     """The only member that may take it."""
     review: Name | None = None
     """Who approves the result: `none` (default), `human`, or a member other than the assignee."""
-    priority: Annotated[Priority, Text(choices=get_args(Priority))] | None = None
+    priority: Annotated[Priority, TextRule(choices=get_args(Priority))] | None = None
     """Which of several ready tasks goes first; `normal` unless given."""
     type: Kind | None = None
     """The kind of task, in your own words."""
@@ -290,13 +290,13 @@ class PlanFile(Section):
         "agents": "members", "team_members": "members", "workers": "members", "steps": "tasks", "jobs": "tasks",
     }  # fmt: skip
 
-    team: Annotated[str, Text(pattern=NAME, rule=NAME_RULE)] | None = None
+    team: Annotated[str, TextRule(pattern=NAME, rule=NAME_RULE)] | None = None
     """The team's name; the file's own name unless given."""
     workdir: Path | None = None
     """The directory to work in, relative to this file; its own directory unless given."""
     parallel: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
     """How many tasks may be under way at once."""
-    isolation: Annotated[Isolation, Text(choices=get_args(Isolation))] | None = None
+    isolation: Annotated[Isolation, TextRule(choices=get_args(Isolation))] | None = None
     """`none`: all work in `workdir`. `worktree`: each task in a git worktree of its own, merged when it is good; the
     default in a git repository where two members may work at once."""
     setup: Prose | None = None

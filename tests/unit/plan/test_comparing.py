@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.errors import InvalidRequest, InvalidTransition
-from interlock.plan.comparing import OPEN, OVER, Changes, ExistingTask, compare
+from interlock.plan.comparing import OPEN, OVER, ExistingTask, PlanChanges, compare
 from interlock.plan.document import Plan, PlanTask, digest
 from interlock.plan.ordering import cycles, in_order
 
@@ -34,7 +34,7 @@ def existing(task: PlanTask, state: str, changed: bool = False) -> ExistingTask:
     return ExistingTask(task.key, f"id-{task.key}", state, "old" if changed else digest(task))
 
 
-def keys(changes: Changes) -> dict[str, list[str]]:
+def keys(changes: PlanChanges) -> dict[str, list[str]]:
     return {
         "new": [task.key for task in changes.new],
         "updated": [change.task.key for change in changes.updated],

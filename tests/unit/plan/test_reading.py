@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from interlock.errors import PlanError
 from interlock.plan import reading
-from interlock.plan.document import Limits, digest
+from interlock.plan.document import PlanLimits, digest
 from interlock.plan.schema import MemberSection, PlanFile, TaskSection
 
 SOUND = """\
@@ -64,7 +64,7 @@ def test_a_sound_plan_comes_back_with_every_field() -> None:
     plan = reading.parse(SOUND, "/projects/tool/plans/release.yaml")
     assert (plan.team, plan.workdir, plan.parallel, plan.isolation) == ("release-check", "/projects/tool", 3, None)
     assert plan.path == "/projects/tool/plans/release.yaml"
-    assert plan.limits == Limits(turns=10, cost_usd=2.5, time=5400.0)
+    assert plan.limits == PlanLimits(turns=10, cost_usd=2.5, time=5400.0)
     assert plan.members["ada"].runs_commands and not plan.members["bob"].runs_commands
     assert plan.members["bob"].model == "sonnet" and plan.members["bob"].permissions == "ask"
     assert plan.members["cy"].agent == "command" and plan.members["cy"].command == ("python3", "agent.py", "7")
