@@ -19,14 +19,15 @@ import shlex
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 
 from interlock.errors import InvalidRequest, StorageError
 
-#: The line of ben's output after which he is to be killed, once.
 HALFWAY = "[ben] halfway"
+"""The line of ben's output after which he is to be killed, once."""
 
 _SOURCE = os.path.dirname(os.path.abspath(__file__))
-_PATIENCE = 30.0
+GIT_SECONDS = 30.0
 
 
 def materialise(directory: str) -> str:
@@ -44,14 +45,30 @@ def materialise(directory: str) -> str:
         if os.listdir(directory):
             raise InvalidRequest(f"{directory} is not empty. Name a new directory for the demo.", path=directory)
         for part in ("agents", "project"):
-            _copy(os.path.join(_SOURCE, part), os.path.join(directory, part))
+            # Contents only: an installed package may be read-only, what people try out must not be.
+            source, target = os.path.join(_SOURCE, part), os.path.join(directory, part)
+            for folder, folders, files in os.walk(source):
+                folders[:] = [name for name in folders if name != "__pycache__"]
+                inside = os.path.join(target, os.path.relpath(folder, source))
+                os.makedirs(inside, exist_ok=True)
+                for name in files:
+                    shutil.copyfile(os.path.join(folder, name), os.path.join(inside, name))
         plan = os.path.join(directory, "plan.yaml")
         with open(plan, "x", encoding="utf-8") as file:
             file.write(plan_text(sys.executable or shutil.which("python3") or "python3"))
     except OSError as error:
         message = f"The demo cannot be written to {directory}: {error.strerror or error}. Name another directory."
         raise StorageError(message, path=directory) from error
-    _commit(os.path.join(directory, "project"))
+    # By settings of its own: no hooks, signatures or templates of the user's.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    settings = ["-c", "user.name=tally", "-c", "user.email=tally@example.invalid", "-c", "init.defaultBranch=main"]
+    with suppress(OSError, subprocess.SubprocessError):
+        for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "tally, as we found it"]):
+            subprocess.run(
+                ["git", *settings, *arguments], cwd=os.path.join(directory, "project"), env=environment,
+                stdin=subprocess.DEVNULL, capture_output=True, timeout=GIT_SECONDS, check=True,
+            )  # fmt: skip
     return plan
 
 
@@ -66,33 +83,3 @@ def plan_text(python: str) -> str:
     for placeholder, value in (("{python}", shlex.quote(python)), ("{program}", python)):
         text = text.replace(placeholder, json.dumps(value, ensure_ascii=False)[1:-1])
     return text
-
-
-def _copy(source: str, target: str) -> None:
-    """Copy contents only: an installed package may be read-only, what people try out must not be."""
-    for folder, folders, files in os.walk(source):
-        folders[:] = sorted(name for name in folders if name != "__pycache__")
-        inside = os.path.join(target, os.path.relpath(folder, source))
-        os.makedirs(inside, exist_ok=True)
-        for name in files:
-            shutil.copyfile(os.path.join(folder, name), os.path.join(inside, name))
-
-
-def _commit(project: str) -> None:
-    """One commit of everything, by settings of its own: no hooks, signatures or templates of the user's."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    settings = ["-c", "user.name=tally", "-c", "user.email=tally@example.invalid", "-c", "init.defaultBranch=main"]
-    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "tally, as we found it"]):
-        try:
-            subprocess.run(
-                ["git", *settings, *arguments],
-                cwd=project,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=_PATIENCE,
-                check=True,
-            )
-        except (OSError, subprocess.SubprocessError):
-            return

@@ -1,4 +1,4 @@
-"""ben, an agent program: takes a task's text on standard input and mends the bug that the unit tests show.
+"""ben, an agent program: takes a task's text on standard input and fixes the bug that the unit tests show.
 
 The first time he stops in the middle of his edit and dawdles, so that there is time to kill him. What he was about to
 change he keeps in a file; when that is there at the start, an earlier attempt did not come to its end.
@@ -52,7 +52,7 @@ def main() -> None:
         say(f"an earlier attempt ended halfway; putting {SOURCE} back as it was and starting again")
         SOURCE.write_text(UNFINISHED.read_text(encoding="utf-8"), encoding="utf-8")
     elif SECOND[1] in SOURCE.read_text(encoding="utf-8"):
-        say("it is mended already; nothing to do")
+        say("it is fixed already; nothing to do")
         return
     if FAILING.exists():
         say(f"failing: {', '.join(FAILING.read_text(encoding='utf-8').split())}")
@@ -69,7 +69,7 @@ def main() -> None:
             time.sleep(1)
     edit(*SECOND)
     UNFINISHED.unlink()
-    say(f"mended {SOURCE}: amounts in parentheses are negative now")
+    say(f"fixed {SOURCE}: amounts in parentheses are negative now")
 
 
 if __name__ == "__main__":

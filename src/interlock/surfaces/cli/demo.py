@@ -18,8 +18,8 @@ from interlock.processes.ref import ProcessRef
 from interlock.surfaces.cli.call import Call, verb
 from interlock.surfaces.cli.run import drive, finish
 
-ABOUT = """Three agents, here scripts, release a small project: ten tasks that depend on each other, in {directory}
-  ada   runs commands: lint, tests, package
+ABOUT = """Three agents release a small project: ten tasks that depend on each other, in {directory}
+  ada   carries out commands: lint, tests, package
   ben   fixes a bug; we kill him in the middle, on purpose
   cleo  writes the changelog, and says she is done when she is not
 """

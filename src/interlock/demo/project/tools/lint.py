@@ -37,7 +37,7 @@ def main() -> int:
     """Check all files; the exit code says whether they are in order."""
     files = sorted(path for folder in ("tally", "tests", "tools") for path in Path(folder).rglob("*.py"))
     found = [fault for path in files for fault in faults(path)]
-    print("\n".join(found) or f"{len(files)} files, nothing to complain about")
+    print("\n".join(found) or f"{len(files)} files, no issues")
     return 1 if found else 0
 
 
