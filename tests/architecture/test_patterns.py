@@ -42,14 +42,14 @@ BOUNDED = {
     "interlock.processes.commands._ASSIGNMENT": "match",
     "interlock.doctor.files._TEMPORARY": "fullmatch of a path",
     "interlock.integrations.settings_text._BLANK": "match at a place",
-    "interlock.workflow.agents.reviewers._PLACE": "at most 1,000 characters",
-    "interlock.workflow.entry.references.COMMENT": "only up to the last closing mark",
-    "interlock.workflow.party.speakers.AFTER": "match of a line",
-    "interlock.workflow.personal.explicit_feedback._REMEMBER": "fullmatch",
-    "interlock.workflow.personal.progress_display._SAID": "fullmatch of at most 80 characters",
-    "interlock.workflow.personal.safety._WISHES": "fullmatch of at most 160 characters",
-    "interlock.workflow.personal.wording": "at most 160 characters",
-    "interlock.workflow.validators.agent_artifact.ITEM": "only up to the last closing tag",
+    "interlock.workflow.reviews.reviewers._PLACE": "at most 1,000 characters",
+    "interlock.workflow.entry.cross_reference_validator.COMMENT": "only up to the last closing mark",
+    "interlock.workflow.party.contributions.AFTER": "match of a line",
+    "interlock.workflow.preferences.preferences._REMEMBER": "fullmatch",
+    "interlock.workflow.preferences.progress_display._SAID": "fullmatch of at most 80 characters",
+    "interlock.workflow.preferences.safety._WISHES": "fullmatch of at most 160 characters",
+    "interlock.workflow.preferences.overrides": "at most 160 characters",
+    "interlock.workflow.package.validators.ITEM": "only up to the last closing tag",
 }
 
 BLANKS = (" ", "\n", " \n", "\t ")

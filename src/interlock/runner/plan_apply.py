@@ -17,8 +17,8 @@ from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.gitwork.preflight import has_commits_of
 from interlock.model.task import FINAL, MEASURES, Task
 from interlock.model.team import Member
-from interlock.plan.comparing import Change, Changes, ExistingTask, compare
-from interlock.plan.document import Limits, Plan, PlanMember, PlanTask, digest, whole_digest
+from interlock.plan.comparing import ExistingTask, PlanChanges, TaskChange, compare
+from interlock.plan.document import Plan, PlanLimits, PlanMember, PlanTask, digest, whole_digest
 from interlock.settings import Settings
 
 
@@ -28,7 +28,7 @@ class StagedPlan:
     turns, tokens and money; `notes` say what to know before running it."""
 
     team: str
-    changes: Changes
+    changes: PlanChanges
     parallel: int | None
     time_limit: float | None
     limits: dict[str, float] = field(default_factory=dict)
@@ -51,7 +51,7 @@ def isolated(plan: Plan, workspace: Workspace | None, settings: Settings, *, new
     return changed and plan.at_once and has_commits_of(plan.workdir, float(settings.get("git_timeout")))
 
 
-def preview(workspace: Workspace, plan: Plan, *, redo: Collection[str] = (), new: bool = False) -> Changes:
+def preview(workspace: Workspace, plan: Plan, *, redo: Collection[str] = (), new: bool = False) -> PlanChanges:
     """What `stage` would do; changes nothing."""
     with workspace.look() as rows:
         return _compare(rows.tasks.planned(), plan, redo, new)
@@ -59,7 +59,7 @@ def preview(workspace: Workspace, plan: Plan, *, redo: Collection[str] = (), new
 
 def stage(
     workspace: Workspace, plan: Plan, digest_of_all: str, *, redo: Collection[str] = (), new: bool = False
-) -> Changes:
+) -> PlanChanges:
     """Bring members and tasks of the team up to the plan, whose isolation is decided.
 
     `new` starts the whole plan over; `digest_of_all` is that of the plan as it was written.
@@ -92,7 +92,7 @@ def stage(
     return changes
 
 
-def _compare(planned: list[Task], plan: Plan, redo: Collection[str], new: bool) -> Changes:
+def _compare(planned: list[Task], plan: Plan, redo: Collection[str], new: bool) -> PlanChanges:
     existing = {
         str(task.plan_key): ExistingTask(str(task.plan_key), task.id, task.state, task.plan_digest or "")
         for task in planned
@@ -100,13 +100,13 @@ def _compare(planned: list[Task], plan: Plan, redo: Collection[str], new: bool) 
     return compare(plan, {} if new else existing, redo)
 
 
-def staged(plan: Plan, changes: Changes, notes: tuple[str, ...] = ()) -> StagedPlan:
+def staged(plan: Plan, changes: PlanChanges, notes: tuple[str, ...] = ()) -> StagedPlan:
     limits = _stored(plan.limits)
     limits.pop("time", None)
     return StagedPlan(plan.team, changes, plan.parallel, plan.limits.time, limits, notes)
 
 
-def _stored(limits: Limits) -> dict[str, float]:
+def _stored(limits: PlanLimits) -> dict[str, float]:
     """The limits that are set, as they are stored."""
     found = {name: getattr(limits, name) for name in MEASURES}
     return {name: float(value) for name, value in found.items() if value is not None}
@@ -188,7 +188,7 @@ def _create(act: UnitOfWork, planned: PlanTask) -> Task:
     )  # fmt: skip
 
 
-def _redo(act: UnitOfWork, again: Change) -> None:
+def _redo(act: UnitOfWork, again: TaskChange) -> None:
     """Leave the finished task as it is, and give its key and its place before whatever still waits to a new one."""
     old = act.rows.tasks.get(again.existing.task_id)
     task = _create(act, again.task)
@@ -202,7 +202,7 @@ def _redo(act: UnitOfWork, again: Change) -> None:
         change.cancel(act, old, reason=f"done again as {task.id}")
 
 
-def _update(act: UnitOfWork, changed: Change) -> None:
+def _update(act: UnitOfWork, changed: TaskChange) -> None:
     task = act.rows.tasks.get(changed.existing.task_id)
     if task is None:
         return

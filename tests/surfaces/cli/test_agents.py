@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from interlock import connect
-from interlock.serve import crews
+from interlock.serve import team_threads
 from tests.agents.acting import acp_command
 from tests.behaviours import driving
 from tests.surfaces.cli.conftest import Interlock
@@ -196,13 +196,13 @@ def test_an_agent_that_cannot_be_had_is_told_of_wherever_one_looks_at_the_team(
 def test_a_team_is_taken_up_once_its_agent_is_there(
     interlock: Interlock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(crews, "REST", 0.0)
-    monkeypatch.setattr(crews, "REFUSED", 0.05)
-    monkeypatch.setattr(crews, "LOOK_AGAIN", 0.02)
+    monkeypatch.setattr(team_threads, "REST", 0.0)
+    monkeypatch.setattr(team_threads, "REFUSED", 0.05)
+    monkeypatch.setattr(team_threads, "LOOK_AGAIN", 0.02)
     home = connect(os.environ["INTERLOCK_HOME"])
     team = home.create_team("alpha")
     team.spawn("bob", agent="mine")
-    served = crews.Crews(home)
+    served = team_threads.TeamThreads(home)
     served.start()
     try:
         until(lambda: "alpha is not worked on: bob is a 'mine' agent" in caplog.text)

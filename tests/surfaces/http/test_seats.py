@@ -15,7 +15,7 @@ import pytest
 from interlock.app import connect
 from interlock.client import Team
 from interlock.runner import recovery_scan
-from interlock.serve import crews
+from interlock.serve import team_threads
 from tests.surfaces.http.harness import PATIENCE, Server
 
 
@@ -112,7 +112,7 @@ def test_what_a_dead_program_held_goes_back_where_only_seats_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recovery_scan, "CLAIM_GRACE", 0.5)
-    monkeypatch.setattr(crews, "REST", 0.1)
+    monkeypatch.setattr(team_threads, "REST", 0.1)
     home = tmp_path / "home"
     team = seats(home)
     task = team.create_task("Write it").id
@@ -125,7 +125,7 @@ sys.stdin.read()
 """
     held = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert held.stdout is not None and held.stdout.readline() == "claimed\n"
-    served = crews.Crews(connect(os.fspath(home)))
+    served = team_threads.TeamThreads(connect(os.fspath(home)))
     served.start()
     try:
         held.kill()
@@ -139,7 +139,7 @@ sys.stdin.read()
 
 
 def test_a_team_in_which_nothing_is_open_is_not_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crews, "REST", 0.0)
+    monkeypatch.setattr(team_threads, "REST", 0.0)
     team = seats(tmp_path / "home")
     task = team.create_task("Write it").id
     home = connect(str(tmp_path / "home"))

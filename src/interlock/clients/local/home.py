@@ -272,7 +272,7 @@ class LocalHome(LocalProjects, LocalWindows, LocalAgents, LocalMemories):
         configuration.change(os.path.join(self.path, SETTINGS_FILE), changes)
 
     def doctor(self, team: str | None = None, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
-        from interlock.doctor import examine_all
+        from interlock.doctor.team import examine_all
 
         if repair or adopt:
             self.need_person("repair anything")

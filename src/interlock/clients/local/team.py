@@ -271,6 +271,6 @@ class LocalTeam(LocalTasks, LocalMailing, LocalViews, LocalWorkflowQueue, LocalW
         )
 
     def doctor(self, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
-        from interlock.doctor import examine
+        from interlock.doctor.team import examine
 
         return examine(self._workspace, repair=repair, adopt=adopt, why_idle=self._why_idle)

@@ -17,11 +17,11 @@ from interlock.client import Team
 from interlock.core.reports.text import as_text
 from interlock.core.tokens import Tokens
 from interlock.errors import InvalidRequest, RunnerAlive
-from interlock.plan.comparing import Changes
+from interlock.plan.comparing import PlanChanges
 from interlock.plan.proposal import file_name
 from interlock.runner.plan_apply import StagedPlan
 from interlock.runner.stop import Stop
-from interlock.serve.place import find, page_at
+from interlock.serve.server_lock import find, page_at
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.board import Board, Lines, View
 from interlock.surfaces.cli.call import Call, verb
@@ -270,7 +270,7 @@ def _as_document(staged: StagedPlan) -> dict[str, Any]:
     }
 
 
-def _as_lines(changes: Changes) -> list[str]:
+def _as_lines(changes: PlanChanges) -> list[str]:
     lines = [f"  + {task.key:<16} {task.subject}" for task in changes.new]
     lines += [f"  ~ {change.task.key:<16} {change.task.subject}" for change in changes.updated]
     lines += [f"  ↻ {change.task.key:<16} {change.task.subject}" for change in changes.redo]
@@ -280,7 +280,7 @@ def _as_lines(changes: Changes) -> list[str]:
     return [*(lines or ["Nothing to create or change."]), *([f"  {same} unchanged"] if same else [])]
 
 
-def _left_alone(changes: Changes) -> list[str]:
+def _left_alone(changes: PlanChanges) -> list[str]:
     """What the plan says otherwise than the team, and is not touched."""
     lines = [
         f"  ! {change.task.key} changed in the plan, but {change.existing.task_id} is {change.existing.state} already; "

@@ -13,7 +13,7 @@ import click
 
 from interlock.core.tokens import Tokens
 from interlock.integrations.events import HOOKS
-from interlock.serve import place
+from interlock.serve import server_lock
 from interlock.storage import files
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import TEXT, Call, verb
@@ -30,8 +30,8 @@ BROWSER_SECONDS = 20.0
 def open_(call: Call, browse: bool) -> None:
     """A fresh link to the page of the running server. It lets one browser in, once, and expires within the hour."""
     call.home.need_person("open the page")
-    server = place.need(call.home.path)
-    link = place.link_to(server.url, Tokens(call.home.path))
+    server = server_lock.need(call.home.path)
+    link = server_lock.link_to(server.url, Tokens(call.home.path))
     call.answer({"url": server.url, "link": link}, link)
     if browse:
         open_browser(call.home.path, link)
@@ -56,7 +56,7 @@ def open_browser(home: str, link: str) -> None:
 def down(call: Call) -> int:
     """End everything that runs in this home, and check that it is gone."""
     call.home.need_person("end what runs in this home")
-    server = place.end(call.home.path)
+    server = server_lock.end(call.home.path)
     stopped = [call.home.stop(name, now=True) for name in call.home.teams()]
     lines = [] if server is None else [f"Ended the server at {server}."]
     lines += [line for found in stopped for line in _stopped(found)]
