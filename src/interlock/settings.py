@@ -7,11 +7,9 @@ the default. Values are int, float, bool or text, told by the default. Team-scop
 from __future__ import annotations
 
 import json
-import logging
 import os
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from interlock.errors import ConfigParseError, InvalidRequest
@@ -364,6 +362,8 @@ class SettingsFile:
                 self._read = stamp, read_file(self._path)
             except ConfigParseError as error:
                 if self._faulty != stamp:
+                    import logging  # here, since every command reads settings and few complain
+
                     logging.getLogger("interlock.settings").warning("%s What it said before holds.", error.message)
                 self._faulty = stamp
         return self._read[1]
@@ -385,6 +385,8 @@ def known(name: str) -> Setting:
     """
     setting = BY_NAME.get(name)
     if setting is None:
+        from difflib import get_close_matches
+
         near = get_close_matches(name, BY_NAME, n=1)
         hint = f" Did you mean {near[0]}?" if near else " `interlock config list` shows all."
         raise InvalidRequest(f"There is no setting {name!r}.{hint}", field=name)

@@ -44,6 +44,18 @@ def test_every_verb_of_the_contract_is_there_with_help(interlock: Interlock, pat
     assert "--json" in answer.out and "--team" in answer.out
 
 
+@pytest.mark.parametrize("path", ["task/create", "task/show", "plan", "merge"])
+def test_no_row_of_a_help_page_is_blank(interlock: Interlock, path: str) -> None:
+    options = interlock(*path.split("/"), "--help").out.partition("Options:\n")[2].partition("\n\n")[0].splitlines()
+    assert options and all(line.startswith(("  -", "   ")) for line in options)
+
+
+@pytest.mark.parametrize("path", ["merge", "diff", "task/claim"])
+def test_the_usage_says_how_many_arguments_there_may_be(interlock: Interlock, path: str) -> None:
+    usage = interlock(*path.split("/"), "--help").out.splitlines()[0]
+    assert usage.endswith("[TASK]..." if path == "merge" else " TASK")
+
+
 def test_the_tree_holds_what_the_contract_names_and_nothing_else() -> None:
     assert {path.replace(" ", "/") for rows in TREE.values() for path, _, _ in rows} == set(CONTRACT)
 

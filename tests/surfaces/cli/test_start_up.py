@@ -17,9 +17,9 @@ from tests.surfaces.cli.conftest import Interlock
 
 SLOW = {"click", "dataclasses", "typing", "pathlib", "inspect", "asyncio", "anyio", "rich", "mcp", "pydantic", "ruamel"}
 HEAVY = {"rich", "mcp", "anyio", "asyncio", "pydantic", "ruamel", "subprocess", "multiprocessing", "email", "tomllib"}
-COSTLY = {"dataclasses", "hashlib", "_hashlib", "random", "tempfile", "pathlib", "difflib", "logging", "socket"}
+COSTLY = {"random", "tempfile", "pathlib", "difflib", "logging", "socket"}
 """What no short command needs: about a tenth of its start each."""
-OTHERS = {"message", "team", "report", "run", "demo", "task_create", "task_work", "task_edit", "plan", "events"}
+OTHERS = {"message", "team", "run", "demo", "plan", "board", "logs", "home", "server", "workflow", "analyze"}
 
 
 def loaded(*arguments: str, given: Path | None = None) -> set[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -317,3 +319,20 @@ def test_the_setting_force_is_listed_and_holds(interlock: Interlock, team: str, 
     answer = interlock("--json", "task", "claim", waits, "--force", "--as", "tester")
     assert answer.error["error"] == "forbidden" and "only the lead or a human" in answer.error["message"]
     assert interlock("task", "claim", waits, "--force", "--as", "lead").code == 0
+
+
+def test_a_claim_opens_its_team_once(interlock: Interlock, task: Create, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    connect = sqlite3.connect
+
+    def traced(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection = connect(*arguments, **options)
+        connection.set_trace_callback(said.append)
+        return connection
+
+    here = task("Write it")
+    monkeypatch.setattr(sqlite3, "connect", traced)
+    assert interlock("--team", "alpha-squad", "task", "claim", here, "--as", "tester").code == 0
+    begun = [one for one in said if one.startswith("BEGIN")]
+    assert len([one for one in said if "program IS NOT NULL" in one]) == 1, "who the caller is was asked once"
+    assert len(begun) <= 6 and len(said) <= 56, "it only ever shrinks"

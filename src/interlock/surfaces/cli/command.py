@@ -74,7 +74,8 @@ class Everywhere(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         own = [param for param in self.get_params(ctx) if param not in SHARED]
         for title, params in (("Options", own), ("Options of every command", SHARED)):
-            records = [record for param in params if (record := param.get_help_record(ctx)) and record[0]]
+            records = [record for param in params if (record := param.get_help_record(ctx))]
+            records = [(name, text) for name, text in records if text or name.startswith("-")]  # no bare arguments
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
