@@ -209,7 +209,7 @@ def _root() -> Root:
             if name not in top:
                 top[name] = ("", BRANCHES[name][0]) if name in BRANCHES else (where, line)
                 titles.setdefault(title, []).append(name)
-    version = click.version_option(__version__, message="%(prog)s %(version)s")
+    version = click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
     return version(Root("interlock", top, titles, help=ABOUT))
 
 
