@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import interlock
-from interlock.client import Team
+from interlock.app.team import Team
 
 TEAM = "bench"
 OFF = {"INTERLOCK_MIRROR": "false"}
@@ -45,7 +45,7 @@ def make(home: Path, members: int) -> Team:
 
 def open_team(home: Path | str, member: str, environment: Mapping[str, str] | None = None) -> Team:
     """The team of a home, as `member`."""
-    from interlock.app import connect
+    from interlock.wiring import connect
 
     return connect(str(home), environment=environment).team(TEAM).acting(member)
 
@@ -134,7 +134,7 @@ def fill_mail(connection: sqlite3.Connection, recipient: str, count: int) -> Non
 
 def mirror(team: Team) -> None:
     """Write the files of everything in the ledger."""
-    team._workspace.mirror.rebuild()  # type: ignore[attr-defined]
+    team._workspace.mirror.rebuild()
 
 
 def _in_one(connection: sqlite3.Connection, sql: str, values: tuple[Any, ...]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from interlock.client import Home
+from interlock.app.home import Home
 from interlock.clock import iso
 from interlock.core.unit_of_work import Principal
 from interlock.model.names import SYSTEM
@@ -34,7 +34,7 @@ class Seeding:
     def __init__(self, home: Home, team: str, directory: Path) -> None:
         self.team = home.team(team)
         self.directory = directory
-        self.workspace = self.team._workspace  # type: ignore[attr-defined]
+        self.workspace = self.team._workspace
         self.states = WorkflowStateManager(self.workspace.ledger, self.workspace.clock)
         self.keeper = CheckpointKeeper()
 

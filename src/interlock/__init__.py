@@ -14,21 +14,14 @@ from __future__ import annotations
 
 from interlock.version import __version__
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from interlock.app import connect
-    from interlock.errors import InterlockError
-
-
 __all__ = ["InterlockError", "__version__", "connect"]
 
 
 def __getattr__(name: str) -> object:
     # Lazily: a hook that only asks for mail must not pay for the whole package.
     if name == "connect":
-        from interlock.app import connect, document
+        from interlock.wiring import connect
 
-        document()
         return connect
     if name == "InterlockError":
         from interlock.errors import InterlockError

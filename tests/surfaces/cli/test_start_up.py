@@ -17,7 +17,16 @@ from tests.surfaces.cli.conftest import Interlock
 
 SLOW = {"click", "dataclasses", "typing", "pathlib", "inspect", "asyncio", "anyio", "rich", "mcp", "pydantic", "ruamel"}
 HEAVY = {"rich", "mcp", "anyio", "asyncio", "pydantic", "ruamel", "subprocess", "multiprocessing", "email", "tomllib"}
-COSTLY = {"random", "tempfile", "pathlib", "difflib", "logging", "socket"}
+COSTLY = {
+    "random",
+    "tempfile",
+    "pathlib",
+    "socket",
+    "interlock.workflow",
+    "interlock.plan",
+    "interlock.gitwork",
+    "interlock.doctor",
+}
 """What no short command needs: about a tenth of its start each."""
 OTHERS = {"message", "team", "run", "demo", "plan", "board", "logs", "home", "server", "workflow", "analyze"}
 
@@ -151,4 +160,4 @@ def test_a_short_command_loads_nothing_costly(interlock: Interlock, team: str, t
 @pytest.mark.parametrize("arguments", [["--help"], ["task", "--help"], ["--version"]])
 def test_help_loads_no_verb_at_all(arguments: list[str]) -> None:
     modules = loaded(*arguments)
-    assert not {"interlock.surfaces.cli.task", "interlock.app", "interlock.client", *HEAVY} & modules
+    assert not {"interlock.surfaces.cli.task", "interlock.wiring", "interlock.app.home", *HEAVY} & modules

@@ -6,6 +6,7 @@ import os
 import signal
 from typing import Any
 
+from interlock import app
 from interlock.core import shutdown
 from interlock.core.tasks import finish, review
 from interlock.core.tasks import review as reviewers
@@ -13,9 +14,8 @@ from interlock.core.teams import pause, set_aside
 from interlock.core.unit_of_work import Principal, Workspace, unknown_member
 from interlock.errors import Conflict
 from interlock.model.names import SYSTEM
-from interlock.processes import ref
-from interlock.processes.ref import alive
-from interlock.runner import registration, run_processes, scheduler
+from interlock.processes.ref import ProcessRef, alive, current
+from interlock.runner.registration import at_work, servers
 
 PATIENCE = 10.0
 """Seconds a runner gets to end everything after it was told to, beyond `stop_grace`."""
@@ -23,7 +23,7 @@ PATIENCE = 10.0
 
 def running_members(workspace: Workspace) -> list[str]:
     """The members with a living process: of an open run, or of a session of another process than this one."""
-    own = ref.current().as_text()
+    own = current().as_text()
     found = set()
     with workspace.look() as rows:
         for run in rows.runs.open():
@@ -47,32 +47,29 @@ def ask_running(workspace: Workspace) -> list[str]:
 
 
 def stop_runner(workspace: Workspace, *, now: bool) -> dict[str, Any]:
-    """Ask the team's runner to finish what runs and stop, or, with `now`, end it and everything it started.
-
-    A server works for other teams, too: for it the team is paused instead, and `now` ends what it started. `left` are
-    members whose programs run on, though nobody drives them any more.
-    """
+    """Stop a team; see `RunVerbs.stop`."""
     with workspace.look() as rows:
-        runner, servers = rows.team.get().runner, registration.servers(rows)
-        drivers = [process for process in registration.at_work(rows) if process not in servers]
+        runner, serving = rows.team.get().runner, servers(rows)
+        drivers = [process for process in at_work(rows) if process not in serving]
     answer: dict[str, Any] = {"team": workspace.name, "asked": [], "ended": [], "gone": True}
-    if servers:
+    told = answer["ended" if now else "asked"]
+    if serving:
         with workspace.act(Principal()) as act:
             pause(act, reason="stopped by hand")
-        answer["ended" if now else "asked"].append("server")
+        told.append("server")
     for driver in drivers:
         _signal(driver, signal.SIGTERM if now else signal.SIGINT)
-        answer["ended" if now else "asked"].append("runner" if driver == runner else "worker")
+        told.append("runner" if driver == runner else "worker")
     for driver in drivers if now else ():
         if not _gone(workspace, driver):
             _signal(driver, signal.SIGKILL)
             _gone(workspace, driver)
     if now:
         left = _left_behind(workspace)
-        scheduler.take_up(workspace)
-        answer["ended"] += sorted({*left, *_end_runs(workspace, None)})
+        app.running.take_up(workspace)
+        told += sorted({*left, *_end_runs(workspace, None)})
     answer["left"] = _left_behind(workspace)
-    answer["gone"] = not running_members(workspace) if now else not drivers and not servers
+    answer["gone"] = not running_members(workspace) if now else not drivers and not serving
     return answer
 
 
@@ -84,20 +81,19 @@ def _left_behind(workspace: Workspace) -> list[str]:
 
 
 def stop_member(workspace: Workspace, member: str, *, now: bool) -> dict[str, Any]:
-    """Ask one member to shut down, or, with `now`, end its run and give its task back. From then on no runner gives it
-    work, until it is resumed."""
+    """Stop one member; see `RunVerbs.stop`."""
     answer: dict[str, Any] = {"team": workspace.name, "asked": [], "ended": [], "gone": True}
-    if now:
-        with workspace.act(Principal()) as act:
-            if act.rows.team.member(member) is None:
-                raise unknown_member(act.rows, member)
+    with workspace.act(Principal()) as act:
+        if not now:
+            answer["asked"] = [shutdown.request(act, member)["subject"]]
+        elif act.rows.team.member(member) is None:
+            raise unknown_member(act.rows, member)
+        else:
             # First, so that no runner gives it the next task meanwhile.
             set_aside(act, member, "stopped", "stopped by hand")
+    if now:
         answer["ended"] = _end_runs(workspace, member)
-        _let_go(workspace, member)
-    else:
-        with workspace.act(Principal()) as act:
-            answer["asked"] = [shutdown.request(act, member)["subject"]]
+        _wait_for_kept_session(workspace, member)
     answer["gone"] = member not in running_members(workspace)
     return answer
 
@@ -120,11 +116,11 @@ def _end_runs(workspace: Workspace, member: str | None) -> list[str]:
                     review.no_verdict(act, task, "stopped by hand", counts=False)
         except Conflict:
             pass  # It ended by itself meanwhile.
-        run_processes.end_run_programs(run, grace)
+        app.running.end_run_programs(run, grace)
     return sorted({run.member for run in runs})
 
 
-def _let_go(workspace: Workspace, member: str) -> None:
+def _wait_for_kept_session(workspace: Workspace, member: str) -> None:
     """Wait until its runner has closed the session that it keeps for the member."""
     deadline = workspace.clock.monotonic() + PATIENCE
     while workspace.clock.monotonic() < deadline:
@@ -137,7 +133,7 @@ def _let_go(workspace: Workspace, member: str) -> None:
 
 def _signal(runner: str, number: signal.Signals) -> None:
     if alive(runner):
-        os.kill(ref.ProcessRef.parse(runner).pid, number)
+        os.kill(ProcessRef.parse(runner).pid, number)
 
 
 def _gone(workspace: Workspace, runner: str) -> bool:

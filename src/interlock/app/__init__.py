@@ -1,0 +1,37 @@
+"""Application services: the one public API, which the command line, HTTP, MCP, the page and Python programs call.
+
+`home.Home` is a directory of teams, `team.Team` one team as one caller sees it. Their verbs take and return values,
+and raise `InterlockError`s, whose `code` is stable. Every verb of `Team` acts as the caller of `acting(...)`; `by=`
+names another member for a single call, which a caller with a session of its own may not do. Tasks are named by id, by
+a unique suffix (`003`), or by their key in a plan. Times are ISO 8601 in UTC, durations seconds.
+
+The modules that load much come with the first verb that needs them, as attributes of this package: `app.engine`, the
+workflow engine, `app.running`, the runner and git, `app.planning`, plans, and `app.speech`, AOF/1. So a claim does not
+pay for the workflow engine, and types are known all the same.
+"""
+
+from __future__ import annotations
+
+
+def __getattr__(name: str) -> object:
+    if name == "team":
+        import interlock.app.team
+
+        return interlock.app.team
+    if name == "engine":
+        import interlock.app.engine
+
+        return interlock.app.engine
+    if name == "running":
+        import interlock.app.running
+
+        return interlock.app.running
+    if name == "planning":
+        import interlock.app.planning
+
+        return interlock.app.planning
+    if name == "speech":
+        import interlock.app.speech
+
+        return interlock.app.speech
+    raise AttributeError(f"module 'interlock.app' has no attribute {name!r}")

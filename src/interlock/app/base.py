@@ -1,0 +1,245 @@
+"""What all services share: a home with its teams opened for work, and one team with its caller."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from typing import Any
+
+from interlock import app
+from interlock.clock import Clock, iso
+from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
+from interlock.errors import (
+    Forbidden,
+    InterlockError,
+    InvalidRequest,
+    LedgerUnusable,
+    MemberNotFound,
+    TeamNotFound,
+)
+from interlock.model.names import SYSTEM, check_team_name
+from interlock.model.task import Task
+from interlock.model.team import Member
+from interlock.processes import ancestry
+from interlock.processes.ancestry import RunOrigin
+from interlock.processes.ref import current
+from interlock.settings import Settings
+from interlock.storage.catalog import Catalog
+from interlock.wakeup.notifier import Notifier
+
+PROCESSLESS = ("cli", "http", "mcp-http", "page")
+"""Faces whose process is not the one that acts."""
+
+
+class HomeBase:
+    """A directory of teams, each opened once.
+
+    Args:
+        executor_for: makes what carries out a member's tasks, or raises AgentError where its agent cannot be had.
+        registry: opens the registry of agent programs; None where there are none.
+        open_memory: opens the memory of a project; None where there is none.
+        why_idle: why a member's agent is not available here.
+        open_home: opens another home in the same way.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        settings: Settings,
+        clock: Clock,
+        catalog: Catalog,
+        notifier: Notifier,
+        executor_for: Callable[[Member], app.running.Executor],
+        *,
+        registry: Callable[[], app.running.AgentRegistry] | None = None,
+        open_memory: app.running.OpenMemory | None = None,
+        why_idle: app.running.WhyIdle | None = None,
+        open_home: Callable[[str], Any] | None = None,
+    ) -> None:
+        self.path = path
+        self._settings = settings
+        self._clock = clock
+        self._catalog = catalog
+        self._notifier = notifier
+        self._executor_for = executor_for
+        self._registry = registry
+        self._open_memory = open_memory
+        self._why_idle = why_idle
+        self._open_home = open_home
+        self._workspaces: dict[str, Workspace] = {}
+        self._teams = os.path.join(path, "teams")
+
+    def __repr__(self) -> str:
+        return f"<Home {self.path}>"
+
+    def teams(self) -> list[str]:
+        """Names of all teams, sorted."""
+        return self._catalog.names()
+
+    def workspace(self, name: str) -> Workspace:
+        """The team of that name, open for work; for Interlock's own processes.
+
+        Raises:
+            InvalidTeamName, TeamNotFound: there is none of that name.
+            LedgerUnusable: it cannot be opened, or its directory holds the ledger of another team.
+        """
+        known = self._in_directory(name)
+        if not known.named:
+            with known.ledger.snapshot() as rows:
+                own = rows.team.get().name
+            if own != name:
+                raise LedgerUnusable(
+                    f"{known.directory} holds the ledger of team {own!r}: it was copied or renamed. Nothing was "
+                    f"changed. Move it back, or make it a team of its own: `interlock doctor --repair --team {name}`.",
+                    team=name,
+                    ledger_of=own,
+                )
+            known.named = True
+        return known
+
+    def need_person(self, what: str) -> None:
+        """Refuse `what` ("open the page", say) to processes of a run. Nearly every verb of a home asks this first.
+
+        Raises:
+            Forbidden: this process belongs to a run of this home; that is an event of the run's team.
+        """
+        found = ancestry.origin(self.path)
+        if found is None and not ancestry.SUBREAPED:
+            found = next((one for team in self.teams() if (one := self.workspace(team).adrift())), None)
+        if found is not None:
+            error = found.refusal(what)
+            self.note_refusal(found, error)
+            raise error
+
+    def note_refusal(self, origin: RunOrigin, error: Forbidden, face: str = "python") -> None:
+        """Record, as an event of its team, that the run `origin` was refused something; `error` said so to it."""
+        with suppress(InterlockError):  # Its team may be gone.
+            self.workspace(str(origin.team)).note_refusal(origin, Principal(face=face), error)
+
+    def _in_directory(self, name: str) -> Workspace:
+        """The team in the directory of that name, whatever it calls itself."""
+        check_team_name(name)
+        directory = os.path.join(self._teams, name)
+        known = self._workspaces.get(name)
+        try:
+            ledger = self._catalog.open(name)
+        except TeamNotFound:
+            self._workspaces.pop(name, None)
+            raise self._not_found(name) from None
+        if known is None or known.ledger is not ledger:
+            known = Workspace(name, directory, ledger, self._notifier, self._settings, self._clock)
+            self._workspaces[name] = known
+        return known
+
+    def _not_found(self, name: str) -> TeamNotFound:
+        from difflib import get_close_matches  # slow to load, and needed for a typing error only
+
+        names = self.teams()
+        near = get_close_matches(name, names, n=1)
+        if near:
+            hint = f"Did you mean {near[0]}?"
+        elif names:
+            hint = f"Teams here: {', '.join(names[:10])}."
+        else:
+            hint = f"`interlock run PLAN` makes the team of a plan, `interlock team create {name}` an empty one."
+        return TeamNotFound(f"Team {name!r} not found. {hint}", team=name)
+
+
+class TeamBase:
+    """One team, seen by one caller."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        caller: Principal,
+        open_memory: app.running.OpenMemory | None = None,
+        why_idle: app.running.WhyIdle | None = None,
+    ) -> None:
+        self._workspace = workspace
+        self._caller = caller
+        self._open_memory = open_memory
+        self._why_idle = why_idle
+
+    def __repr__(self) -> str:
+        return f"<Team {self.name} as {self._caller.name}>"
+
+    @property
+    def name(self) -> str:
+        """The team's name."""
+        return self._workspace.name
+
+    @property
+    def directory(self) -> str:
+        """Where the team's files are."""
+        return self._workspace.directory
+
+    def _as(self, by: str | None) -> Principal:
+        caller = self._caller
+        if by is None or by == caller.name:
+            return caller
+        if not isinstance(by, str):
+            raise InvalidRequest("Name a member by its name or session key.", field="by")
+        if caller.session is not None and self._workspace.origin(caller) is None:
+            raise Forbidden(
+                f"This session belongs to {caller.name} and cannot act as {by}. Leave INTERLOCK_SESSION and "
+                "INTERLOCK_MEMBER unset to act as somebody else.",
+                member=by,
+            )
+        if by == SYSTEM:
+            raise MemberNotFound(f"No member {by!r} in this team; that name stands for Interlock itself.", member=by)
+        return Principal(by, face=caller.face, process=caller.process, origin=caller.origin)
+
+    def _act(self, by: str | None = None, *, acknowledge: bool = False) -> AbstractContextManager[UnitOfWork]:
+        return self._workspace.act(self._as(by), acknowledge=acknowledge)
+
+    def _now(self) -> str:
+        return iso(self._workspace.clock.now())
+
+    def _settled(self, task: Task, mark: str, by: str | None) -> Task:
+        """The task after its verify, where `mark` says that this call is the one to run it, and after its merge."""
+        if task.state == "review" and task.verifying is not None and task.verifying["process"] == mark:
+            task = app.running.verify_now(self._workspace, self._as(by), task, mark)
+        return self._merged(task)
+
+    def _merged(self, task: Task) -> Task:
+        """The task after its branch was merged, where it waits for that and there is no runner to do it."""
+        return task if task.merging is None else app.running.merge_now(self._workspace, task)
+
+
+def calling(
+    name: str, session: str | None, run: int | None, face: str, person: bool = False, origin: RunOrigin | None = None
+) -> Principal:
+    """The caller that a face names; a session with an id is noted with the process it lives in.
+
+    Raises:
+        MemberNotFound: the name stands for Interlock itself.
+    """
+    if not isinstance(name, str) or name == SYSTEM:
+        raise MemberNotFound(f"No member {name!r} in this team; that name stands for Interlock itself.", member=name)
+    # A command ends at once, while the agent program that calls it lives on; a server lives on when the program on the
+    # other side of the wire is gone. Their processes say nothing.
+    process = current().as_text() if session is not None and face not in PROCESSLESS else None
+    return Principal(name, session, run, face, process, person=person, origin=origin)
+
+
+def whole_number(value: Any, field: str) -> Any:
+    """`value`, if it is a whole number from 0 on, or None.
+
+    Raises:
+        InvalidRequest: it is not.
+    """
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+        raise InvalidRequest(f"{field} must be a whole number from 0 on, not {value!r}.", field=field)
+    return value
+
+
+def plain(metadata: Any) -> Any:
+    """A mapping of any kind as a dictionary; anything else as it is, for the rules to refuse."""
+    return dict(metadata) if hasattr(metadata, "keys") else metadata
+
+
+def warned(act: UnitOfWork, task: Task) -> Task:
+    """`task` with what the mirror still owes, once the transaction is over."""
+    task.warnings = [*task.warnings, *act.warnings]
+    return task

@@ -1,0 +1,123 @@
+"""The workflow engine as the verbs and faces use it; loaded with the first verb about workflows."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Self
+
+from interlock.workflow.entry.workflow_entry_wrapper import Invocation, detect
+from interlock.workflow.package import packages
+from interlock.workflow.package.variables import is_set
+from interlock.workflow.party.leaving import under_way as under_way
+from interlock.workflow.runs import chat_commands
+from interlock.workflow.runs.chat_commands import ADJUST, INVALID, LEAVE, ChatCommand
+from interlock.workflow.runs.commands import cancel, find, installed, shown, take_up
+from interlock.workflow.runs.feedback import LearnedOf
+from interlock.workflow.runs.opening import store_of
+from interlock.workflow.runs.override_commands import now as in_force_now
+from interlock.workflow.runs.override_commands import say, session_of
+from interlock.workflow.runs.starting import Wanted, decisions, locate, preview, start
+from interlock.workflow.state import files
+from interlock.workflow.state.document import WorkflowState as WorkflowState
+from interlock.workflow.state.queue import add as enqueue
+from interlock.workflow.state.queue import clear as clear_queue
+from interlock.workflow.state.queue import position as queue_position
+from interlock.workflow.state.queue import remove as dequeue
+from interlock.workflow.state.queue import reprioritise as reprioritise
+from interlock.workflow.state.queue import shown as queue_entries
+from interlock.workflow.state.resume import interrupted as interrupted
+from interlock.workflow.state.resume import offer as offer
+from interlock.workflow.state.rollback import Rollback as Rollback
+from interlock.workflow.state.rollback_plan import available as checkpoints
+from interlock.workflow.state.rollback_plan import choose as choose_checkpoint
+from interlock.workflow.state.rollback_plan import preview as preview_rollback
+
+__all__ = [
+    "ADJUST",
+    "INVALID",
+    "LEAVE",
+    "ChatCommand",
+    "LearnedOf",
+    "MemoryPlace",
+    "Rollback",
+    "Wanted",
+    "WorkflowState",
+    "cancel",
+    "carry_out",
+    "checkpoints",
+    "choose_checkpoint",
+    "clear_queue",
+    "command_in",
+    "decisions",
+    "dequeue",
+    "enqueue",
+    "find",
+    "in_force_now",
+    "installed_workflows",
+    "interrupted",
+    "is_invocation",
+    "locate",
+    "offer",
+    "preview",
+    "preview_rollback",
+    "queue_entries",
+    "queue_position",
+    "reprioritise",
+    "say",
+    "session_of",
+    "shown",
+    "start",
+    "store_of",
+    "take_up",
+    "under_way",
+]  # fmt: skip
+
+
+def installed_workflows(directory: str) -> list[dict[str, Any]]:
+    """The workflows of the package in that directory or above, none without one: `{skill, module, name,
+    description}`."""
+    package = packages.find(directory)
+    return installed(package) if package is not None else []
+
+
+def is_invocation(text: str) -> bool:
+    """Whether a text starts a workflow, such as `/bmad:bmm:workflows:dev-story`."""
+    return isinstance(detect(text), Invocation)
+
+
+def command_in(content: str) -> tuple[ChatCommand, bool] | None:
+    """The command to a workflow under way that a chat message is, and whether it is confirmed; None where it is an
+    ordinary message or starts a workflow."""
+    said, sure = chat_commands.confirmed(content)
+    command = chat_commands.chat_command(said)
+    return None if command is None or command.kind == chat_commands.RUN else (command, sure)
+
+
+def carry_out(team: chat_commands.Runs, command: ChatCommand, *, run: str | None, session: str, sure: bool) -> str:
+    """Carry a command out, or ask for confirmation where it needs one; what it came to, in words."""
+    asks = None if sure or command.kind == chat_commands.ADJUST else chat_commands.preview(team, command, run=run)
+    return asks or chat_commands.carry_out(team, command, run=run, session=session)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlace:
+    """The project at a directory as memory knows it: its root, what it is called, and where its output goes."""
+
+    root: str
+    project: str
+    output: str
+
+    @classmethod
+    def of(cls, directory: str | None) -> Self:
+        """The project that `directory`, by default the current one, is in."""
+        here = os.path.abspath(directory or os.getcwd())
+        package = packages.find(here)
+        root = package.root if package is not None else here
+        configs = [package.config(module) for module in package.modules] if package is not None else []
+
+        def configured(name: str, default: str) -> str:
+            return next((str(config[name]) for config in configs if is_set(config.get(name))), default)
+
+        folder = configured("output_folder", "").replace("{project-root}/", "")
+        return cls(root, configured("project_name", os.path.basename(root)), files.output_folder(root, folder))

@@ -1,0 +1,328 @@
+"""The front door of a home: projects, which are teams with a working directory, and chat sessions with their tasks."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from heapq import merge
+from itertools import islice
+from typing import Any
+
+from interlock import app
+from interlock.app.teams import TeamsOfHome
+from interlock.core.tasks import finish
+from interlock.core.tasks.claim import claim
+from interlock.core.tasks.create import create
+from interlock.core.tasks.finish import SUMMARY_LIMIT
+from interlock.core.tasks.transition import WORKFLOW
+from interlock.core.unit_of_work import UnitOfWork
+from interlock.errors import (
+    AmbiguousId,
+    DirectoryNotFound,
+    GroupNotFound,
+    InterlockError,
+    InvalidRequest,
+    InvalidTeamName,
+    ProjectNotFound,
+    SessionInOtherProject,
+    StorageError,
+    TaskNotFound,
+    TeamNotFound,
+)
+from interlock.mirror.task_view import complete
+from interlock.model.group import Group, check_chat_session
+from interlock.model.names import check_team_name, check_text
+from interlock.model.task import FINAL, FRONT_DOOR, TYPES, Task
+from interlock.storage.files import locked_file
+from interlock.storage.ledger import Rows
+
+PAGE_LIMIT = 1000
+PROMPT_CHARS = 200
+"""How much of a message stands in lists."""
+BLOCKED = "safety_override_blocked"
+PROJECTS = "projects"
+"""The folder of a home where the work of projects lies that name no directory of their own."""
+
+_READS = re.compile(
+    r"(what|why|who|when|where|which|how|is|are|does|do|did|can|could|should|show|list|explain|find|look|tell)\b", re.I
+)
+_REPORTS = re.compile(r"(report|summari[sz]e|summary|analy[sz]e|review|compare|document what|write up)\b", re.I)
+_CHANGES = re.compile(
+    r"(please\s+)?(add|fix|implement|change|create|write|refactor|remove|delete|update|rename|build|make|replace|move|"
+    r"migrate|upgrade|bump|convert|extract|split|improve|optimi[sz]e|correct|repair|introduce|support|handle|release)\b",
+    re.I,
+)
+
+
+class _Rehearsed(Exception):
+    """Rolls back a transaction that only showed whether a message would be taken."""
+
+
+class ProjectVerbs(TeamsOfHome):
+    """What looks at all teams at once, and chat."""
+
+    def projects(self) -> list[dict[str, Any]]:
+        """Projects: `{"id", "workdir", "created_at", "task_counts"}`."""
+        return [project for name in self.teams() if (project := self._shown_project(name)) is not None]
+
+    def create_project(self, id: str, workdir: str | None = None) -> dict[str, Any]:
+        """Create a project, and its team.
+
+        Raises:
+            DirectoryNotFound: `workdir` does not exist.
+            As `create_team`.
+        """
+        if workdir is not None and (not isinstance(workdir, str) or not os.path.isdir(os.path.expanduser(workdir))):
+            raise DirectoryNotFound(
+                f"The directory {workdir!r} does not exist: make it, or correct workdir.", field="workdir"
+            )
+        check_team_name(id)
+        own = os.path.join(self.path, PROJECTS, id) if workdir is None else os.path.expanduser(workdir)
+        self.create_team(id, workdir=own)
+        if workdir is None:
+            try:
+                os.makedirs(own, mode=0o700, exist_ok=True)
+            except OSError as error:
+                raise StorageError(f"{own} cannot be made: {error}.", path=own) from error
+        return self._shown_project(id) or {}
+
+    def chat(
+        self,
+        project: str,
+        content: str,
+        *,
+        session_id: str | None = None,
+        task_type: str | None = None,
+        by: str | None = None,
+        face: str = "python",
+    ) -> dict[str, Any]:
+        """Take in a chat message: exactly one task in the group of its chat session, in one transaction (INV-3, INV-4).
+
+        A message that is a command to a workflow of that session is carried out, and its task is done with the answer.
+
+        Returns:
+            `{"task_id", "task_group_id", "session_id", "status"}`.
+
+        Raises:
+            ProjectNotFound: there is no such project.
+            SessionInOtherProject: the chat session belongs to another one.
+            InvalidRequest: no content, or an unknown type.
+            TaskLimit: too many tasks are open.
+        """
+        team = self._project(project)
+        session = f"{project}-default" if session_id is None else session_id
+        if by is not None:
+            # Whoever comes in over HTTP to chat is a person, perhaps for the first time.
+            team = team.acting(by, face=face, person=face in ("http", "page"))
+        told = None
+        if isinstance(content, str) and task_type in (None, WORKFLOW):
+            told = _command_of(team, session, content)
+        if told is None:
+            with self._owning_session(session, project), team._act(acknowledge=True) as act:
+                task = _receive(act, project, content, session, task_type)
+        else:
+            with suppress(_Rehearsed), self._owning_session(session, project), team._act(acknowledge=True) as act:
+                _receive(act, project, content, session, WORKFLOW)
+                raise _Rehearsed  # What would refuse the message refuses it before anything is carried out.
+            said = _carry_out(team, session, *told)[:SUMMARY_LIMIT]
+            # One transaction: no worker can take the task, and a crash leaves none that waits for an answer.
+            with self._owning_session(session, project), team._act(acknowledge=True) as act:
+                task = claim(act, _receive(act, project, content, session, WORKFLOW))
+                finish.complete(act, task, summary=said)
+        return {
+            "task_id": task.id,
+            "task_group_id": session,
+            "session_id": session,
+            "status": FRONT_DOOR[task.state],
+        }
+
+    def task_groups(
+        self, project: str | None = None, *, offset: int = 0, limit: int = 50
+    ) -> tuple[list[dict[str, Any]], int]:
+        """A page of chat sessions with their tasks counted, the most recently active first, and how many there are.
+
+        Raises:
+            ProjectNotFound: there is no such project.
+            InvalidRequest: `offset` or `limit` is not a whole number from 0 on.
+        """
+        for name, value in (("offset", offset), ("limit", limit)):
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise InvalidRequest(f"{name} must be a whole number from 0.", field=name)
+        limit = min(limit, PAGE_LIMIT)
+        names = self.teams() if project is None else [self._project(project).name]
+        alone = len(names) == 1
+        pages, total = [], 0
+        for name, rows in self._looking(names):
+            total += rows.groups.count()
+            some = rows.groups.page(offset, limit) if alone else rows.groups.page(0, offset + limit)
+            pages.append([group.as_dict(name) for group in some])
+        found = merge(*pages, key=lambda group: group["updated_at"], reverse=True)
+        return list(islice(found, 0 if alone else offset, limit if alone else offset + limit)), total
+
+    def group_tasks(self, group: str, *, project: str | None = None) -> list[Task]:
+        """The tasks of a chat session, oldest first. Raises GroupNotFound, AmbiguousId."""
+        holders: list[str] = []
+        tasks: list[Task] = []
+        for name, rows in self._looking(self.teams() if project is None else [self._project(project).name]):
+            if rows.groups.get(group) is not None:
+                holders.append(name)
+                known = (rows.tasks.get(id) for id in rows.groups.tasks(group))
+                tasks = complete(rows, [task for task in known if task is not None])
+        if not holders:
+            raise GroupNotFound(f"There is no task group {group!r}. A chat message begins one.", group=group)
+        if len(holders) > 1:
+            raise _ambiguous(group, holders)
+        return tasks
+
+    def locate(self, task: str, *, project: str | None = None) -> app.team.Team:
+        """The team that has the task of that id. Raises TaskNotFound, and AmbiguousId where several have."""
+        if project is not None:
+            team = self._project(project)
+            team.task(task)
+            return team
+        holders = [name for name, rows in self._looking(self.teams()) if rows.tasks.get(task) is not None]
+        if not holders:
+            raise TaskNotFound(f"No project has a task {task!r}.", task_id=task)
+        if len(holders) > 1:
+            raise _ambiguous(task, holders)
+        return self.team(holders[0])
+
+    def _project(self, project: str) -> app.team.Team:
+        try:
+            return self.team(project)
+        except (TeamNotFound, InvalidTeamName):
+            raise ProjectNotFound(
+                f"There is no project {project!r}. `interlock team create NAME --workdir DIR` makes one.",
+                project=project,
+            ) from None
+
+    def _shown_project(self, name: str) -> dict[str, Any] | None:
+        try:
+            found = self.team(name).describe()
+        except TeamNotFound:
+            return None  # deleted while we looked
+        return {
+            "id": name,
+            "workdir": found["workdir"],
+            "created_at": found["created_at"],
+            "task_counts": found["task_counts"],
+        }
+
+    @contextmanager
+    def _owning_session(self, session: str, project: str) -> Iterator[None]:
+        """Let nobody else start a chat session meanwhile: it belongs to one project of all. One that has begun needs no
+        look at the others."""
+        if any(rows.groups.get(session) is not None for _, rows in self._looking([project])):
+            yield
+            return
+        path = os.path.join(self.path, ".chat.lock")
+        with ExitStack() as held:
+            try:
+                held.enter_context(locked_file(path))
+            except OSError as error:
+                raise StorageError(f"{path} cannot be opened: {error}.", path=path) from error
+            for name, rows in self._looking([name for name in self.teams() if name != project]):
+                if rows.groups.get(session) is not None:
+                    raise SessionInOtherProject(
+                        f"The chat session {session!r} belongs to project {name!r}. Start another one here.",
+                        session_id=session,
+                        project=name,
+                    )
+            yield
+
+    def _looking(self, names: list[str]) -> Iterator[tuple[str, Rows]]:
+        """Each of these teams at one moment of its own; those that were deleted meanwhile are left out."""
+        for name in names:
+            try:
+                workspace = self.workspace(name)
+            except TeamNotFound:
+                continue
+            with workspace.ledger.snapshot() as rows:
+                yield name, rows
+
+
+def infer_type(content: str) -> str | None:
+    """The type of task a message asks for; None where that cannot be told (decision 25)."""
+    text = content.strip()
+    if app.engine.is_invocation(text):
+        return WORKFLOW
+    if _CHANGES.match(text):
+        return "IMPLEMENTATION"
+    if _REPORTS.match(text):
+        return "REPORT"
+    return "READ_INFO" if _READS.match(text) or text.endswith("?") else None
+
+
+def _receive(act: UnitOfWork, project: str, content: str, session_id: str, task_type: str | None) -> Task:
+    """Create the task of a chat message, and its group with the session's first."""
+    check_chat_session(session_id)
+    check_text(content, "content", limit=act.settings.get("body_chars"), required=True, setting="body_chars")
+    if task_type is not None and task_type not in TYPES:
+        raise InvalidRequest(f"task_type must be one of: {', '.join(TYPES)}.", field="task_type")
+    if act.rows.groups.get(session_id) is None:
+        act.rows.groups.insert(Group(session_id, act.at, act.at, first_prompt=_in_a_line(content, PROMPT_CHARS)))
+    return create(
+        act,
+        _in_a_line(content, min(PROMPT_CHARS, act.settings.get("subject_chars"))),
+        body=content,
+        type=task_type or infer_type(content),
+        review="none",
+        group_id=session_id,
+        project_id=project,
+    )
+
+
+def _in_a_line(text: str, limit: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"
+
+
+def _command_of(
+    team: app.team.Team, session: str, content: str
+) -> tuple[app.engine.ChatCommand, str | None, bool] | None:
+    """The command to a workflow that a message is, the run it means, and whether it is confirmed; None where it is an
+    ordinary message. A command means the newest workflow of its own chat session."""
+    said = app.engine.command_in(content)
+    if said is None:
+        return None
+    command, sure = said
+    if command.kind == app.engine.INVALID:
+        return command, None, sure
+    with team._workspace.look() as rows:
+        tasks = rows.groups.tasks(session) if rows.groups.get(session) is not None else []
+        known = [task for id in tasks if (task := rows.tasks.get(id)) is not None and task.type == WORKFLOW]
+    run = next((task.workflow for task in reversed(known) if task.workflow is not None), None)
+    if command.kind == app.engine.ADJUST:
+        at_work = run if run is not None and team.workflow_run(run)["state"] != "TERMINAL" else None
+        return (command, at_work, sure) if at_work or _adjusts(team, command, known) else None
+    if command.kind == app.engine.LEAVE and (run is None or not app.engine.under_way(team.workflow_run(run)["party"])):
+        return None
+    return None if run is None else (command, run, sure)
+
+
+def _adjusts(team: app.team.Team, command: app.engine.ChatCommand, tasks: list[Task]) -> bool:
+    """Whether a wish about care is meant for workflows: one is open in this chat, or it can mean nothing else where
+    workflows are installed. "Be careful" to an agent that does something else is an ordinary message."""
+    if any(task.state not in FINAL for task in tasks):
+        return True
+    try:
+        return command.precise and bool(team.installed_workflows())
+    except DirectoryNotFound:
+        return False  # It works nowhere.
+
+
+def _carry_out(team: app.team.Team, session: str, command: app.engine.ChatCommand, run: str | None, sure: bool) -> str:
+    """What a command came to, in words."""
+    try:
+        return app.engine.carry_out(team, command, run=run, session=session, sure=sure)
+    except InterlockError as error:
+        return error.message if error.code != BLOCKED else f"{error.message} ({error.code})"
+
+
+def _ambiguous(id: str, projects: list[str]) -> AmbiguousId:
+    return AmbiguousId(
+        f"{id} is in several projects: {', '.join(projects)}. Name the project too.",
+        candidates=[f"{project}/{id}" for project in projects],
+    )

@@ -1,0 +1,162 @@
+"""The runner and git as the verbs use them; loaded with the first verb that waits, checks, or works in a worktree."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+from shutil import rmtree
+
+from anyio import run as run_async
+
+from interlock.agents.profiles import AgentProfile as Profile
+from interlock.agents.registry import AgentInfo as AgentInfo
+from interlock.agents.registry import AgentRegistry as AgentRegistry
+from interlock.agents.registry import WhyIdle as WhyIdle
+from interlock.agents.session import Update as Update
+from interlock.core.tasks.find import find
+from interlock.core.tasks.verify import verified
+from interlock.core.tokens import Tokens as Tokens
+from interlock.core.unit_of_work import Principal, Workspace
+from interlock.doctor import examine as examine_team
+from interlock.doctor import examine_all as examine_home
+from interlock.doctor.home import CHECKING as CHECKING
+from interlock.doctor.home import abandoned as abandoned
+from interlock.errors import InterlockError
+from interlock.gitwork.delivery import Delivery as Delivery
+from interlock.gitwork.delivery import changes as changes
+from interlock.gitwork.delivery import merge_into as merge_into
+from interlock.gitwork.isolation import look as look
+from interlock.gitwork.isolation import trees as trees
+from interlock.gitwork.trees import DIRECTORY
+from interlock.gitwork.trees import Trees as Trees
+from interlock.memory.store import Log as Log
+from interlock.memory.store import MemoryStore as MemoryStore
+from interlock.memory.store import MemoryUnavailable as MemoryUnavailable
+from interlock.memory.store import OpenMemory as OpenMemory
+from interlock.mirror.task_view import show
+from interlock.model.task import Task
+from interlock.processes.ancestry import origin
+from interlock.runner import merge_queue
+from interlock.runner.agent_check import MEMBER as TRIAL_MEMBER
+from interlock.runner.agent_check import try_out as try_out
+from interlock.runner.context import RunnerConfig as RunnerConfig
+from interlock.runner.executor import Executor as Executor
+from interlock.runner.notifications import Notifications as Notifications
+from interlock.runner.notifications import NotificationTarget as NotificationTarget
+from interlock.runner.notifications import targets as targets
+from interlock.runner.recovery_scan import LivenessProbe as LivenessProbe
+from interlock.runner.registration import at_work
+from interlock.runner.run_processes import end_run_programs as end_run_programs
+from interlock.runner.scheduler import Scheduler as Scheduler
+from interlock.runner.scheduler import poll as poll
+from interlock.runner.scheduler import take_up as take_up
+from interlock.runner.stop import Stop as Stop
+from interlock.runner.team_runner import TeamRunner as TeamRunner
+from interlock.runner.verify import examine
+from interlock.runner.workspace_allocation import integrate as integrate
+from interlock.runner.workspace_allocation import place as place
+from interlock.runner.workspace_allocation import seal
+
+__all__ = [
+    "CHECKING",
+    "RunnerConfig",
+    "TRIAL_MEMBER",
+    "AgentInfo",
+    "AgentRegistry",
+    "Delivery",
+    "Executor",
+    "LivenessProbe",
+    "Log",
+    "MemoryStore",
+    "MemoryUnavailable",
+    "NotificationTarget",
+    "Notifications",
+    "OpenMemory",
+    "Profile",
+    "Scheduler",
+    "Stop",
+    "TeamRunner",
+    "Tokens",
+    "Trees",
+    "Update",
+    "WhyIdle",
+    "abandoned",
+    "asdict",
+    "changes",
+    "end_run_programs",
+    "examine_home",
+    "examine_team",
+    "forgetting",
+    "integrate",
+    "look",
+    "merge_into",
+    "merge_now",
+    "place",
+    "poll",
+    "rmtree",
+    "run_async",
+    "take_up",
+    "targets",
+    "trees",
+    "try_out",
+    "verify_now",
+]  # fmt: skip
+
+
+def verify_now(workspace: Workspace, caller: Principal, task: Task, mark: str) -> Task:
+    """Run the task's check as the verifier `mark`, and record how it ended; returns the task."""
+    evidence = run_async(examine, workspace, task)
+    with workspace.act(caller) as act:
+        found = find(act.rows, task.id)
+        verified(act, found, evidence.as_dict(), run=task.run, verifier=mark)
+        show(act.rows, found)
+    found.warnings = [*found.warnings, *act.warnings]
+    return found
+
+
+def merge_now(workspace: Workspace, task: Task) -> Task:
+    """Merge what waits for it, where no runner is there to do it and nobody waits for us inside a run; returns the
+    task as it then is."""
+    with workspace.ledger.snapshot() as rows:
+        driven = bool(at_work(rows))
+    if driven or origin(workspace.home) is not None:
+        return task
+    probe = LivenessProbe()
+    scheduler = Scheduler(workspace, probe=probe)
+    seen: set[str] = set()
+    while (one := scheduler.next_merge()) is not None and one.task is not None and one.task.id not in seen:
+        seen.add(one.task.id)
+        if not run_async(merge_queue.take_up, workspace, one.task, probe.merges, lambda update: None):
+            break
+    if not seen:
+        return task
+    with workspace.look() as rows:
+        return show(rows, find(rows, task.id))
+
+
+def forgetting(workspace: Workspace) -> Callable[[], None]:
+    """What makes git forget the worktrees of a team, once their directories are gone. The branches stay: what is on
+    them is work."""
+    how = look(workspace)
+    if not how.on and not os.path.isdir(os.path.join(workspace.directory, DIRECTORY)):
+        return lambda: None
+    try:
+        found = trees(workspace, how)
+        paths = found.all()
+    except InterlockError:
+        return lambda: None  # It never had any, or its repository is gone.
+    with workspace.ledger.snapshot() as rows:
+        left = [task for task in rows.tasks.worktrees() if task.state != "done"]
+    for task in left:  # Their branches stay, and hold all of it then.
+        with suppress(InterlockError, OSError):
+            seal(workspace, task, found)
+
+    def forget() -> None:
+        with suppress(InterlockError):
+            for path in paths:
+                found.remove(path)
+            found.end()
+
+    return forget

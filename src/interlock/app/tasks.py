@@ -1,0 +1,273 @@
+"""The task ledger of a team."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from interlock.app.base import TeamBase, plain, warned, whole_number
+from interlock.core.tasks import change, claim, finish, verify
+from interlock.core.tasks import change as depend
+from interlock.core.tasks.create import create
+from interlock.core.tasks.find import find
+from interlock.core.tasks.review import author_lives
+from interlock.core.unit_of_work import UnitOfWork
+from interlock.errors import RunNotFound
+from interlock.mirror.task_view import complete, show
+from interlock.model.names import HUMAN
+from interlock.model.run import Run
+from interlock.model.task import Task, states_filtered
+from interlock.processes.ref import alive
+from interlock.runner.run_processes import verifier
+
+READY_LIMIT = 1_000_000
+
+
+class TaskVerbs(TeamBase):
+    """Tasks, their states and their runs. Every verb that names a task raises TaskNotFound or AmbiguousId."""
+
+    def create_task(
+        self,
+        subject: str,
+        *,
+        body: str = "",
+        type: str | None = None,
+        priority: str = "normal",
+        assignee: str | None = None,
+        blocked_by: Sequence[str] = (),
+        review: str | None = None,
+        verify: str | None = None,
+        run: str | None = None,
+        parent_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        env: Sequence[str] | None = None,
+        timeout: float | None = None,
+        retries: int | None = None,
+        limits: Mapping[str, float] | None = None,
+        by: str | None = None,
+    ) -> Task:
+        """Create a task.
+
+        Args:
+            review: who reviews the work: None or `none` for nobody, `human`, or a member.
+            verify: the command that checks the work.
+            run: the command that a shell member executes.
+            env: names of the user's variables that its programs get.
+            timeout: seconds that a run of it may take.
+            retries: how often it is tried again.
+            limits: what its runs may use before a person is asked: `turns`, `tokens`, `cost_usd`.
+            metadata: data; Interlock does not act on it.
+
+        Raises:
+            InvalidRequest: a field makes no sense.
+            Forbidden: `verify`, `run`, `env`, `timeout`, `retries` and `limits` are for people, and for a lead outside
+                every run.
+            MemberNotFound, TaskNotFound: an assignee or blocker is unknown.
+            TaskLimit: too many tasks are open.
+        """
+        with self._act(by, acknowledge=True) as act:
+            task = create(
+                act, subject, body=body, type=type, priority=priority, assignee=assignee, blocked_by=blocked_by,
+                review=review, verify=verify, command=run, parent_id=parent_id, metadata=plain(metadata),
+                env=env, timeout=timeout, retries=retries, limits=limits,
+            )  # fmt: skip
+            claim.refuse_stopped(act.rows, task.assignee)
+            show(act.rows, task)
+        return warned(act, task)
+
+    def task(self, task: str) -> Task:
+        """Return one task, with its open blockers, its question and its warnings."""
+        with self._workspace.look() as rows:
+            return show(rows, find(rows, task))
+
+    def tasks(
+        self, *, status: str | None = None, owner: str | None = None, ready: bool = False, limit: int | None = None
+    ) -> list[Task]:
+        """List tasks in order of creation; `ready` gives the ready queue in its order. `status` takes either
+        vocabulary.
+
+        Raises:
+            InvalidRequest: there is no such status, or `limit` is not a whole number from 0 on.
+        """
+        whole_number(limit, "limit")
+        states = None if status is None else states_filtered(status)
+        with self._workspace.look() as rows:
+            if ready:
+                queue = rows.tasks.ready(READY_LIMIT) if states is None or "ready" in states else []
+                found = [task for task in queue if owner in (None, task.reserved_for)][:limit]
+            else:
+                found = rows.tasks.select(states=states, owner=owner, limit=limit)
+            return complete(rows, found)
+
+    def graph(self) -> tuple[list[Task], list[tuple[str, str]]]:
+        """All tasks but deleted ones, and the edges (blocker, blocked) between them."""
+        with self._workspace.look() as rows:
+            found = complete(rows, rows.tasks.select())
+            shown = {task.id for task in found}
+            return found, [edge for edge in rows.graph.edges() if shown.issuperset(edge)]
+
+    def claim(self, task: str, *, force: bool = False, take_over: bool = False, by: str | None = None) -> Task:
+        """Take a task, named by its id or its last digits, and start a run of it.
+
+        Args:
+            force: past open dependencies, as far as the setting `force` lets the caller.
+            take_over: also where an earlier session of the same member holds it.
+
+        Raises:
+            TaskAlreadyClaimed: another member holds it.
+            UnmetDependencies: it waits for other tasks.
+            Forbidden: it is reserved for another member, or the caller has stopped.
+            TaskNotFound, InvalidTransition: there is none, or it is in a state that cannot be claimed.
+        """
+        return self._on(task, by, lambda act, found: claim.claim(act, found, force=force, take_over=take_over))
+
+    def next_task(self, *, by: str | None = None) -> Task | None:
+        """Claim the most urgent, oldest ready task that the caller may have; None where there is none."""
+        with self._act(by, acknowledge=True) as act:
+            member = act.rows.team.member(act.name)
+            task = claim.claim_next(act, shell=member is not None and member.agent == "shell")
+            if task is not None:
+                show(act.rows, task)
+        return None if task is None else warned(act, task)
+
+    def update(self, task: str, *, by: str | None = None, **fields: Any) -> Task:
+        """Edit subject, body, type, priority, review, verify, command, env, timeout, retries, limits, metadata; add a
+        `log` line; move forward to a `status`.
+
+        Raises:
+            InvalidRequest: a field is unknown or makes no sense.
+            Forbidden: the field is not the caller's to change.
+            InvalidTransition: the task cannot move to that status.
+        """
+        mark = verifier()
+        updated = self._on(task, by, lambda act, found: change.update(act, found, verifier=mark, **fields))
+        return self._settled(updated, mark, by)
+
+    def depend(self, task: str, *, on: str, remove: bool = False, by: str | None = None) -> Task:
+        """Make `task` wait for `on`, or with `remove` no longer.
+
+        Raises:
+            DependencyCycle: `on` waits for `task`.
+        """
+        verb = depend.independ if remove else depend.depend
+        return self._on(task, by, lambda act, found: verb(act, found, find(act.rows, on)))
+
+    def release(self, task: str, *, reason: str | None = None, by: str | None = None) -> Task:
+        """Return a task to the queue."""
+        return self._on(task, by, lambda act, found: claim.release(act, found, reason))
+
+    def complete(self, task: str, *, summary: str | None = None, by: str | None = None) -> Task:
+        """Report a task as finished. Its `verify` is run now, before this returns; look at the `state` of the answer:
+        `done`, `review`, or `ready` again where the check failed.
+
+        Raises:
+            Forbidden: another member holds it.
+            StaleRun: the run was taken from the caller.
+            InvalidTransition: it is not claimed.
+        """
+        mark = verifier()
+        reported = self._on(task, by, lambda act, found: finish.complete(act, found, summary=summary, verifier=mark))
+        return self._settled(reported, mark, by)
+
+    def delete(self, task: str, *, by: str | None = None) -> Task:
+        """Delete a task that is not final."""
+        return self._on(task, by, change.delete)
+
+    def approve(self, task: str, *, summary: str | None = None, by: str | None = None) -> Task:
+        """Approve the work, as its reviewer."""
+        return self._merged(self._on(task, by, lambda act, found: finish.approve(act, found, summary)))
+
+    def reject(self, task: str, *, reason: str, by: str | None = None) -> Task:
+        """Reject the work, as its reviewer: it returns to the author with `reason` as findings."""
+        return self._on(
+            task, by, lambda act, found: finish.reject(act, found, reason, author_lives=author_lives(act, found))
+        )
+
+    def retry(self, task: str, *, by: str | None = None) -> Task:
+        """Give a task that failed permanently (deadletter) another chance."""
+        return self._on(task, by, change.retry)
+
+    def cancel(
+        self, task: str, *, reason: str | None = None, cascade: bool = False, by: str | None = None
+    ) -> list[Task]:
+        """Cancel a task, with `cascade` also what waits for it; returns the cancelled tasks."""
+        with self._act(by, acknowledge=True) as act:
+            cancelled = complete(act.rows, change.cancel(act, find(act.rows, task), reason=reason, cascade=cascade))
+        return [warned(act, here) for here in cancelled]
+
+    def block(self, task: str, *, reason: str, by: str | None = None) -> Task:
+        """Stop work on a task for a reason that is not a dependency."""
+        return self._on(task, by, lambda act, found: change.block(act, found, reason))
+
+    def unblock(self, task: str, *, by: str | None = None) -> Task:
+        """Let work on a blocked task continue."""
+        return self._on(task, by, change.unblock)
+
+    def assign(self, task: str, *, to: str | None, by: str | None = None) -> Task:
+        """Reserve a task for a member; None frees it."""
+        return self._on(task, by, lambda act, found: change.assign(act, found, to))
+
+    def heartbeat(self, task: str, *, by: str | None = None) -> Run:
+        """Show that the run is alive: its lease then ends `heartbeat_ttl` seconds from now.
+
+        Raises:
+            Forbidden: another member holds the task.
+            StaleRun: the run was taken from the caller.
+            InvalidTransition: it is not claimed.
+        """
+        with self._act(by) as act:
+            return claim.heartbeat(act, find(act.rows, task))
+
+    def runs(self, task: str) -> list[Run]:
+        """All runs of the task, oldest first."""
+        with self._workspace.look() as rows:
+            return rows.runs.of_task(find(rows, task).id)
+
+    def run_result(self, task: str) -> dict[str, Any] | None:
+        """What the task's current run reported, as in `run_result.json`; None where it has not."""
+        with self._workspace.look() as rows:
+            found = find(rows, task)
+            run = rows.runs.get(found.id, found.run) if found.run else None
+            return None if run is None else run.result
+
+    def work_log(self, task: str) -> list[tuple[str, str, str]]:
+        """The task's work log as (at, author, text)."""
+        with self._workspace.look() as rows:
+            return rows.tasks.log(find(rows, task).id)
+
+    def output(self, task: str, run: int | None = None) -> tuple[str, int]:
+        """(path, run number) of the log of a run's output, the newest by default. Raises RunNotFound without one."""
+        with self._workspace.look() as rows:
+            found = find(rows, task)
+            numbers = [attempt.number for attempt in rows.runs.of_task(found.id)]
+        for number in [run] if run is not None else reversed(numbers):
+            path = self._workspace.log_path(found.id, number)
+            if number in numbers and os.path.exists(path):
+                return path, number
+        what = f"run {run}" if run is not None else "run"
+        raise RunNotFound(f"{found.id} has no {what} with output. `interlock task show {found.id}` lists its runs.")
+
+    def verify_pending(self) -> list[Task]:
+        """Run the verify of tasks whose verifier has died; returns those tasks."""
+        with self._workspace.look() as rows:
+            waiting = [task for task in rows.tasks.select(states=["review"]) if _verifier_is_gone(task)]
+        decided = []
+        for task in waiting:
+            mark = verifier()
+            with self._act(HUMAN) as act:
+                found = find(act.rows, task.id)
+                if _verifier_is_gone(found):
+                    verify.take_up(act, found, mark)
+                show(act.rows, found)
+            decided.append(self._settled(found, mark, HUMAN))
+        return decided
+
+    def _on(self, reference: str, by: str | None, verb: Callable[[UnitOfWork, Task], Task]) -> Task:
+        with self._act(by, acknowledge=True) as act:
+            task = show(act.rows, verb(act, find(act.rows, reference)))
+        return warned(act, task)
+
+
+def _verifier_is_gone(task: Task) -> bool:
+    return task.verifying is not None and alive(str(task.verifying.get("process") or "")) is False

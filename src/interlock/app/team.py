@@ -1,0 +1,356 @@
+"""One team, as one caller sees it: its members, settings, questions, events, and what pages and reports show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from interlock import app
+from interlock.app.base import calling, warned, whole_number
+from interlock.app.mail import Mailing
+from interlock.app.tasks import TaskVerbs
+from interlock.app.workflows import WorkflowVerbs
+from interlock.app.worktrees import WorktreeVerbs
+from interlock.core import teams
+from interlock.core.questions import in_own_words
+from interlock.core.reports import now
+from interlock.core.reports.night import report
+from interlock.core.reports.now import status, unable
+from interlock.core.tasks import answer
+from interlock.core.tasks.find import find
+from interlock.mirror.task_view import complete, show
+from interlock.model.event import Event
+from interlock.model.question import Question
+from interlock.model.task import Task
+from interlock.model.team import Member
+from interlock.processes.ancestry import RunOrigin
+from interlock.processes.ref import alive
+from interlock.runner import registration
+from interlock.runner.run_processes import verifier
+from interlock.wakeup.notifier import Waiter
+
+EVENTS_AT_ONCE = 1000
+LONGEST_LIST = 1000
+
+
+class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
+    """One team, seen by one caller. Its mail is in `Mailing`, its tasks in `TaskVerbs`, and so on."""
+
+    def acting(
+        self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python",
+        person: bool = False, origin: RunOrigin | None = None,
+    ) -> Team:  # fmt: skip
+        """Return the same team, seen by another caller.
+
+        Args:
+            person: the caller is a person, who gets a place in the team with the first act.
+            origin: the run that a caller over the wire belongs to.
+
+        Raises:
+            MemberNotFound: the name stands for Interlock itself.
+        """
+        caller = calling(name, session, run, face, person, origin)
+        return Team(self._workspace, caller, self._open_memory, self._why_idle)
+
+    def end_session(self) -> None:
+        """End the caller's session; what it was given and never acknowledged is offered to the next one."""
+        if self._caller.session is not None:
+            with self._act() as act:
+                act.rows.sessions.end(act.name, act.session, act.at)
+                act.event("session.ended", member=act.name, session=act.session)
+
+    def describe(self) -> dict[str, Any]:
+        """The team with its members, as in `config.json`, plus `task_counts`."""
+        with self._workspace.look() as rows:
+            shown = rows.team.get().as_dict([member.as_dict() for member in teams.members(rows)])
+            shown["task_counts"] = rows.tasks.counts()
+            return shown
+
+    def members(self) -> list[Member]:
+        """Members, the lead first."""
+        with self._workspace.look() as rows:
+            return teams.members(rows)
+
+    def spawn(
+        self,
+        name: str,
+        *,
+        agent: str | None = None,
+        command: Sequence[str] | None = None,
+        agent_id: str | None = None,
+        type: str | None = None,
+        model: str | None = None,
+        permissions: str | None = None,
+        by: str | None = None,
+    ) -> Member:
+        """Register a member. Nothing is started.
+
+        Raises:
+            MemberExists, MemberLimit: the name is taken, or the team is full.
+            InvalidRequest: the name or a field makes no sense.
+            Forbidden: only the lead and people may.
+        """
+        with self._act(by) as act:
+            member = teams.spawn(
+                act, name, agent=agent, command=list(command) if command else None, agent_id=agent_id, type=type,
+                model=model, permissions=permissions,
+            )  # fmt: skip
+        member.status = "idle"
+        return member
+
+    def remove(self, name: str, *, by: str | None = None) -> list[str]:
+        """Remove a member; returns the ids of the tasks it gave back.
+
+        Raises:
+            MemberNotFound: there is none of that name.
+            MembersRunning: it is at work.
+        """
+        with self._act(by) as act:
+            running = any(
+                run.member == name and run.runner is not None and alive(run.runner) for run in act.rows.runs.open()
+            )
+            return teams.remove(act, name, running=running)
+
+    def pause(self, member: str | None = None, *, reason: str | None = None, by: str | None = None) -> None:
+        """Let runners start nothing new, in the team or of one member. What runs is finished."""
+        with self._act(by) as act:
+            teams.pause(act, member, reason=reason)
+
+    def resume(self, member: str | None = None, *, by: str | None = None) -> None:
+        """Continue after a pause; a member that was stopped is given work again."""
+        with self._act(by) as act:
+            teams.resume(act, member)
+
+    def configure(self, changes: Mapping[str, Any], *, by: str | None = None) -> dict[str, Any]:
+        """Set, or with None unset, the team's own settings; returns them all."""
+        with self._act(by) as act:
+            return teams.configure(act, dict(changes))
+
+    def setting(self, name: str) -> tuple[Any, str]:
+        """A setting's value for this team, and where it comes from: environment, team, home or default."""
+        with self._workspace.look() as rows:
+            return self._workspace.settings(rows).look_up(name)
+
+    # Questions: what waits for a person.
+
+    def questions(self) -> list[Question]:
+        """Open questions, oldest first."""
+        with self._workspace.look() as rows:
+            return rows.questions.open()
+
+    def reply(self, task: str, text: str, *, question: str | None = None, by: str | None = None) -> Task:
+        """Answer a question about a task.
+
+        Raises:
+            QuestionNotFound: there is no open one.
+            InvalidRequest: the answer is none of those that were offered.
+            Forbidden: only people answer, and only from outside of a run.
+        """
+        face = self._caller.face
+        with self._act(by, acknowledge=True) as act:
+            found = find(act.rows, task)
+            at_hand = face in ("page", "cli", "python") and act.origin is None
+            answer.reply(act, found, text, question, at_hand=at_hand)
+            show(act.rows, found)
+            answered = [one for one in act.rows.questions.of_task(found.id) if one.answered_at == act.at]
+            notes = [note for one in answered if (note := in_own_words(one)) is not None]
+            driven = bool(registration.at_work(act.rows))
+        if found.verifying is not None and not driven:  # Nobody else would run the check again.
+            self.verify_pending()
+            return self.task(found.id)
+        warned(act, found).warnings += notes
+        return self._merged(found)
+
+    def ask(
+        self,
+        task: str,
+        text: str,
+        *,
+        kind: str = "clarification",
+        options: Sequence[str] = (),
+        default: str | None = None,
+        context: str | None = None,
+        held: bool = False,
+        reversible: bool = False,
+        by: str | None = None,
+    ) -> Question:
+        """Ask a person about a task, which waits for the answer.
+
+        Args:
+            held: the caller's session lives and waits for the answer.
+            reversible: a time-out may take the default.
+
+        Raises:
+            Forbidden, StaleRun, InvalidTransition: the caller does not work on the task.
+            InvalidRequest: the question makes no sense.
+        """
+        with self._act(by, acknowledge=True) as act:
+            return answer.ask(
+                act, find(act.rows, task), kind=kind, text=text, options=tuple(options), default=default,
+                context=context, held=held, reversible=reversible,
+            )  # fmt: skip
+
+    def conversation(self, task: str) -> list[dict[str, Any]]:
+        """Every question that was asked about the task, oldest first: a question's own fields, with `asked_by`,
+        `state`, `answer`, `answered_by` and `answered_at`."""
+        with self._workspace.look() as rows:
+            return [question.exchange() for question in rows.questions.of_task(find(rows, task).id)]
+
+    # AOF/1: what agents say about their work.
+
+    def protocol(self, message: str | Mapping[str, Any], *, by: str | None = None) -> dict[str, Any]:
+        """Act on one AOF/1 message: an envelope, its JSON text, or that after `AOF/1 `.
+
+        Returns:
+            `{"accepted", "type", "task_id"}`, with `reason` and `errors` (`[{"path", "message"}]`) where it was
+            refused, and `applied` (whether anything changed) and `state` (of the task) where not.
+
+        Raises:
+            MemberNotFound: the caller is nobody. What is wrong with the message itself is in the answer.
+        """
+        mark = verifier()
+        parsed = app.speech.parse(message, explicit=True)
+        routed = app.speech.route(self._workspace, self._as(by), parsed, verifier=mark)
+        if routed.verifying is not None:
+            routed.state = self._settled(routed.verifying, mark, by).state
+        return routed.as_dict()
+
+    def session_end(self, *, by: str | None = None) -> list[dict[str, Any]]:
+        """Apply the results that the caller's runs have put down, of all runs for the lead and people.
+
+        Returns:
+            `[{"task_id", "run_id", "outcome", "applied", "state"}]`; without a result nothing happens.
+        """
+        mark = verifier()
+        found = []
+        for ended in app.speech.end_session(self._workspace, self._as(by), verifier=mark):
+            task = self._settled(ended.task, mark, by) if ended.verifying else ended.task
+            found.append({**ended.as_dict(), "state": task.state})
+        return found
+
+    # Events.
+
+    def events(self, since: int = 0, *, limit: int | None = None) -> tuple[list[Event], int]:
+        """Events after `since`, and the sequence number to continue from."""
+        whole_number(since, "since")
+        whole_number(limit, "limit")
+        with self._workspace.look() as rows:
+            found = rows.events.since(since, limit)
+            return found, found[-1].seq if found else since
+
+    def latest(self, *, before: int | None = None, limit: int = 100, types: Sequence[str] = ()) -> list[Event]:
+        """What happened last, newest first; `before` is a `seq` to go back from."""
+        with self._workspace.look() as rows:
+            return rows.events.latest(before, _bounded(limit), types)
+
+    def head(self) -> int:
+        """The number of the newest event."""
+        with self._workspace.ledger.snapshot() as rows:
+            return rows.events.head()
+
+    def waiter(self) -> Waiter:
+        """Register for every change of the team, for servers; see `notifier.woken`. The caller closes it."""
+        workspace = self._workspace
+        return workspace.notifier.waiter(workspace.name, [], workspace.ledger.watch())
+
+    def follow(self, since: int = 0) -> Iterator[Event]:
+        """Yield events after `since` as they come, for ever."""
+        with self.waiter() as waiter:
+            while True:
+                with self._workspace.ledger.snapshot() as rows:
+                    found = rows.events.since(since, EVENTS_AT_ONCE)
+                for event in found:
+                    since = event.seq
+                    yield event
+                if not found:
+                    waiter.wait(60.0)
+
+    # Whole pictures of the team, each read at one moment; lists are cut by `limit`.
+
+    def status(self) -> dict[str, Any]:
+        """What needs a human, what runs since when with its last words, what is next, and counts.
+
+        `driven` says whether a runner drives the team, `workers` are other processes that work on its tasks, servers
+        among them; `unable` are the members whose agent is not available on this machine, and why.
+        """
+        with self._workspace.look() as rows:
+            found = status(rows, self.name, self._workspace.log_path, self._now())
+            found["unable"] = unable(rows, self._why_idle)
+            workers = [process for process in registration.at_work(rows) if process != found["runner"]]
+        driven = found["runner"] is not None and alive(found["runner"]) is not False
+        return {**found, "driven": driven, "workers": workers}
+
+    def report(self, since: str | None = None) -> dict[str, Any]:
+        """What needs you, what is done with its evidence, what failed and why, what it cost."""
+        with self._workspace.look() as rows:
+            return report(rows, self.name, since, self._now())
+
+    def board(self, *, limit: int = 50) -> dict[str, Any]:
+        """The tasks by state: `{"counts": {state: number}, "tasks": {state: [Task]}}`.
+
+        At most `limit` tasks of each state but `deleted`: the ready ones in the order of the queue, finished ones the
+        newest first, others the oldest first.
+        """
+        with self._workspace.look() as rows:
+            return now.board(rows, _bounded(limit))
+
+    def in_state(self, state: str, *, after: int = 0, limit: int = 100) -> list[Task]:
+        """The tasks in one state, `limit` at a time, in order of creation, finished ones the newest first.
+
+        Args:
+            after: the `n` of the last task that was shown; 0 starts.
+
+        Raises:
+            InvalidRequest: there is no such state.
+        """
+        with self._workspace.look() as rows:
+            return complete(rows, now.in_state(rows, state, after, _bounded(limit)))
+
+    def story(self, task: str, *, events: int = 200) -> dict[str, Any]:
+        """Everything about one task: `{task, runs, log, events, questions, handoff, parent, blockers, dependents}`.
+
+        `questions` are all that were asked, oldest first; `blockers` and `dependents` are tasks, also finished ones.
+        """
+        with self._workspace.look() as rows:
+            return now.story(rows, find(rows, task), _bounded(events))
+
+    def artifacts(self, task: str) -> list[dict[str, Any]]:
+        """What the runs of a task made that is in no commit: `[{run, path, kind, size, sha256, file}]`.
+
+        `path` is where it was in the worktree; `kind` is file, link or patch, which are kept with the run in `file`, or
+        cache or special, which are only listed (`file`, `size` and `sha256` are None).
+        """
+        with self._workspace.look() as rows:
+            found = rows.runs.artifacts(find(rows, task).id)
+        return [one.as_dict(self._workspace.artifact_path(one.task_id, one.run, one.path)) for one in found]
+
+    def crew(self) -> list[dict[str, Any]]:
+        """Members, the lead first, with what each is doing: `Member.as_dict()` and `{unread, tasks, last_words}`.
+
+        `tasks` are those it holds, or reviews now: `[{task_id, subject, state, since, run}]`.
+        """
+        with self._workspace.look() as rows:
+            return now.crew(rows, self._workspace.log_path)
+
+    # Maintenance.
+
+    def poll(self, *, dry_run: bool = False) -> dict[str, Any]:
+        """Recover, once, tasks that nobody works on any more (AOF-61); `dry_run` only says what that would be.
+
+        Returns:
+            `{"actions": [{"type", "task_id", "reason"}], "actions_executed": n}`, `stale_heartbeat` not counted.
+
+        Raises:
+            LedgerBusy: what was done stands; the next poll does the rest.
+        """
+        return app.running.poll(self._workspace, dry_run=dry_run)
+
+    def doctor(self, *, repair: bool = False, adopt: bool = False) -> dict[str, Any]:
+        """Check ledger, files and mirror: `{"healthy": bool, "findings": [{"level", "what", "path", "repaired",
+        "team"}]}`; `level` is error, warning or info. `repair` fixes what needs no guess, `adopt` takes over edited
+        task files."""
+        return app.running.examine_team(self._workspace, repair=repair, adopt=adopt, why_idle=self._why_idle)
+
+
+def _bounded(limit: int) -> int:
+    return max(1, min(limit, LONGEST_LIST))

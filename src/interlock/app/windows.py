@@ -1,0 +1,213 @@
+"""Windows of agent programs that joined a team, as their hooks and the programs they start see it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from interlock.app.base import HomeBase
+from interlock.app.mail import Mailing
+from interlock.core import mailbox, sessions, teams
+from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace, acknowledged
+from interlock.errors import StorageError
+from interlock.model.message import Message, as_xml
+from interlock.model.names import SYSTEM
+from interlock.processes import ancestry
+from interlock.processes.ref import alive, current
+
+HOOK_COUNT = 50
+HOOK_BYTES = 9_000
+"""What one hook hands over at most; one message, whatever its length, always. Programs cut what is longer: the rest
+comes with the next event."""
+
+JOINED = "joined"
+"""The folder of a home with the projects whose programs joined: one small file each, so that nobody has to wait for
+another."""
+
+EVENTS = ("start", "prompt", "tool", "stop", "end")
+"""What happens in a window: its session begins, a prompt comes, a tool was used, a turn is about to end, it closes."""
+
+
+@dataclass(slots=True)
+class HookReply:
+    """What a window is told at one event. It counts as handed over when the `with` block that gives it ends."""
+
+    member: str = ""
+    """Who the window is; empty where it has no seat, and there is nothing to say."""
+    team: str = ""
+    messages: Sequence[Message] = ()
+    unreported: Sequence[tuple[str, str]] = ()
+    """At `stop`: (id, subject) of its tasks in progress without a report. Where it is not to be sent back, this and
+    `messages` are empty."""
+    fresh: bool = False
+    """Whether it begins now, and should hear who it is."""
+    state: str = ""
+
+    def as_xml(self) -> str:
+        """The messages as a hook gives them, after the state of the team for the lead."""
+        return self.state + "".join(as_xml(message) for message in self.messages)
+
+
+class Window(Mailing):
+    """One window of a program that joined."""
+
+    def __init__(self, workspace: Workspace, program: str, session: str, name: str, process: str | None) -> None:
+        super().__init__(workspace, Principal(SYSTEM))
+        self._program = program
+        self._session = session
+        self._called = name
+        self._process = process
+
+    def sit(self) -> str:
+        """Take the seat and hear nothing; returns the member.
+
+        Raises:
+            MemberLimit: see `hear`.
+        """
+        process = self._process or (ancestry.starter() or current()).as_text()
+        with self._act() as act:
+            return sessions.take(
+                act, program=self._program, session=self._session, process=process, name=self._called, alive=alive
+            ).name
+
+    @contextmanager
+    def hear(self, event: str, *, again: bool = False) -> Iterator[HookReply]:
+        """Do what the event asks for (decision 5): begin and prompt hand over all mail, a tool only what is urgent, and
+        a stop sends the window back once in a turn; begin, prompt and stop are turn boundaries.
+
+        Args:
+            again: the program says that this stop follows one that was refused.
+
+        Raises:
+            MemberLimit: a new window needs a member more than the team may have.
+            MemberNotFound: its member was removed.
+        """
+        if event == "tool" and not self._urgent_waits():
+            yield HookReply()
+            return
+        with self._workspace.ledger.snapshot() as rows:
+            member = None if event == "start" else sessions.of_window(rows, self._session, lineage())
+        managed = ancestry.origin(self._workspace.home) is not None
+        fresh = member is None and event in ("start", "prompt") and not managed
+        if fresh:
+            member = self.sit()
+        if member is None:
+            yield HookReply()
+            return
+        self._caller = Principal(member, self._session, face=sessions.FACE)
+        if event == "end":
+            with self._act() as act:
+                sessions.leave(act)
+            yield HookReply()
+            return
+        with self._act() as act:
+            reply = self._at_stop(act, again) if event == "stop" else self._with_mail(act, event == "tool", fresh)
+        with self._handing_over(list(reply.messages)):
+            yield reply
+
+    def _with_mail(self, act: UnitOfWork, urgent: bool, fresh: bool) -> HookReply:
+        if not urgent:
+            act.rows.sessions.note_sent_back(act.name, act.session, False)
+        messages = self._offered(act, urgent_only=urgent, earlier="unknown" if urgent else "seen")
+        state = teams.state_block(act) if act.role == "lead" and not urgent else ""
+        return HookReply(act.name, self.name, messages, fresh=fresh, state=state)
+
+    def _at_stop(self, act: UnitOfWork, again: bool) -> HookReply:
+        """Send the window back for its mail, and for a task that it has not reported on; the second time it may go."""
+        acknowledged(act)
+        open_tasks = sessions.unreported(act)
+        if again or act.rows.sessions.sent_back(act.name, act.session):
+            sessions.idle(act, [id for id, _ in open_tasks])
+            return HookReply(act.name, self.name)
+        messages = self._offered(act, urgent_only=False, earlier="seen")
+        if messages or open_tasks:
+            act.rows.sessions.note_sent_back(act.name, act.session, True)
+        return HookReply(act.name, self.name, messages, open_tasks)
+
+    def _offered(self, act: UnitOfWork, *, urgent_only: bool, earlier: str) -> list[Message]:
+        own = current().as_text()
+        return mailbox.offer(
+            act, own, alive, count=HOOK_COUNT, size=HOOK_BYTES, urgent_only=urgent_only, earlier=earlier
+        )
+
+    def _urgent_waits(self) -> bool:
+        """Whether there is urgent mail: a look, no transaction, since this is asked at every tool call."""
+        with self._workspace.ledger.snapshot() as rows:
+            member = sessions.of_window(rows, self._session, ())
+            return member is not None and mailbox.waits(rows, member, self._workspace.clock.now(), alive, True)
+
+
+class WindowVerbs(HomeBase):
+    """The windows of a home's teams, and the projects whose programs joined."""
+
+    def window(self, team: str, *, program: str, session: str, name: str, process: str | None = None) -> Window:
+        """The window whose program names its session so. `process` is the one it lives in, as text; by default the
+        program that had this process started.
+
+        Raises:
+            InvalidTeamName, TeamNotFound.
+        """
+        return Window(self.workspace(team), program, session, name, process)
+
+    def managed(self, team: str) -> tuple[str, str] | None:
+        """(member, session) of the run of the team that this process belongs to; None where there is none. Programs do
+        not pass all of their environment on, which would say it, too.
+
+        Raises:
+            InvalidTeamName, TeamNotFound.
+        """
+        found = ancestry.origin(self.path)
+        self.workspace(team)
+        if found is None or found.team != team or found.member is None or found.session is None:
+            return None
+        return found.member, found.session
+
+    def seated(self, team: str) -> tuple[str, str] | None:
+        """(member, session) of the joined program that this process descends from; None where there is none.
+
+        Raises:
+            InvalidTeamName, TeamNotFound.
+        """
+        with self.workspace(team).ledger.snapshot() as rows:
+            return sessions.around(rows, lineage)
+
+    def joined(self) -> list[str]:
+        """The projects whose programs joined a team of this home, sorted. Raises StorageError."""
+        where, found = os.path.join(self.path, JOINED), []
+        try:
+            for name in os.listdir(where) if os.path.isdir(where) else ():
+                with open(os.path.join(where, name), encoding="utf-8", errors="surrogateescape") as file:
+                    found.append(file.read())
+        except OSError as error:
+            raise StorageError(f"{where} cannot be read: {error}.", path=where) from error
+        return sorted(found)
+
+    def note_joined(self, project: str) -> None:
+        """Remember that a program of that directory joined. Raises StorageError."""
+        try:
+            os.makedirs(os.path.join(self.path, JOINED), mode=0o700, exist_ok=True)
+            with open(self._note_of(project), "w", encoding="utf-8", errors="surrogateescape") as file:
+                file.write(project)
+        except OSError as error:
+            raise StorageError(f"{self.path} cannot be written: {error}.", path=self.path) from error
+
+    def note_left(self, project: str) -> None:
+        """Forget it again. Raises StorageError."""
+        try:
+            os.unlink(self._note_of(project))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise StorageError(f"{self.path} cannot be written: {error}.", path=self.path) from error
+
+    def _note_of(self, project: str) -> str:
+        from hashlib import sha256  # slow to load, and needed for joining and leaving only
+
+        return os.path.join(self.path, JOINED, sha256(os.fsencode(project)).hexdigest()[:32])
+
+
+def lineage() -> list[str]:
+    """The processes that this one descends from, the nearest first."""
+    return [identity.as_text() for identity in ancestry.ancestors()]

@@ -1,0 +1,181 @@
+"""Separate working copies: a worktree for a task that was claimed by hand, the diff of a task, merging into a branch of
+the user's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from interlock import app
+from interlock.app.base import TeamBase
+from interlock.core.tasks.claim import must_hold
+from interlock.core.tasks.find import find
+from interlock.core.tasks.transition import illegal
+from interlock.errors import Forbidden, InvalidRequest, WorktreeRefused
+from interlock.mirror.task_view import show
+from interlock.model.names import HUMAN
+from interlock.model.task import Task
+from interlock.model.text import named
+from interlock.storage.files import locked_directory
+
+
+class WorktreeVerbs(TeamBase):
+    """What people and joined programs do with the worktrees of a team's tasks."""
+
+    def worktree(self, task: str, *, hear: Callable[[str], None] | None = None, by: str | None = None) -> Task:
+        """Give a task that the caller works on a git worktree of its own; `worktree["directory"]` is where to work.
+
+        In a team with `isolation: worktree`. A task that has one keeps it, and it is brought up to date where the task
+        came back from its merge. `hear` is told what takes long, and what it prints.
+
+        Raises:
+            Forbidden, StaleRun, TaskAlreadyClaimed, InvalidTransition: the caller does not work on it.
+            WorktreeRefused, GitFailed: git does not allow it, or the team does not work in worktrees.
+            AgentError: its setup failed.
+        """
+        workspace, git = self._workspace, app.running
+        how = git.look(workspace)
+        if not how.on:
+            raise WorktreeRefused(
+                f"The team {workspace.name} works in one directory. To give each task a worktree of its own: "
+                f"`interlock config set --team {workspace.name} isolation worktree`.",
+                setting="isolation",
+            )
+        with self._act(by) as act:
+            found = find(act.rows, task)
+            must_hold(act, found)
+            if found.state != "in-progress":
+                raise illegal(found, "is not being worked on")
+        git.integrate(workspace, git.trees(workspace, how))
+        notes = os.path.dirname(workspace.log_path(found.id, found.run))
+        os.makedirs(notes, exist_ok=True)
+        with locked_directory(notes):  # Two that ask at once get one and the same.
+            with workspace.look() as rows:
+                found = find(rows, found.id)
+            git.run_async(git.place, workspace, found, None, hear or (lambda line: None))
+        with workspace.look() as rows:
+            return show(rows, find(rows, task))
+
+    def diff(self, task: str, *, stat: bool = False, color: bool = False) -> dict[str, Any]:
+        """What a task with a worktree of its own has changed: `{"task_id", "branch", "base", "merged", "diff"}`; with
+        `stat` only the files.
+
+        Raises:
+            InvalidRequest: it has no worktree.
+            GitFailed, WorktreeRefused: git does not answer.
+        """
+        with self._workspace.look() as rows:
+            found = find(rows, task)
+        if found.worktree is None:
+            raise InvalidRequest(
+                f"{found.id} has no worktree of its own, so what it changed cannot be told apart. Plans with "
+                "`isolation: worktree` keep it apart.",
+                task_id=found.id,
+            )
+        git = app.running
+        trees = git.trees(self._workspace, git.look(self._workspace))
+        text = git.changes(trees, found.worktree, stat=stat, color=color)
+        return {
+            "task_id": found.id,
+            "branch": found.worktree["branch"],
+            "base": found.worktree["base"],
+            "merged": found.worktree.get("merged"),
+            "diff": text.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
+        }
+
+    def merge(
+        self,
+        tasks: Sequence[str] = (),
+        *,
+        everything: bool = False,
+        into: str | None = None,
+        dry_run: bool = False,
+        by: str | None = None,
+    ) -> dict[str, Any]:
+        """Merge the work of these tasks, or all that is on the integration branch, into the branch that is checked out
+        in the team's directory, or into another one of the user's.
+
+        Returns:
+            `{"into", "before", "after", "merged", "commits", "tasks", "conflicts", "dirty", "stat"}`; with `dry_run`
+            what would be done, and what is in the way.
+
+        Raises:
+            Forbidden: the caller is no person, or runs inside a run.
+            WorktreeRefused: conflicts, changes of the user's in the way, or nothing there; nothing was changed.
+        """
+        workspace, git = self._workspace, app.running
+        with workspace.look() as rows:
+            chosen = [find(rows, one) for one in tasks]
+            known = [task for task in rows.tasks.worktrees() if task.state == "done"]
+        self._need_person_to_merge(by)
+        if everything == bool(chosen):
+            raise InvalidRequest("Say what to merge: tasks, or --all of the team's work.", field="tasks")
+        for task in chosen:
+            if task.state != "done" or task.worktree is None:
+                why = f"it is {task.state}" if task.worktree is not None else "it was not done in a worktree"
+                raise WorktreeRefused(f"{task.id} has nothing to merge: {why}.", task_id=task.id, state=task.state)
+        how = git.look(workspace)
+        if not how.on and not known:
+            raise WorktreeRefused(
+                f"{workspace.name} does not work in worktrees, so there is nothing to merge: what its tasks changed is "
+                f"in {how.workdir} already. Plans with `isolation: worktree` keep it apart.",
+                workdir=how.workdir,
+            )
+        trees = git.trees(workspace, how)
+        if everything:
+            wanted = [(f"Merge {trees.integration}", trees.head())]
+        else:
+            ordered = sorted(chosen, key=lambda one: one.completed_at or "")
+            wanted = [(f"Merge {one.id}: {one.subject}", str((one.worktree or {})["head"])) for one in ordered]
+        for _, commit in wanted:
+            if trees.repository.git.commit_of(commit) is None:
+                raise WorktreeRefused(f"The commit {commit[:12]} is gone from the repository.", commit=commit)
+        plan = git.merge_into(trees, wanted, into, dry_run=dry_run)
+        if plan.conflicts and not dry_run:
+            raise WorktreeRefused(
+                f"{plan.into} and the team's work conflict in {named(plan.conflicts)}; nothing was changed. "
+                f"Merge by hand: `git merge {trees.integration if everything else wanted[-1][1][:12]}`.",
+                conflicts=plan.conflicts,
+            )
+        if plan.dirty and not dry_run:
+            raise WorktreeRefused(
+                f"Changes of yours that are not committed would be touched: {named(plan.dirty)}. Commit or stash "
+                "them first; nothing was changed.",
+                dirty=plan.dirty,
+            )
+        brought = [] if plan.after is None else [task for task in known if _brings(trees, plan, task)]
+        done = not dry_run and plan.after not in (None, plan.before) and not plan.dirty
+        if done:
+            with self._act(by) as act:
+                for one in brought:
+                    task = find(act.rows, one.id)
+                    act.rows.tasks.update(task, worktree={**(task.worktree or {}), "delivered": plan.into})
+                act.event("work.merged", into=plan.into, commit=plan.after, tasks=[one.id for one in brought])
+        return {
+            "into": plan.into, "before": plan.before, "after": plan.after, "merged": done, "commits": plan.commits,
+            "tasks": [{"task_id": one.id, "key": one.plan_key, "subject": one.subject} for one in brought],
+            "conflicts": plan.conflicts, "dirty": plan.dirty, "stat": plan.stat,
+        }  # fmt: skip
+
+    def _need_person_to_merge(self, by: str | None) -> None:
+        caller = self._as(by)
+        with self._workspace.ledger.snapshot() as rows:
+            address = rows.team.address(caller.name)
+        # A person that comes in by a token has no place in the team before their first act.
+        person = caller.name == HUMAN or (caller.person if address is None else address[2] == "person")
+        origin = self._workspace.origin(caller)
+        if not person or origin is not None:
+            error = Forbidden("Only a person merges work into a branch of theirs, at a terminal outside of a run.")
+            if origin is not None:
+                self._workspace.note_refusal(origin, caller, error)
+            raise error
+
+
+def _brings(trees: app.running.Trees, plan: app.running.Delivery, task: Task) -> bool:
+    """Whether this merge brought the work of `task` into the branch."""
+    git, known = trees.repository.git, task.worktree or {}
+    head = known.get("head")
+    if not known.get("merged") or not head or plan.after is None or git.commit_of(head) is None:
+        return False
+    return git.contains(head, plan.after) and not git.contains(head, plan.before)
