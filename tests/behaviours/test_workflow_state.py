@@ -19,13 +19,14 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from interlock.core.unit_of_work import Principal
 from interlock.errors import InvalidRequest, WorkflowNotFound
+from interlock.model.workflow import WorkflowRow
 from interlock.workflow.engine.ports import Asking, Superseded
 from interlock.workflow.errors import StateConflict, StateUnreadable
 from interlock.workflow.runs.desk import LedgerDesk
 from interlock.workflow.runs.opening import store_of
-from interlock.workflow.state import resume, step_tracking
+from interlock.workflow.state import resume, step_tracking, workflow_state_manager
 from interlock.workflow.state.document import COMPLETED, TERMINAL, Waiting, WorkflowState
-from interlock.workflow.state.workflow_state_manager import state_path
+from interlock.workflow.state.workflow_state_manager import read_row, state_path
 from tests.behaviours.workflow_place import OUTPUT, SKILL, StatePlace
 
 
@@ -51,6 +52,27 @@ def test_a_run_that_is_interrupted_at_step_three_of_five_is_all_there(place: Sta
     assert (file["current_step"], file["completed_steps"], file["current_step_name"]) == (3, [1, 2], "Success")
     assert file["menu_history"] == [{"step": 2, "selection": "C"}]
     later.close()
+
+
+def test_one_run_is_shown_without_reading_the_others(place: StatePlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(1, 6):
+        place.save(place.state(f"bmm-create-prd-{number}"))
+    place.act(lambda act: place.states.save(act, _ended(place.load("bmm-create-prd-5"))))
+    read: list[str] = []
+
+    def counting(row: WorkflowRow) -> WorkflowState:
+        read.append(row.id)
+        return read_row(row)
+
+    monkeypatch.setattr(workflow_state_manager, "read_row", counting)
+    for number in (1, 5):
+        assert place.team.workflow_run(f"bmm-create-prd-{number}")["workflow_id"] == f"bmm-create-prd-{number}"
+    assert read == ["bmm-create-prd-1", "bmm-create-prd-5"]
+
+
+def _ended(state: WorkflowState) -> WorkflowState:
+    state.state, state.outcome = TERMINAL, COMPLETED
+    return state
 
 
 def test_the_file_has_the_mode_of_any_file_of_the_project(place: StatePlace) -> None:

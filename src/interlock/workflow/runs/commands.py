@@ -32,17 +32,18 @@ def find(rows: Rows, store: Store, reference: str | None) -> WorkflowState:
         AmbiguousId: several are meant.
         StateUnreadable: its state is damaged.
     """
-    runs = store.list(rows)
+    # The common questions read one run, not all there ever were.
     if reference is None:
-        open_ = [one for one in runs if one.state != TERMINAL]
-        if open_ or runs:
-            return (open_ or list(runs))[0]
+        newest = store.list(rows, open_only=True) or store.list(rows, limit=1) or store.list(rows)
+        if newest:
+            return newest[0]
         raise WorkflowNotFound("No workflow was run here yet. `interlock workflow list` shows what can be.")
-    exact = next((one for one in runs if one.workflow_id == reference), None)
-    if exact is not None:
-        return exact
     if rows.workflows.get(reference) is not None:
         return store.load(rows, reference)  # damaged: says so
+    of_task = store.list(rows, task_id=reference, limit=1)
+    if of_task:
+        return of_task[0]
+    runs = store.list(rows)
     wanted = reference.lstrip("/")
     task = next((one for one in runs if one.task_id and one.task_id.endswith(reference)), None)
     if task is not None:
