@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from bench import homes
 from bench.floors import durable_transactions
 from bench.measure import Row, at_most, median, quantile, times
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.errors import DependencyCycle
 
 TASKS = 100_000

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import Row, at_most, median, quantile, times
-from interlock.app import connect
+from interlock.wiring import connect
 
 STARTS = 7
 CALLS = 100

@@ -16,8 +16,8 @@ from bench import homes
 from bench.measure import Row, at_most, median, quantile
 from interlock.agents.scripted import Say, ScriptedAgent
 from interlock.agents.session import Opening
-from interlock.client import Team
-from interlock.clients.local.home import LocalHome
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.clock import SystemClock
 from interlock.errors import TeamNotFound
 from interlock.model.names import HUMAN
@@ -53,7 +53,7 @@ def prompted() -> list[float]:
         clock, settings = SystemClock(), Settings({})
         agent = AgentExecutor(ScriptedAgent("m", script))
         catalog, notifier = SqliteCatalog(str(directory / "teams"), settings, clock), SocketNotifier(str(directory))
-        home = LocalHome(str(directory), settings, clock, catalog, notifier, lambda member: agent)
+        home = Home(str(directory), settings, clock, catalog, notifier, lambda member: agent)
         team = home.team(homes.TEAM)
         team.spawn("managed", agent="script", command=["true"])
         stop = Stop()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench import homes
 from bench.measure import Row, at_most_times, in_turns, median
-from interlock.client import Team
+from interlock.app.team import Team
 
 SMALL = (1_000, 10_000)
 LARGE = (100_000, 1_000_000)

@@ -15,7 +15,7 @@ from pathlib import Path
 from bench import homes
 from bench.crew import Crew, say
 from bench.measure import Row, at_most, median, quantile
-from interlock.client import Team
+from interlock.app.team import Team
 
 SLEEPERS = 50
 ROUNDS = 4

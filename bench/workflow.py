@@ -16,9 +16,9 @@ from bench import homes
 from bench.measure import Row, at_most, median
 from interlock.agents.scripted import Say, ScriptedAgent
 from interlock.agents.session import Opening
-from interlock.app import connect
-from interlock.clients.local.home import LocalHome
+from interlock.app.home import Home
 from interlock.runner.executor import Job
+from interlock.wiring import connect
 from interlock.workflow.executor import WorkflowExecution
 
 STEPS = 30
@@ -41,7 +41,7 @@ def one_run(home: Path) -> float:
     """Seconds that all steps took."""
     root = package(home / "project")
     opened = connect(str(home / "home"))
-    assert isinstance(opened, LocalHome)
+    assert isinstance(opened, Home)
     team = opened.create_team(homes.TEAM, workdir=str(root))
     team.spawn("m0", agent="command", command=["true"])
     begun = team.start_workflow(SKILL, agent="m0", tier=1)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import interlock
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 
 ROOT = Path(__file__).resolve().parent.parent
 

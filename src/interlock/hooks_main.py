@@ -163,8 +163,8 @@ def hand_over(
         InterlockError: no mail could be had; nothing was printed.
         BrokenPipeError: the reader is gone; the mail is back in the inbox.
     """
-    from interlock.app import connect
     from interlock.surfaces.cli.caller import identify, open_mail
+    from interlock.wiring import connect
 
     opened = connect(home)
     try:
@@ -244,8 +244,8 @@ def _answer_hook(options: dict[str, str], given: bytes, deadline: Deadline) -> N
         return
     if _nothing_to_tell(options, event, session):
         return
-    from interlock.app import connect
     from interlock.surfaces.cli.caller import choose_team
+    from interlock.wiring import connect
 
     busy = str(BUSY_SHARE * deadline.seconds)
     home = connect(options.get("--home"), environment={**os.environ, "INTERLOCK_BUSY_TIMEOUT": busy})

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import interlock
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from tests.agents.endpoint import Endpoint, Move, Seen, call, say
 from tests.agents.real import INSTALLING, enter
 from tests.docs.terminal import commands

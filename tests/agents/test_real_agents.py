@@ -16,7 +16,7 @@ import interlock
 from interlock.agents.profiles import load
 from interlock.agents.registry import agent_of
 from interlock.agents.session import Opening, Permission, Turn, Update
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.processes import ref, table
 from interlock.processes.groups import RUN_TOKEN
 from interlock.runner import environment

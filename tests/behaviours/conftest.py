@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import interlock
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.clock import ManualClock
 from interlock.wakeup.inprocess import InProcessNotifier
 from tests.behaviours.driving import Place

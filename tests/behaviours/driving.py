@@ -17,7 +17,8 @@ from typing import Any
 
 import interlock
 from interlock.agents.session import Update
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.model.event import Event
 from interlock.model.task import Task
 from interlock.processes import table

@@ -10,8 +10,8 @@ from typing import Any
 
 from interlock.agents.scripted import Script, ScriptedAgent
 from interlock.agents.session import Opening, Update
-from interlock.client import Team
-from interlock.clients.local.home import LocalHome
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.clock import SystemClock
 from interlock.model.event import Event
 from interlock.model.team import Member
@@ -34,7 +34,7 @@ def play(place: Place, plays: Plays, *, resumable: bool = False) -> dict[str, An
 
     settings = Settings({})
     catalog = SqliteCatalog(str(place.path / "home" / "teams"), settings, SystemClock())
-    place.home = LocalHome(  # type: ignore[assignment]
+    place.home = Home(  # type: ignore[assignment]
         str(place.path / "home"), settings, SystemClock(), catalog, InProcessNotifier(), executor_for
     )
     return {name: {"agent": {"acp": ["true"]}} for name in plays}

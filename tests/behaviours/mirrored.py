@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.mirror.rebuild import compare
 from interlock.mirror.render import is_ours
 from interlock.model.task import STATES

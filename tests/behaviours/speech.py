@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.model.event import Event
 
 

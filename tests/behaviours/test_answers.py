@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.model.question import Question
 from interlock.processes.output import plain
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.clock import ManualClock, seconds
 from interlock.errors import Forbidden, InvalidTransition, StaleRun, TaskAlreadyClaimed, UnmetDependencies
 

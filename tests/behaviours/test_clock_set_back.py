@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.clock import ManualClock, iso
 from interlock.model.event import Event
 from interlock.runner.recovery_scan import CLAIM_GRACE

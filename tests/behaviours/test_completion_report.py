@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.protocol.dropped import read_result
 from tests.behaviours.speech import claimed, completion, head, hops, since, update
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import interlock
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.errors import Forbidden, InvalidRequest
 from interlock.storage.sqlite import schema
 from tests.behaviours.driving import Place

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock.client import Team
+from interlock.app.team import Team
 from tests.behaviours.costs import Costs
 
 

@@ -11,7 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.clock import ManualClock
 from interlock.core import mailbox
 from interlock.core.unit_of_work import Principal

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.errors import (
     DependencyCycle,
     Forbidden,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.clock import ManualClock, iso
 from interlock.protocol.dropped import FILE_BYTES, adopt, read_result
 from tests.behaviours.speech import claimed, completion, head, hops, since

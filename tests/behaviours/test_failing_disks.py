@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 import interlock
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.errors import StorageError
 from interlock.surfaces.http.failures import status_of
 from tests.behaviours.mirrored import assert_files_agree, python

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import interlock
-from interlock.client import Home
+from interlock.app.home import Home
+from interlock.app.projects import infer_type
 from interlock.errors import (
     AmbiguousId,
     DirectoryNotFound,
@@ -24,7 +25,6 @@ from interlock.errors import (
     TaskLimit,
     TaskNotFound,
 )
-from interlock.frontdoor.chat import infer_type
 from tests.behaviours.driving import Place
 
 

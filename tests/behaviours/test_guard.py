@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.errors import InvalidRequest, InvalidTransition
 from interlock.model.guard import FALLBACKS
 from interlock.model.task import Task

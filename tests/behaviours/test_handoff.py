@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interlock.client import Team
+from interlock.app.team import Team
 from tests.behaviours.speech import ack, claimed, handoff, head, hops, since
 
 NOBODY = "TASK-2026-02-09-999"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.clients.local.home import LocalHome
+from interlock.app.home import Home
 from interlock.clock import SystemClock
 from interlock.errors import TeamNotFound
 from interlock.settings import Settings
@@ -17,7 +17,7 @@ from interlock.wakeup.inprocess import InProcessNotifier
 def test_nothing_but_the_catalog_knows_where_ledgers_are(tmp_path: Path) -> None:
     settings, clock = Settings({}), SystemClock()
     catalog = SqliteCatalog(str(tmp_path / "ledgers"), settings, clock)
-    home = LocalHome(str(tmp_path / "home"), settings, clock, catalog, InProcessNotifier(), lambda member: None)  # type: ignore[arg-type, return-value]
+    home = Home(str(tmp_path / "home"), settings, clock, catalog, InProcessNotifier(), lambda member: None)  # type: ignore[arg-type, return-value]
     team = home.create_team("alpha")
     team.spawn("bob")
     task = team.create_task("Write it")

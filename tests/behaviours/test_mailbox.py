@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.errors import InvalidRequest, MemberNotFound, RecipientNotFound
 from interlock.model.message import TYPES
 

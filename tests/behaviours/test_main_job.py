@@ -193,8 +193,8 @@ class Broken:
         raise ZeroDivisionError("a bug")
 
 
-def home_with(path: Path, executor_for: object) -> interlock.client.Home:
-    from interlock.clients.local.home import LocalHome
+def home_with(path: Path, executor_for: object) -> interlock.app.home.Home:
+    from interlock.app.home import Home
     from interlock.clock import SystemClock
     from interlock.settings import Settings
     from interlock.storage.sqlite.catalog import SqliteCatalog
@@ -202,7 +202,7 @@ def home_with(path: Path, executor_for: object) -> interlock.client.Home:
 
     settings = Settings({})
     catalog = SqliteCatalog(str(path / "teams"), settings, SystemClock())
-    return LocalHome(str(path), settings, SystemClock(), catalog, InProcessNotifier(), executor_for)  # type: ignore[arg-type, return-value]
+    return Home(str(path), settings, SystemClock(), catalog, InProcessNotifier(), executor_for)  # type: ignore[arg-type, return-value]
 
 
 def test_a_bug_in_one_worker_fails_its_run_and_touches_nobody_else(place: Place) -> None:

@@ -20,7 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import interlock
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.clock import ManualClock, SystemClock
 from interlock.errors import StorageError
 from interlock.mirror.projector import Mirror

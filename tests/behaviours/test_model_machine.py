@@ -18,11 +18,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
-from interlock.app import connect
 from interlock.clock import ManualClock
 from interlock.errors import InterlockError
 from interlock.model.task import FINAL
 from interlock.wakeup.inprocess import InProcessNotifier
+from interlock.wiring import connect
 
 CALLERS = (("ada", None), ("ada", "s1"), ("ada", "s2"), ("bob", None), ("bob", "s3"), ("human", None))
 HELD = ("in-progress", "blocked")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.client import Home
+from interlock.app.home import Home
 from interlock.core.reports.needs import folded
 
 

@@ -14,7 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 import interlock
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.errors import InvalidRequest
 from interlock.runner import notifications
 from interlock.surfaces.cli.entry import run

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.core.unit_of_work import Principal, UnitOfWork
 from interlock.protocol import routing
 from interlock.protocol.message import HandlerResult, IncomingMessage, parse

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.errors import InterlockError
 from interlock.model.task import MOVES, WAITING
 from interlock.protocol.envelope import OUTCOMES

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import interlock
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.errors import AmbiguousId, Forbidden, InvalidRequest, NotAwaitingResponse, QuestionNotFound
 from interlock.runner.recovery_scan import LivenessProbe
 from interlock.runner.scheduler import Scheduler

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.clock import ManualClock, iso
 from interlock.errors import InterlockError
 from tests.behaviours.speech import claimed, completion, head, hops, since

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.clock import ManualClock
 from interlock.core.tasks import claim, finish, verify
 from interlock.core.unit_of_work import Principal

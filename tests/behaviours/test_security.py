@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import interlock
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.errors import Forbidden, InterlockError, InvalidTeamName
 from interlock.model.message import as_xml
 from interlock.model.names import sanitized

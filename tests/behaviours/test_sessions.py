@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.errors import Forbidden, InvalidRequest, MemberNotFound
 
 

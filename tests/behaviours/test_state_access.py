@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 import interlock
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.clock import SystemClock
 from interlock.errors import ConfigParseError, InvalidRequest, LedgerBusy, LedgerUnusable
 from interlock.storage.sqlite.ledger import COMMITS_PER_LOOK

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.client import Team
+from interlock.app.team import Team
 from tests.behaviours.speech import claimed, completion, head, hops, since, update
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.errors import (
     Forbidden,
     InvalidMemberName,

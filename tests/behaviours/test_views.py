@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.errors import InvalidRequest, TaskNotFound
 
 

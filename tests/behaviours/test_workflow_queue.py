@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.errors import Forbidden, InterlockError, InvalidRequest, InvalidTransition, QueueEntryNotFound
 from interlock.model.task import PRIORITIES
 

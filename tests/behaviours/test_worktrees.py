@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.client import Home
+from interlock.app.home import Home
 from interlock.errors import GitFailed, InterlockError, WorktreeRefused
 from tests.behaviours.driving import Place, running, until
 from tests.behaviours.repository import Repository, kept_path, stage

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.errors import AgentError, Forbidden, InvalidTransition, WorktreeRefused
 from interlock.model.task import Task
 from tests.behaviours.driving import Place

@@ -24,8 +24,8 @@ class StatePlace:
     """One workspace, its clock and a project directory."""
 
     def __init__(self, root: Path, clock: ManualClock | None = None) -> None:
-        from interlock.app import connect
         from interlock.wakeup.inprocess import InProcessNotifier
+        from interlock.wiring import connect
 
         self.clock = clock or ManualClock()
         self.project = root / "project"

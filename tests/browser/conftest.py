@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 
 import interlock
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from tests.surfaces.http.harness import Server
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from interlock.client import Team
+from interlock.app.team import Team
 from tests.browser.conftest import Place
 
 EVIL = (

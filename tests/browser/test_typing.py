@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.model.question import Question
 from tests.browser.conftest import Place
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import interlock
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.mirror.rebuild import compare
 from interlock.model.task import STATES
 from tests.crash.worker import MEMBERS, TEAM

@@ -19,7 +19,8 @@ from types import FrameType
 from typing import Any
 
 import interlock
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.errors import InterlockError, LedgerBusy, LedgerUnusable, StorageError
 
 MEMBERS = ("m0", "m1", "m2")

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from interlock.app import memory_of
 from interlock.clock import SystemClock
 from interlock.memory.local import LocalMemory
 from interlock.memory.store import Memory
 from interlock.settings import Settings
+from interlock.wiring import memory_of
 from interlock.workflow.memory import post_workflow_curator
 from interlock.workflow.runs import opening
 from interlock.workflow.runs import opening as known

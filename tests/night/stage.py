@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import interlock
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.model.task import Task
 from interlock.processes import table
 from interlock.runner.run_processes import session_token

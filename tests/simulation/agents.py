@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.clock import iso
 from interlock.core.tasks import finish, verify
 from interlock.core.tasks.find import find

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import interlock
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.clock import ManualClock, iso
 from interlock.errors import InterlockError
 from interlock.model.run import Run

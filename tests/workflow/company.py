@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from interlock.agents.session import Agent
-from interlock.clients.local.home import LocalHome
-from interlock.clients.local.team import LocalTeam
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.clock import SystemClock
 from interlock.memory.local import LocalMemory
 from interlock.memory.store import Log, MemoryStore, OpenMemory
@@ -38,13 +38,13 @@ class Company:
         self.root = root
         self.agents = agents
         self.memory = self._open if memory is True else memory or None
-        self.home = LocalHome(
+        self.home = Home(
             str(directory / "home"), settings, SystemClock(),
             SqliteCatalog(str(directory / "home" / "teams"), settings, SystemClock()), InProcessNotifier(),
             self._executor,
         )  # fmt: skip
         self.home.open_memory = self.memory
-        self.team: LocalTeam = self.home.create_team(TEAM, workdir=str(root))
+        self.team: Team = self.home.create_team(TEAM, workdir=str(root))
         self.team.configure({"stop_grace": 1.0})
         for name in agents:
             self.team.spawn(name, agent="command", command=["true"])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import interlock
-from interlock.client import Team
+from interlock.app.team import Team
 from tests.workflow.reviewed import SKILL, SPRINT, STORY, story_project
 
 DEVELOPER = Path(__file__).parent / "programs" / "developer.py"

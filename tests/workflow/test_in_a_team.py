@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 import interlock
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from tests.workflow.stage import SKILL, project
 
 AUTHOR = Path(__file__).parent / "programs" / "author.py"

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.errors import Forbidden, InvalidRequest
 from interlock.workflow.errors import SafetyOverrideBlocked
 from interlock.workflow.runs.chat_commands import carry_out, chat_command

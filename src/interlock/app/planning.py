@@ -15,7 +15,7 @@ from interlock.errors import InvalidRequest
 from interlock.gitwork import preflight
 from interlock.gitwork.isolation import check
 from interlock.model.team import Member
-from interlock.plan.comparing import Changes, compare
+from interlock.plan.comparing import PlanChanges, compare
 from interlock.plan.document import Plan as Plan
 from interlock.plan.document import PlanMember, whole_digest
 from interlock.plan.faults import Faults
@@ -65,7 +65,7 @@ def apply(
     """Bring a team up to a plan that was `examined`; with `dry_run`, or without a team yet, say what that would be."""
     plan, written, notes = found
     if workspace is None:
-        changes: Changes = compare(plan, {}, redo)
+        changes: PlanChanges = compare(plan, {}, redo)
     elif dry_run:
         changes = preview(workspace, plan, redo=redo, new=new)
     else:

@@ -19,10 +19,10 @@ from interlock.core.tasks.find import find
 from interlock.core.tasks.verify import verified
 from interlock.core.tokens import Tokens as Tokens
 from interlock.core.unit_of_work import Principal, Workspace
-from interlock.doctor import examine as examine_team
-from interlock.doctor import examine_all as examine_home
 from interlock.doctor.home import CHECKING as CHECKING
 from interlock.doctor.home import abandoned as abandoned
+from interlock.doctor.team import examine as examine_team
+from interlock.doctor.team import examine_all as examine_home
 from interlock.errors import InterlockError
 from interlock.gitwork.delivery import Delivery as Delivery
 from interlock.gitwork.delivery import changes as changes
@@ -61,7 +61,6 @@ from interlock.runner.workspace_allocation import seal
 
 __all__ = [
     "CHECKING",
-    "RunnerConfig",
     "TRIAL_MEMBER",
     "AgentInfo",
     "AgentRegistry",
@@ -75,6 +74,7 @@ __all__ = [
     "Notifications",
     "OpenMemory",
     "Profile",
+    "RunnerConfig",
     "Scheduler",
     "Stop",
     "TeamRunner",

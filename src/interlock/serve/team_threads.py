@@ -9,7 +9,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from interlock.client import Home
+from interlock.app.home import Home
 from interlock.errors import InterlockError
 from interlock.runner.scheduler import Scheduler
 from interlock.runner.stop import Stop

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter
 
-from interlock.client import Home
+from interlock.app.home import Home
 from interlock.core.tokens import Tokens
 from interlock.processes import groups, ref, table
 from interlock.serve.listener import HttpListener, bind, is_loopback, url_of

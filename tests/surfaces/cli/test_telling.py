@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from interlock.app import connect
 from interlock.surfaces.cli.board import Board
+from interlock.wiring import connect
 from tests.agents.acting import acp_member
 from tests.surfaces.cli.conftest import Interlock
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app import connect
 from interlock.core.unit_of_work import Principal
 from interlock.model.names import SYSTEM
+from interlock.wiring import connect
 from interlock.workflow.agents.subagent_registry import SubagentRecord
 from interlock.workflow.state import step_tracking
 from interlock.workflow.state.document import RUNNING, Plan, WorkflowState

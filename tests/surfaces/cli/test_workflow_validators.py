@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app import connect
 from interlock.core.unit_of_work import Principal
 from interlock.model.names import SYSTEM
+from interlock.wiring import connect
 from interlock.workflow.state import step_tracking
 from interlock.workflow.state.document import RUNNING, Plan, WorkflowState
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from interlock.app import connect
+from interlock.wiring import connect
 from tests.surfaces.http.harness import Client, Server
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app import connect
+from interlock.wiring import connect
 from tests.surfaces.http.harness import Server
 from tests.surfaces.http.test_up import wait_until
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app import connect
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.runner import recovery_scan
 from interlock.serve import team_threads
+from interlock.wiring import connect
 from tests.surfaces.http.harness import PATIENCE, Server
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app import connect
+from interlock.wiring import connect
 from tests.surfaces.http.harness import Client, Server
 
 

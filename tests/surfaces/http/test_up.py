@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from interlock.app import connect
+from interlock.wiring import connect
 from tests.surfaces.http.harness import PATIENCE, Server, children
 
 STUBBORN = "trap '' TERM; sleep 600 & wait; sleep 600"

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import interlock
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from tests.docs.terminal import commands
 
 PROGRAM = Path(__file__).with_name("program.py")

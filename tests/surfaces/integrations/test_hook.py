@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 
 Answer = tuple[int, str, str]
 Call = Callable[..., Answer]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.client import Team
+from interlock.app.team import Team
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

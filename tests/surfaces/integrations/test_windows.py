@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.model.message import Message
 from interlock.runner.recovery_scan import CLAIM_GRACE
 from tests.surfaces.integrations.conftest import Window

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import interlock
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from typing import Any
 import anyio
 import pytest
 
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from tests.surfaces.mcp.harness import command, connected, environment
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from tests.behaviours.costs import Costs
 from tests.surfaces.mcp.harness import connected
 

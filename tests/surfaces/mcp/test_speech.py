@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from tests.surfaces.mcp.harness import connected
 
 pytestmark = pytest.mark.anyio

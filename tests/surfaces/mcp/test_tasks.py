@@ -7,7 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from tests.behaviours.repository import Repository
 from tests.surfaces.mcp.harness import Agent, connected
 

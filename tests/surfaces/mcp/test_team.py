@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from tests.surfaces.mcp.harness import command, connected, environment, started
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import interlock
-from interlock.client import Home
+from interlock.app.home import Home
 from tests.surfaces.http.harness import Client, Server
 
 

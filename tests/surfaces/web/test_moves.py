@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import interlock
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.errors import InvalidRequest
 from interlock.model.task import FINAL, MOVES, STATES
 from interlock.surfaces.web.moves import moves, perform

@@ -9,7 +9,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from scripts.seeded_home import fill
 from tests.surfaces.http.harness import Answer, Client, Server
 from tests.workflow.stage import SKILL, project

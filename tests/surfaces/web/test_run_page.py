@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interlock.client import Home
+from interlock.app.home import Home
 from scripts import seeded_run
 from scripts.seeded_run import Seeding
 from tests.surfaces.http.harness import Client, Server

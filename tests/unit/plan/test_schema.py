@@ -10,9 +10,9 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from ruamel.yaml import YAML
 
-from interlock.app import connect
 from interlock.plan import reading
 from interlock.plan.schema import json_schema
+from interlock.wiring import connect
 
 HEAD: dict[str, Any] = {"members": {"ada": {"agent": "shell"}, "bob": {"agent": "claude"}}}
 

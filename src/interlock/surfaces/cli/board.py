@@ -15,7 +15,7 @@ from typing import Any, Self
 import click
 
 from interlock.agents.session import Update
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.clock import seconds
 from interlock.errors import InterlockError
 from interlock.model import text as words

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.app import connect
 from interlock.errors import InvalidRequest, StorageError
 from interlock.model.task import Task
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.caller import Identity, identify, open_mail, open_team
 from interlock.surfaces.cli.command import HELP_OPTIONS, Asked, Everywhere, as_json
+from interlock.wiring import connect
 
 if TYPE_CHECKING:
-    from interlock.client import Home, Mailing, Team
+    from interlock.app.home import Home
+    from interlock.app.mail import Mailing
+    from interlock.app.team import Team
 
 INPUT_BYTES = 4_194_304
 WARNINGS = {

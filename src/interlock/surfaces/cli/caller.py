@@ -17,7 +17,9 @@ from interlock.model.names import HUMAN
 from interlock.processes.groups import RUN_TOKEN
 
 if TYPE_CHECKING:
-    from interlock.client import Home, Mailing, Team
+    from interlock.app.home import Home
+    from interlock.app.mail import Mailing
+    from interlock.app.team import Team
 
 TEAM_FILE = "interlock.toml"
 

@@ -12,7 +12,7 @@ import click
 
 from interlock import demo as bundled
 from interlock.agents.session import Update
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.errors import InterlockError
 from interlock.processes.ref import ProcessRef
 from interlock.surfaces.cli.call import Call, verb

@@ -19,7 +19,7 @@ from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
 
 if TYPE_CHECKING:
-    from interlock.client import Team
+    from interlock.app.team import Team
 
 CHUNK = 65_536
 LOOK_EVERY = 0.2

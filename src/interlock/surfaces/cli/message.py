@@ -20,7 +20,7 @@ from interlock.surfaces.cli.call import TEXT, Call, verb
 from interlock.surfaces.cli.command import as_json
 
 if TYPE_CHECKING:
-    from interlock.client import Mail
+    from interlock.app.mail import Mail
 
 CLIENT_ID = click.option("--client-id", metavar="ID", help="Your own id for it: sent twice, it arrives once.")
 SUMMARY = click.option("--summary", metavar="S", help="What it is about, in a few words.")

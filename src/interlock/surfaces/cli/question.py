@@ -13,7 +13,7 @@ from interlock.surfaces.cli.call import TEXT, Call, verb
 from interlock.surfaces.cli.task_text import question
 
 if TYPE_CHECKING:
-    from interlock.client import Team
+    from interlock.app.team import Team
 
 APPROVALS = ("a", "approve", "approved", "y", "yes", "ok", "lgtm")
 """What people type at the prompt for a review that they approve of."""

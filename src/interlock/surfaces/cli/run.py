@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from interlock.agents.session import Update
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.core.reports.text import as_text
 from interlock.core.tokens import Tokens
 from interlock.errors import InvalidRequest, RunnerAlive

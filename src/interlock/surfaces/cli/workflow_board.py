@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from interlock.agents.session import Update
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.errors import InterlockError
 from interlock.model import text as words
 from interlock.surfaces.cli.board import LineView, LiveView, line_for

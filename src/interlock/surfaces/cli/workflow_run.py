@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.errors import InvalidRequest, TeamNotFound
 from interlock.model.team import Member
 from interlock.settings import PERMISSIONS

@@ -14,7 +14,7 @@ from interlock.workflow.runs.chat_commands import in_force
 from interlock.workflow.state.document import place_of, spoken
 
 if TYPE_CHECKING:
-    from interlock.client import Team
+    from interlock.app.team import Team
 
 MARKS = {"completed": "✓", "in_progress": "▶", "failed": "✗", "skipped": "–", "rolled_back": "↩", "pending": "·"}
 

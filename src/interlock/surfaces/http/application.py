@@ -16,7 +16,7 @@ import anyio
 from fastapi import APIRouter, FastAPI
 from starlette.routing import Route
 
-from interlock.client import Home
+from interlock.app.home import Home
 from interlock.surfaces.http import (
     describing,
     events,

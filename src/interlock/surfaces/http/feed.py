@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from interlock.client import Home
+from interlock.app.home import Home
 from interlock.errors import InterlockError
 from interlock.model.event import Event
 from interlock.surfaces.http import cursor

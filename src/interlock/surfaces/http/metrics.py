@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from interlock.client import Home
+from interlock.app.home import Home
 from interlock.errors import InterlockError
 from interlock.model.task import STATES
 from interlock.surfaces.http.feed import Feed

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.model.task import FRONT_DOOR
 from interlock.surfaces.http import documents, models
 from interlock.surfaces.http.answers import answer

@@ -19,7 +19,7 @@ import anyio.to_thread
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
-from interlock.client import Home
+from interlock.app.home import Home
 from interlock.errors import Forbidden, InterlockError, InvalidRequest
 from interlock.surfaces.http.access import PAGE, Principal
 from interlock.surfaces.http.closing import Closing

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.errors import Forbidden, InvalidRequest, TeamNotFound
 from interlock.surfaces.http.access import PAGE, Access, Principal
 

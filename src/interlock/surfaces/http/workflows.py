@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.errors import AmbiguousId, Forbidden, InvalidRequest, WorkflowNotFound
 from interlock.surfaces.http import documents, models, workflow_documents
 from interlock.surfaces.http.answers import answer

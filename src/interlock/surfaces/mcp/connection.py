@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from uuid import uuid4
 
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.errors import TeamNotFound
 from interlock.model.names import HUMAN, LEAD
 from interlock.processes.ancestry import RunOrigin
@@ -44,7 +45,7 @@ class Connection:
             TeamNotFound: no such team, and the member is not one that could make it.
             MemberNotFound: nobody of that name.
         """
-        from interlock.app import connect
+        from interlock.wiring import connect
 
         made = cls(connect(home), team, member, session or os.environ.get("INTERLOCK_SESSION") or None)
         try:

@@ -15,7 +15,7 @@ import threading
 from collections import OrderedDict
 from contextlib import AbstractContextManager
 
-from interlock.client import Mail
+from interlock.app.mail import Mail
 from interlock.errors import InterlockError
 
 REMEMBERED = 64

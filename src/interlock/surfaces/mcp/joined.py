@@ -7,7 +7,8 @@ or whose hooks are switched off) the connection takes a seat for the window itse
 
 from __future__ import annotations
 
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.errors import InterlockError
 from interlock.model.names import LEAD
 from interlock.processes import ancestry, ref
@@ -36,7 +37,7 @@ class JoinedConnection(Connection):
         Raises:
             TeamNotFound: no such team.
         """
-        from interlock.app import connect
+        from interlock.wiring import connect
 
         made = cls(connect(home), team, name, program)
         made.home.team(team)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlock.client import Mail
+from interlock.app.mail import Mail
 from interlock.errors import InvalidRequest
 from interlock.model.message import TYPES
 from interlock.surfaces.mcp.tool import Call, Tool, choice, flag, number, text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.errors import InterlockError, InvalidRequest
 from interlock.model.task import PRIORITIES, STATES, STATUS, TYPES, Task
 from interlock.surfaces.mcp.shapes import brief

@@ -10,7 +10,8 @@ from urllib.parse import quote, urlencode
 from fastapi import Request
 from markupsafe import Markup
 
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.core.reports.needs import folded
 from interlock.errors import InterlockError
 from interlock.surfaces.http.visitor import FORM_KEY

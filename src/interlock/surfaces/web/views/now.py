@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.core.reports.needs import folded
 from interlock.core.reports.now import in_words
 from interlock.errors import TaskNotFound

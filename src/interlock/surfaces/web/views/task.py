@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.errors import RunNotFound
 from interlock.model.task import Task
 from interlock.surfaces.web.moves import moves
