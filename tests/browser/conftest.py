@@ -74,7 +74,7 @@ class Place:
         url = self.url(scripted and not own_name)
         page.goto(f"{url}/open/{self.server.tokens.new_code()}")
         if not scripted:
-            page.get_by_role("button", name="Come in").click()
+            page.get_by_role("button", name="Sign in").click()
         page.wait_for_url(f"{url}/")
         page.goto(url + path)
         return page

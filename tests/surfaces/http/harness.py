@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from interlock.core.tokens import Tokens
+from tests.surfaces.http import documented
 
 PATIENCE = 60.0
 
@@ -50,8 +51,11 @@ class Client:
                 data = body if isinstance(body, bytes) else json.dumps(body).encode()
                 sent.setdefault("content-type", "application/json")
             connection.request(method, path, data, sent)
-            answer = connection.getresponse()
-            return Answer(answer.status, answer.headers, answer.read())
+            response = connection.getresponse()
+            answer = Answer(response.status, response.headers, response.read())
+            if answer.headers.get_content_type() == "application/json":
+                documented.check(method, path, answer.status, answer.json)
+            return answer
         finally:
             connection.close()
 

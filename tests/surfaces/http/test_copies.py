@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.behaviours.repository import Repository
-from tests.surfaces.http.harness import Client, Server
+from tests.surfaces.http.harness import PATIENCE, Client, Server
+from tests.surfaces.http.test_up import wait_until
 
 PLAN = """team: crew
 workdir: work
@@ -19,24 +24,19 @@ tasks: {a: {subject: Write a, run: echo a > a.txt}}
 """
 
 
-@pytest.fixture(scope="module")
-def repository(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Repository:
+def planned(home: Path, place: Path) -> Repository:
     """A repository, and the work of one task of the team crew on its integration branch."""
-    place = tmp_path_factory.mktemp("plan")
     made = Repository(place / "work")
     (place / "plan.yaml").write_text(PLAN)
-    words = [
-        sys.executable,
-        "-m",
-        "interlock.surfaces.cli",
-        "--home",
-        str(server.home),
-        "run",
-        str(place / "plan.yaml"),
-    ]
+    words = [sys.executable, "-m", "interlock.surfaces.cli", "--home", str(home), "run", str(place / "plan.yaml")]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     return made
+
+
+@pytest.fixture(scope="module")
+def repository(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    return planned(server.home, tmp_path_factory.mktemp("plan"))
 
 
 @pytest.fixture
@@ -86,3 +86,36 @@ def test_a_merge_is_shown_and_then_done_by_people_only(
     assert done["merged"] and (repository.path / "a.txt").read_text() == "a\n"
     assert admin.post(address, {"all": True})["merged"] in (True, False)
     assert admin.post(address, {"all": True})["merged"] is False
+
+
+def test_git_that_takes_long_keeps_nobody_from_an_answer(start: Callable[..., Server], tmp_path: Path) -> None:
+    """More requests wait for git than there are threads for answers."""
+    planned(tmp_path / "home", tmp_path)
+    gate, started, count = tmp_path / "gate", tmp_path / "started", 45
+    started.mkdir()
+    gate.touch()
+    slow_git = tmp_path / "bin" / "git"
+    slow_git.parent.mkdir()
+    slow_git.write_text(
+        f"#!/bin/sh\ntest -e {gate} || touch {started}/$$\n"
+        f'until test -e {gate}; do sleep 1; done\nexec {shutil.which("git")} "$@"\n'
+    )
+    slow_git.chmod(0o755)
+    server = start(tmp_path / "home", environment={"PATH": f"{slow_git.parent}:{os.environ['PATH']}"})
+    admin = server.client()
+    task = admin.get("/api/teams/crew/tasks")["tasks"][0]["id"]
+    gate.unlink()
+    answers: list[int] = []
+
+    def diff() -> None:
+        answers.append(admin.call("GET", f"/api/teams/crew/tasks/{task}/diff").status)
+
+    callers = [threading.Thread(target=diff) for _ in range(count)]
+    for caller in callers:
+        caller.start()
+    wait_until(lambda: len(list(started.iterdir())) >= count, server)
+    assert admin.get("/readyz") == {"status": "ready"}
+    gate.touch()
+    for caller in callers:
+        caller.join(PATIENCE)
+    assert answers == [200] * count

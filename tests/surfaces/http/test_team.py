@@ -119,7 +119,7 @@ def test_pausing_and_deleting_a_team(team: str, admin: Client) -> None:
 def test_metrics_count_what_there_is(team: str, admin: Client) -> None:
     admin.post(f"/api/teams/{team}/tasks", {"subject": "x"})
     text = admin.call("GET", "/metrics").body.decode()
-    assert f'interlock_tasks{{team="{team}",state="ready"}} 1' in text
+    assert f'interlock_tasks{{state="ready",team="{team}"}} 1' in text
     assert 'route="/api/teams/{team}/tasks"' in text and team not in text.split("interlock_http_requests_total")[2]
     for line in text.splitlines():
         assert line.startswith("#") or (len(line.rsplit(" ", 1)) == 2 and float(line.rsplit(" ", 1)[1]) >= 0)

@@ -170,7 +170,7 @@ def test_whatever_needs_a_person_can_be_ended_from_the_page(browser: Client, hom
     for task in (later, held):
         assert post(browser, f"/projects/mixed/tasks/{task}/move", verb="complete").status == 303
     assert [one.state for one in team.tasks()] == ["cancelled", "done", "done"]
-    assert "The line is clear" in browser.call("GET", "/projects/mixed").body.decode()
+    assert "Nothing needs you" in browser.call("GET", "/projects/mixed").body.decode()
 
 
 def test_a_person_reads_letters_on_the_page_and_says_so(browser: Client, team: Team) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import quote
 
 from fastapi import FastAPI, Request
@@ -17,8 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from interlock import errors
 from interlock.errors import InterlockError
-from interlock.surfaces.http import doorstep
-from interlock.surfaces.http.answers import answer
+from interlock.surfaces.http import error_pages
+from interlock.surfaces.http.responses import answer
 
 STATUSES: tuple[tuple[type[InterlockError], int], ...] = (
     (errors.MessageTooLarge, 413),
@@ -51,19 +50,20 @@ CONNECTION = "connection"
 """Where the state of a request holds what is known of its connection."""
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+NOT_PAGES = ("/api", "/mcp", "/metrics", "/openapi", "/healthz", "/readyz")
 
 log = logging.getLogger("interlock.http")
 
 
 def status_of(error: InterlockError) -> int:
-    """The HTTP status of an error."""
+    """Return the HTTP status of an error."""
     if isinstance(error, errors.MessageRefused):
         return MESSAGE_REFUSED.get(error.code, 409)
     return next((status for kind, status in STATUSES if isinstance(error, kind)), 500)
 
 
 def refusal(error: InterlockError, scope: Scope) -> Response:
-    """An error as an answer: JSON, or a plain page for a browser that asked for one."""
+    """Return an error as an answer: JSON, or a plain page for a browser that asked for one."""
     status = status_of(error)
     headers: dict[str, str] = {}
     if status == 401:
@@ -74,12 +74,19 @@ def refusal(error: InterlockError, scope: Scope) -> Response:
         headers["retry-after"] = "1"
     if status == 405:
         headers["allow"] = ", ".join(error.details.get("allowed", ()))
-    if _is_browser(scope):
-        if status == 401 and _came_from_elsewhere(scope):
-            # A browser keeps our cookie to itself when another site, or a file, led here. From here it is sent.
-            return HTMLResponse(AGAIN, status)
-        return doorstep.page(status, error.message, headers, link=scope["path"].startswith("/open/"))
-    return answer(error.as_dict(), status, headers)
+    accepts_html = any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
+    if not accepts_html or scope["path"].startswith(NOT_PAGES):
+        return answer(error.as_dict(), status, headers)
+    if status == 401 and scope["method"] == "GET" and (b"sec-fetch-site", b"cross-site") in scope["headers"]:
+        # A browser keeps our cookie to itself when another site, or a file, led here. From here it is sent.
+        return HTMLResponse(AGAIN, status)
+    return error_pages.page(status, error.message, headers, link=scope["path"].startswith("/open/"))
+
+
+async def refuse(error: InterlockError, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request with an error, and let people see what a process of a run was refused."""
+    await note(error, scope)
+    await refusal(error, scope)(scope, receive, send)
 
 
 async def note(error: InterlockError, scope: Scope) -> None:
@@ -112,8 +119,8 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, http)
 
 
-class LastResort:
-    """ASGI middleware, the innermost: what nobody foresaw is logged, and answered like everything else."""
+class UnexpectedErrorMiddleware:
+    """ASGI middleware, the innermost: what nothing foresaw is logged, and answered like everything else."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -121,13 +128,13 @@ class LastResort:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         begun = False
 
-        async def noticed(message: Message) -> None:
+        async def send_noticed(message: Message) -> None:
             nonlocal begun
             begun = begun or message["type"] == "http.response.start"
             await send(message)
 
         try:
-            await self._app(scope, receive, noticed)
+            await self._app(scope, receive, send_noticed)
         except Exception as error:  # boundary: the caller learns nothing of our inside, the log everything
             known = error if isinstance(error, InterlockError) else None
             if known is None:
@@ -141,28 +148,28 @@ class LastResort:
 def _invalid(error: RequestValidationError) -> InterlockError:
     found = error.errors()
     if any(fault["type"] == "json_invalid" for fault in found):
-        return errors.InvalidRequest("The body is no JSON. Send one JSON document, in UTF-8.")
-    faults = [{"path": _path(fault["loc"]), "message": str(fault["msg"])} for fault in found]
+        return errors.InvalidRequest("The body is not JSON. Send one JSON document, in UTF-8.")
+    # `("body", "blocked_by", 0)` is `blocked_by.0`.
+    faults = [
+        {"path": ".".join(map(str, fault["loc"][1:] or fault["loc"])), "message": str(fault["msg"])} for fault in found
+    ]
     first = faults[0] if faults else {"path": "", "message": "it cannot be read"}
     where = f"{first['path']}: " if first["path"] else ""
     return errors.InvalidRequest(
-        f"The request does not fit: {where}{first['message']}. /openapi.json shows what does.",
+        f"The request is not valid: {where}{first['message']}. /openapi.json shows what is.",
         field=first["path"],
         errors=faults[:20],
     )
 
 
-def _path(place: tuple[Any, ...]) -> str:
-    """`("body", "blocked_by", 0)` as `blocked_by.0`."""
-    parts = [str(part) for part in place[1:]] if len(place) > 1 else [str(part) for part in place]
-    return ".".join(parts)
-
-
 def _http(error: HTTPException, request: Request) -> InterlockError:
     if isinstance(error.__cause__, InterlockError):
-        return error.__cause__  # What the guard said of a body while it was read.
+        return error.__cause__  # What SecurityMiddleware said of a body while it was read.
     if error.status_code == 405:
-        allowed = _methods(request)
+        # Starlette names the methods of the first route of that address only.
+        asked = [{**request.scope, "method": method} for method in METHODS]
+        routes = request.app.routes
+        allowed = [one["method"] for one in asked if any(route.matches(one)[0] is Match.FULL for route in routes)]
         return errors.MethodNotAllowed(
             f"{request.method} is not possible here, only {', '.join(allowed)}.", allowed=allowed
         )
@@ -171,20 +178,3 @@ def _http(error: HTTPException, request: Request) -> InterlockError:
     if error.status_code == 413:
         return errors.RequestTooLarge("The request is too large.")
     return errors.InvalidRequest(str(error.detail) or "The request cannot be read.")
-
-
-def _methods(request: Request) -> list[str]:
-    """What the address of a request knows; Starlette names the methods of the first route only."""
-    asked = [{**request.scope, "method": method} for method in METHODS]
-    routes = request.app.routes
-    return [scope["method"] for scope in asked if any(route.matches(scope)[0] is Match.FULL for route in routes)]
-
-
-def _is_browser(scope: Scope) -> bool:
-    if scope["path"].startswith(("/api", "/mcp", "/metrics", "/openapi", "/healthz", "/readyz")):
-        return False
-    return any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
-
-
-def _came_from_elsewhere(scope: Scope) -> bool:
-    return scope["method"] == "GET" and (b"sec-fetch-site", b"cross-site") in scope["headers"]

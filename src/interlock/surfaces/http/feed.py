@@ -1,13 +1,20 @@
 """The events of all teams, live, for any number of readers.
 
-One watcher per team sleeps until the team changes (see `notifier`) and pokes the readers; each reader then asks the
-ledger for what lies after its own place. So nothing is queued for a slow reader, nothing can be lost between two
-sources, and a place is all one needs to go on after a broken line or a restart. Without readers nothing is watched.
+One watcher per team sleeps until the team changes (see `notifier`) and wakes the readers; each reader then asks the
+ledger for what comes after its own place. So nothing is queued for a slow reader, nothing can be lost between two
+sources, and a place is all one needs to continue after a broken connection or a restart. Without readers nothing is
+watched.
+
+A place in all teams is one opaque text, the cursor: the number of the last event of each team. A team is known by five
+bytes of the digest of its id, so that a new team under an old name begins at its beginning, and the text stays short:
+about ten bytes a team before it is made printable. `0` is the beginning of everything.
 """
 
 from __future__ import annotations
 
-import os
+import base64
+import binascii
+import hashlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 
@@ -15,22 +22,25 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from interlock.app.home import Home
-from interlock.errors import InterlockError
+from interlock.client import Home
+from interlock.errors import InterlockError, InvalidRequest
 from interlock.model.event import Event
-from interlock.surfaces.http import cursor
 from interlock.wakeup.notifier import woken
 
 LOOK_FOR_TEAMS = 1.0
-"""Seconds between two looks for teams that were made or deleted."""
+"""Seconds between two looks for teams that were created or deleted."""
 AT_ONCE = 200
 LEAVE_AFTER = 10.0
 """Seconds after which a reader is asked whether it may still read."""
+CURSOR_VERSION = "c1"
+"""How every cursor but `0` begins."""
+KEY_BYTES = 5
+LONGEST_CURSOR = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """One event of one team, and the cursor after it; without an event it only says where the reader stands."""
+class FeedItem:
+    """One event of one team, and the cursor after it; without an event it only says where the reader is."""
 
     team: str
     event: Event | None
@@ -38,65 +48,64 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
-    """A team that is watched. `mark` tells it from one made anew under its name."""
-
+class WatchedTeam:
     name: str
-    key: bytes
-    mark: tuple[int, int]
+    id: str
     scope: anyio.CancelScope
 
+    @property
+    def key(self) -> bytes:
+        """How the team is known in a cursor."""
+        return hashlib.sha256(self.id.encode()).digest()[:KEY_BYTES]
 
-class Reader:
-    """Who reads, and what has changed since it last looked."""
+
+class FeedReader:
+    """One reader, and which teams have changed since it last looked."""
 
     def __init__(self) -> None:
         self.placed = anyio.Event()
         """Set once all teams of that moment are watched."""
-        self.poked = anyio.Event()
+        self.woken = anyio.Event()
         self._changed: dict[str, None] = {}
 
-    def poke(self, *teams: str) -> None:
-        """These teams have changed."""
+    def wake(self, *teams: str) -> None:
         self._changed.update(dict.fromkeys(teams))
-        self.poked.set()
+        self.woken.set()
 
     def next(self) -> str | None:
-        """A team to look at, the one that waits longest first."""
+        """Return a team to look at, the one that waits longest first."""
         name = next(iter(self._changed), None)
         if name is not None:
             del self._changed[name]
         return name
 
     async def wait(self, seconds: float) -> None:
-        """Sleep until poked, at most so long."""
         with anyio.move_on_after(seconds):
-            await self.poked.wait()
-        self.poked = anyio.Event()
+            await self.woken.wait()
+        self.woken = anyio.Event()
 
 
 class Feed:
-    """See the module. `run` lives as long as the server; `close` ends all readers."""
+    """`run` lives as long as the server; `close` ends all readers."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
-        self._readers: set[Reader] = set()
-        self._watched: dict[str, Watched] = {}
+        self._readers: set[FeedReader] = set()
+        self._watched: dict[str, WatchedTeam] = {}
         self._look = anyio.Event()
         self.closed = False
 
     @property
     def readers(self) -> int:
-        """How many read."""
         return len(self._readers)
 
     async def run(self) -> None:
-        """Watch the teams while somebody reads. Ends when cancelled."""
+        """Watch the teams while anybody reads, until cancelled."""
         async with anyio.create_task_group() as group:
             while True:
                 if self._readers:
                     known = list(self._readers)
-                    await self._take_stock(group)
+                    await self._find_teams(group)
                     for reader in known:
                         reader.placed.set()
                     with anyio.move_on_after(LOOK_FOR_TEAMS):
@@ -109,94 +118,80 @@ class Feed:
                 self._look = anyio.Event()
 
     def close(self) -> None:
-        """The server ends: so do all readers."""
+        """End all readers: the server ends."""
         self.closed = True
         for reader in self._readers:
             reader.placed.set()
-            reader.poked.set()
+            reader.woken.set()
 
     async def read(
-        self,
-        positions: Mapping[bytes, int] | None,
-        may_see: Callable[[str], bool] = lambda team: True,
-        may_stay: Callable[[], bool] = lambda: True,
-    ) -> AsyncIterator[Item]:
-        """Events after `positions`, and then as they come, until the feed is closed.
+        self, positions: Mapping[bytes, int] | None, may_see: Callable[[str], bool], may_stay: Callable[[], bool]
+    ) -> AsyncIterator[FeedItem]:
+        """Yield events after `positions`, and then as they come, until the feed is closed.
 
         Args:
-            positions: by the key of each team; one that is not among them is read from its beginning. Null: from now.
+            positions: by the key of each team; one that is not among them is read from its beginning. `None`: from now.
             may_see: whether the reader may see a team of that name.
             may_stay: asked, in a thread, every few seconds.
         """
-        reader = Reader()
+        reader = FeedReader()
         self._readers.add(reader)
         try:
-            # With us among the readers: what is committed from here on pokes us.
+            # With us among the readers: what is committed from here on wakes us.
             self._look.set()
             await reader.placed.wait()
-            places = dict(positions) if positions is not None else await self._heads()
-            yield Item("", None, cursor.written(places))
-            reader.poke(*self._watched)
+            places = dict(positions) if positions is not None else await anyio.to_thread.run_sync(self._heads)
+            yield FeedItem("", None, write_cursor(places))
+            reader.wake(*self._watched)
             while not self.closed and await anyio.to_thread.run_sync(may_stay):
                 while not self.closed and (name := reader.next()) is not None:
                     watched = self._watched.get(name)
                     if watched is None or not may_see(name):
                         continue
-                    events = await self._events(name, places.get(watched.key, 0))
+                    events = await anyio.to_thread.run_sync(self._events, name, places.get(watched.key, 0))
                     for event in events:
                         places[watched.key] = event.seq
-                        yield Item(name, event, cursor.written(places))
+                        yield FeedItem(name, event, write_cursor(places))
                     if len(events) == AT_ONCE:
-                        reader.poke(name)
+                        reader.wake(name)
                 if not self.closed:
                     await reader.wait(LEAVE_AFTER)
         finally:
             self._readers.discard(reader)
             self._look.set()
 
-    async def _heads(self) -> dict[bytes, int]:
-        def heads() -> dict[bytes, int]:
-            return {watched.key: self._home.team(watched.name).head() for watched in list(self._watched.values())}
+    def _heads(self) -> dict[bytes, int]:
+        return {watched.key: self._home.team(watched.name).head() for watched in list(self._watched.values())}
 
-        return await anyio.to_thread.run_sync(heads)
-
-    async def _events(self, name: str, since: int) -> list[Event]:
+    def _events(self, name: str, since: int) -> list[Event]:
         try:
-            return (await anyio.to_thread.run_sync(lambda: self._home.team(name).events(since, limit=AT_ONCE)))[0]
+            return self._home.team(name).events(since, limit=AT_ONCE)[0]
         except InterlockError:
-            # Deleted meanwhile, or busy: the next look at the teams finds out which.
-            return []
+            return []  # Deleted meanwhile, or busy: the next look at the teams finds out which.
 
-    async def _take_stock(self, group: TaskGroup) -> None:
-        found = await anyio.to_thread.run_sync(self._teams)
+    async def _find_teams(self, group: TaskGroup) -> None:
+        found = await anyio.to_thread.run_sync(self._ids)
         for name, watched in list(self._watched.items()):
-            if found.get(name) != watched.mark:
+            if found.get(name) != watched.id:
                 watched.scope.cancel()
                 del self._watched[name]
-        for name, mark in found.items():
+        for name, id in found.items():
             if name not in self._watched:
-                try:
-                    id = await anyio.to_thread.run_sync(self._id_of, name)
-                except InterlockError:
-                    continue
-                watched = Watched(name, cursor.key_of(id), mark, anyio.CancelScope())
-                self._watched[name] = watched
+                self._watched[name] = watched = WatchedTeam(name, id, anyio.CancelScope())
                 group.start_soon(self._watch, watched)
 
-    def _id_of(self, name: str) -> str:
-        return str(self._home.team(name).describe()["id"])
-
-    def _teams(self) -> dict[str, tuple[int, int]]:
+    def _ids(self) -> dict[str, str]:
         found = {}
-        try:
-            for name in self._home.teams():
-                there = os.stat(self._home.team(name).directory)
-                found[name] = (there.st_dev, there.st_ino)
-        except (InterlockError, OSError):
-            pass  # One was deleted this instant; we look again in a second.
+        for name in self._home.teams():
+            try:
+                found[name] = str(self._home.team(name).describe()["id"])
+            except InterlockError:
+                # Deleted this instant, or busy: one that is watched stays so, and we look again in a second.
+                if name in self._watched:
+                    found[name] = self._watched[name].id
         return found
 
-    async def _watch(self, watched: Watched) -> None:
+    async def _watch(self, watched: WatchedTeam) -> None:
         with watched.scope:
             try:
                 waiter = await anyio.to_thread.run_sync(lambda: self._home.team(watched.name).waiter())
@@ -209,10 +204,55 @@ class Feed:
                 while True:
                     # Also before the first sleep: something may have come before there was a waiter.
                     for reader in self._readers:
-                        reader.poke(watched.name)
+                        reader.wake(watched.name)
                     try:
                         await woken(waiter, 3600.0)
                     except InterlockError:
                         await anyio.sleep(LOOK_FOR_TEAMS)
             finally:
                 waiter.close()
+
+
+def write_cursor(positions: Mapping[bytes, int]) -> str:
+    """Return the cursor for these positions: each a key and a number of seven bits a byte, the lowest first."""
+    raw = bytearray()
+    for key, seq in sorted(positions.items()):
+        raw += key
+        while seq > 0x7F:
+            raw.append(seq & 0x7F | 0x80)  # The eighth bit says that more follow.
+            seq >>= 7
+        raw.append(seq)
+    return CURSOR_VERSION + base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def parse_cursor(text: str) -> dict[bytes, int]:
+    """Return the positions that a cursor stands for.
+
+    Raises:
+        InvalidRequest: `text` is not a cursor.
+    """
+    if text == "0":
+        return {}
+    try:
+        if not text.startswith(CURSOR_VERSION) or len(text) > LONGEST_CURSOR:
+            raise ValueError(text)
+        encoded = text.removeprefix(CURSOR_VERSION)
+        raw = base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True)
+        found, place = {}, 0
+        while place < len(raw):
+            key = raw[place : place + KEY_BYTES]
+            place += KEY_BYTES
+            found[key] = shift = 0
+            while raw[place] > 0x7F:
+                found[key] |= (raw[place] & 0x7F) << shift
+                place, shift = place + 1, shift + 7
+                if shift > 63:
+                    raise ValueError("no such number")
+            found[key] |= raw[place] << shift
+            place += 1
+        return found
+    except (ValueError, IndexError, binascii.Error):
+        raise InvalidRequest(
+            "That is not a cursor. Use the `id` of the last event you have, `0` for everything, or none for new ones.",
+            field="after",
+        ) from None

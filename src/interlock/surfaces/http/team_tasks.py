@@ -1,31 +1,30 @@
-"""The tasks of one team, in the words of its members: `/tasks`, `/tasks/{id}` and a POST for every verb."""
+"""The tasks of one team, in the words of its members: `/tasks`, `/tasks/{id}` and a POST for every verb; the questions
+about them, and AOF/1: what agents say about their work."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Body, Query
 from starlette.responses import Response
 
-from interlock.model.task import Task
-from interlock.surfaces.http import documents, models
-from interlock.surfaces.http.answers import answer
-from interlock.surfaces.http.shapes import StateOrStatus, TeamName
-from interlock.surfaces.http.slow import slow
-from interlock.surfaces.http.visitor import Reader, Worker
+from interlock.surfaces.http import requests, responses
+from interlock.surfaces.http.request_context import Reader, RequestContext, Worker, slow
+from interlock.surfaces.http.requests import MemberRequest
+from interlock.surfaces.http.responses import answer, documented
+from interlock.surfaces.http.types import StateOrStatus, TeamName
 
-router = APIRouter(prefix="/api/teams/{team}/tasks", tags=["tasks"])
+router = APIRouter(prefix="/api/teams/{team}")
 MOST_LISTED = 10_000
-ONE: dict[int | str, dict[str, Any]] = {200: {"model": documents.TaskDocument}}
+TASKS = documented(responses.TaskList)
+ONE = documented(responses.TaskDocument)
 
 
-def _shown(task: Task, status: int = 200) -> Response:
-    return answer(task.as_dict(), status)
-
-
-@router.get("", responses={200: {"model": documents.Tasks}})
+@router.get("/tasks", tags=["tasks"], responses=TASKS)
 def tasks(
-    visitor: Reader,
+    context: Reader,
     team: TeamName,
     status: StateOrStatus | None = None,
     owner: str | None = None,
@@ -33,149 +32,161 @@ def tasks(
     limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = MOST_LISTED,
 ) -> Response:
     """Tasks in order of creation; `ready` gives the ready queue in its order."""
-    found = visitor.team(team).tasks(status=status, owner=owner, ready=ready, limit=limit)
+    found = context.team(team).tasks(status=status, owner=owner, ready=ready, limit=limit)
     return answer({"tasks": [task.as_dict() for task in found]})
 
 
-@router.post("", status_code=201, responses={201: {"model": documents.TaskDocument}})
-def create(visitor: Worker, team: TeamName, new: models.NewTask) -> Response:
+@router.post("/tasks", tags=["tasks"], status_code=201, responses=documented(responses.TaskDocument, 201))
+def create(context: Worker, team: TeamName, new: requests.NewTask) -> Response:
     """Create a task."""
-    return _shown(visitor.acting(team, new.by).create_task(**new.given("by")), 201)
+    return answer(context.acting(team, new.by).create_task(**new.given()).as_dict(), 201)
 
 
-@router.get("/{id}", responses=ONE)
-def show(visitor: Reader, team: TeamName, id: str) -> Response:
+@router.get("/tasks/{id}", tags=["tasks"], responses=ONE)
+def show(context: Reader, team: TeamName, id: str) -> Response:
     """One task, whole."""
-    return _shown(visitor.team(team).task(id))
+    return answer(context.team(team).task(id).as_dict())
 
 
-@router.get("/{id}/runs", responses={200: {"model": documents.Runs}})
-def runs(visitor: Reader, team: TeamName, id: str) -> Response:
+@router.get("/tasks/{id}/runs", tags=["tasks"], responses=documented(responses.RunList))
+def runs(context: Reader, team: TeamName, id: str) -> Response:
     """All attempts at a task, oldest first."""
-    return answer({"runs": [run.as_dict() for run in visitor.team(team).runs(id)]})
+    return answer({"runs": [run.as_dict() for run in context.team(team).runs(id)]})
 
 
-@router.get("/{id}/work-log", responses={200: {"model": documents.WorkLog}})
-def work_log(visitor: Reader, team: TeamName, id: str) -> Response:
+@router.get("/tasks/{id}/work-log", tags=["tasks"], responses=documented(responses.WorkLog))
+def work_log(context: Reader, team: TeamName, id: str) -> Response:
     """The task's Work Log."""
-    lines = visitor.team(team).work_log(id)
+    lines = context.team(team).work_log(id)
     return answer({"work_log": [{"at": at, "author": author, "text": text} for at, author, text in lines]})
 
 
-@router.get("/{id}/conversation", responses={200: {"model": documents.Conversation}})
-def conversation(visitor: Reader, team: TeamName, id: str) -> Response:
+@router.get("/tasks/{id}/conversation", tags=["tasks"], responses=documented(responses.ConversationDocument))
+def conversation(context: Reader, team: TeamName, id: str) -> Response:
     """Every question there was about a task, with its answer, oldest first."""
-    return answer({"conversation": visitor.team(team).conversation(id)})
+    return answer({"conversation": context.team(team).conversation(id)})
 
 
-@router.get("/{id}/diff", responses={200: {"model": documents.Diff}})
-def diff(visitor: Reader, team: TeamName, id: str, stat: bool = False) -> Response:
+@router.get("/tasks/{id}/diff", tags=["tasks"], responses=documented(responses.Diff))
+@slow
+def diff(context: Reader, team: TeamName, id: str, stat: bool = False) -> Response:
     """What a task that works in a worktree of its own has changed; with `stat` only the files."""
-    return answer(visitor.team(team).diff(id, stat=stat))
+    return answer(context.team(team).diff(id, stat=stat))
 
 
-@router.get("/{id}/artifacts", responses={200: {"model": documents.Artifacts}})
-def artifacts(visitor: Reader, team: TeamName, id: str) -> Response:
+@router.get("/tasks/{id}/artifacts", tags=["tasks"], responses=documented(responses.ArtifactList))
+def artifacts(context: Reader, team: TeamName, id: str) -> Response:
     """What the runs of a task made that is in no commit, and where it is kept."""
-    return answer({"artifacts": visitor.team(team).artifacts(id)})
+    return answer({"artifacts": context.team(team).artifacts(id)})
 
 
-@router.post("/{id}/claim", responses=ONE)
-def claim(visitor: Worker, team: TeamName, id: str, how: models.Claim) -> Response:
-    """Take a task."""
-    return _shown(visitor.acting(team, how.by).claim(id, force=how.force, take_over=how.take_over))
+@dataclass(frozen=True, slots=True)
+class TaskVerb:
+    """A verb of `Team` that takes a task and answers it. `slow`: it runs a check, git or a setup."""
+
+    name: str
+    about: str
+    request: type[MemberRequest] = MemberRequest
+    slow: bool = False
 
 
-@router.post("/{id}/worktree", responses=ONE)
-def worktree(visitor: Worker, team: TeamName, id: str, who: models.Nothing) -> Response:
-    """Give a task that the caller works on a git worktree of its own, in a team with `isolation: worktree`."""
-    return _shown(visitor.acting(team, who.by).worktree(id))
+VERBS = (
+    TaskVerb("claim", "Take a task.", requests.ClaimRequest),
+    TaskVerb(
+        "worktree",
+        "Give a task that the caller works on a git worktree of its own, in a team with `isolation: worktree`.",
+        slow=True,
+    ),
+    TaskVerb(
+        "update",
+        "Edit a task, add a `log` line to it, or take it forward to a `status`.",
+        requests.TaskEdit,
+        slow=True,
+    ),
+    TaskVerb("depend", "Make a task wait for another, or no longer.", requests.DependencyChange),
+    TaskVerb("release", "Give a task back.", requests.OptionalReason),
+    TaskVerb(
+        "complete",
+        "Report a task as finished. Its `verify` is run here, before the answer.",
+        requests.OptionalSummary,
+        slow=True,
+    ),
+    TaskVerb("delete", "Delete a task that is not final."),
+    TaskVerb("approve", "Approve a task in review.", requests.OptionalSummary, slow=True),
+    TaskVerb(
+        "reject", "Send a task in review back to its author, with the reason as findings.", requests.RequiredReason
+    ),
+    TaskVerb("retry", "Give a task in deadletter another chance."),
+    TaskVerb("block", "Stop for a reason that is not a dependency.", requests.RequiredReason),
+    TaskVerb("unblock", "Say that the reason is gone."),
+    TaskVerb("assign", "Reserve a task for a member; `null` frees it.", requests.Assignment),
+)
 
 
-@router.post("/{id}/update", responses=ONE)
-@slow
-def update(visitor: Worker, team: TeamName, id: str, edit: models.Edit) -> Response:
-    """Edit a task, add a `log` line to it, or take it forward to a `status`."""
-    return _shown(visitor.acting(team, edit.by).update(id, **edit.given("by")))
+def _add(verb: TaskVerb) -> None:
+    def endpoint(context: RequestContext, team: str, id: str, given: MemberRequest) -> Response:
+        act = getattr(context.acting(team, given.by), verb.name)
+        return answer(act(id, **given.given()).as_dict())
+
+    # FastAPI reads a request's model from here, and each verb has its own.
+    endpoint.__annotations__.update(context=Worker, team=TeamName, given=verb.request)
+    router.add_api_route(
+        f"/tasks/{{id}}/{verb.name}", slow(endpoint) if verb.slow else endpoint, methods=["POST"], name=verb.name,
+        tags=["tasks"], description=verb.about, responses=ONE,
+    )  # fmt: skip
 
 
-@router.post("/{id}/depend", responses=ONE)
-def depend(visitor: Worker, team: TeamName, id: str, edge: models.Depend) -> Response:
-    """Make a task wait for another, or no longer."""
-    return _shown(visitor.acting(team, edge.by).depend(id, on=edge.on, remove=edge.remove))
+for _verb in VERBS:
+    _add(_verb)
 
 
-@router.post("/{id}/release", responses=ONE)
-def release(visitor: Worker, team: TeamName, id: str, why: models.Because) -> Response:
-    """Give a task back."""
-    return _shown(visitor.acting(team, why.by).release(id, reason=why.reason))
-
-
-@router.post("/{id}/complete", responses=ONE)
-@slow
-def complete(visitor: Worker, team: TeamName, id: str, done: models.Summary) -> Response:
-    """Report a task as finished. Its `verify` is run here, before the answer."""
-    return _shown(visitor.acting(team, done.by).complete(id, summary=done.summary))
-
-
-@router.post("/{id}/delete", responses=ONE)
-def delete(visitor: Worker, team: TeamName, id: str, who: models.Nothing) -> Response:
-    """Delete a task that is not final."""
-    return _shown(visitor.acting(team, who.by).delete(id))
-
-
-@router.post("/{id}/approve", responses=ONE)
-@slow
-def approve(visitor: Worker, team: TeamName, id: str, done: models.Summary) -> Response:
-    """A reviewer's yes."""
-    return _shown(visitor.acting(team, done.by).approve(id, summary=done.summary))
-
-
-@router.post("/{id}/reject", responses=ONE)
-def reject(visitor: Worker, team: TeamName, id: str, why: models.Reason) -> Response:
-    """A reviewer's no: back to the author with the reason as findings."""
-    return _shown(visitor.acting(team, why.by).reject(id, reason=why.reason))
-
-
-@router.post("/{id}/retry", responses=ONE)
-def retry(visitor: Worker, team: TeamName, id: str, who: models.Nothing) -> Response:
-    """Another chance for a task in deadletter."""
-    return _shown(visitor.acting(team, who.by).retry(id))
-
-
-@router.post("/{id}/cancel", responses={200: {"model": documents.Tasks}})
-def cancel(visitor: Worker, team: TeamName, id: str, how: models.Cancel) -> Response:
-    """Call a task off, with `cascade` also what waits for it; answers what was cancelled."""
-    found = visitor.acting(team, how.by).cancel(id, reason=how.reason, cascade=how.cascade)
+@router.post("/tasks/{id}/cancel", tags=["tasks"], responses=TASKS)
+def cancel(context: Worker, team: TeamName, id: str, how: requests.CancelRequest) -> Response:
+    """Cancel a task, with `cascade` also what waits for it; answers what was cancelled."""
+    found = context.acting(team, how.by).cancel(id, reason=how.reason, cascade=how.cascade)
     return answer({"tasks": [task.as_dict() for task in found]})
 
 
-@router.post("/{id}/block", responses=ONE)
-def block(visitor: Worker, team: TeamName, id: str, why: models.Reason) -> Response:
-    """Stop for a reason that is not a dependency."""
-    return _shown(visitor.acting(team, why.by).block(id, reason=why.reason))
-
-
-@router.post("/{id}/unblock", responses=ONE)
-def unblock(visitor: Worker, team: TeamName, id: str, who: models.Nothing) -> Response:
-    """The reason is gone."""
-    return _shown(visitor.acting(team, who.by).unblock(id))
-
-
-@router.post("/{id}/assign", responses=ONE)
-def assign(visitor: Worker, team: TeamName, id: str, whom: models.Assign) -> Response:
-    """Reserve a task for a member; null frees it."""
-    return _shown(visitor.acting(team, whom.by).assign(id, to=whom.to))
-
-
-@router.post("/{id}/heartbeat", responses={200: {"model": documents.Heartbeat}})
-def heartbeat(visitor: Worker, team: TeamName, id: str, who: models.Nothing) -> Response:
+@router.post("/tasks/{id}/heartbeat", tags=["tasks"], responses=documented(responses.RunDocument))
+def heartbeat(context: Worker, team: TeamName, id: str, who: MemberRequest) -> Response:
     """Show that the run lives."""
-    return answer(visitor.acting(team, who.by).heartbeat(id).as_dict())
+    return answer(context.acting(team, who.by).heartbeat(id).as_dict())
 
 
-@router.post("-next", responses={200: {"model": documents.MaybeTask}})
-def next_task(visitor: Worker, team: TeamName, who: models.Nothing) -> Response:
+@router.post("/tasks-next", tags=["tasks"], responses=documented(responses.NextTask))
+def next_task(context: Worker, team: TeamName, who: MemberRequest) -> Response:
     """Claim the most urgent, oldest ready task the caller may have; `task` is null where there is none."""
-    found = visitor.acting(team, who.by).next_task()
+    found = context.acting(team, who.by).next_task()
     return answer({"task": None if found is None else found.as_dict()})
+
+
+@router.get("/questions", tags=["questions"], responses=documented(responses.QuestionList))
+def questions(context: Reader, team: TeamName) -> Response:
+    """Open questions, oldest first. They are answered at the front door."""
+    return answer({"questions": [question.as_dict() for question in context.team(team).questions()]})
+
+
+@router.post("/questions", tags=["questions"], status_code=201, responses=documented(responses.QuestionDocument, 201))
+def ask(context: Worker, team: TeamName, asked: requests.NewQuestion) -> Response:
+    """Ask a person about a task, which waits for the answer. `reversible`: a time-out may take the default."""
+    question = context.acting(team, asked.by).ask(asked.task_id, asked.text, **asked.given("task_id", "text"))
+    return answer(question.as_dict(), 201)
+
+
+@router.post("/protocol", tags=["protocol"], responses=documented(responses.ProtocolResult))
+@slow
+def protocol(context: Worker, team: TeamName, message: Annotated[Any, Body()]) -> Response:
+    """Act on one AOF/1 message: an envelope, or its text. What is wrong with it is in the answer, which is 200 either
+    way: `accepted` says whether it counted."""
+    # What is neither is refused by the same rules and in the same words as on the command line.
+    if isinstance(message, bytes):  # Sent as something else than JSON: its text.
+        message = message.decode("utf-8", "replace")
+    said = message if isinstance(message, (dict, str)) else json.dumps(message)
+    return answer(context.acting(team).protocol(said))
+
+
+@router.post("/session-end", tags=["protocol"], responses=documented(responses.SessionResults))
+@slow
+def session_end(context: Worker, team: TeamName, who: MemberRequest) -> Response:
+    """Apply the results that the caller's runs have put down, of all runs for the lead and people."""
+    return answer({"results": context.acting(team, who.by).session_end()})

@@ -5,142 +5,151 @@ A run is known by its id, which is unique in practice; `team` says where to look
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from interlock.app.team import Team
 from interlock.errors import AmbiguousId, Forbidden, InvalidRequest, WorkflowNotFound
-from interlock.surfaces.http import documents, models, workflow_documents
-from interlock.surfaces.http.answers import answer
-from interlock.surfaces.http.shapes import TeamName
-from interlock.surfaces.http.visitor import Operator, Reader, Visitor
+from interlock.surfaces.http import requests, responses
+from interlock.surfaces.http.request_context import Operator, Reader, RequestContext, slow
+from interlock.surfaces.http.responses import OpenDocument, answer, documented
+from interlock.surfaces.http.types import TeamName
 
 router = APIRouter(prefix="/api/workflows", tags=["workflows"])
 
-ONE: dict[int | str, dict[str, Any]] = {200: {"model": workflow_documents.Workflow}}
+ONE = documented(responses.WorkflowDocument)
 
 
-@router.get("", responses={200: {"model": workflow_documents.Workflows}})
-def workflows(visitor: Reader, team: TeamName | None = None) -> Response:
+@router.get("", responses=documented(responses.WorkflowList))
+def workflows(context: Reader, team: TeamName | None = None) -> Response:
     """The runs of workflows, the newest of each team first."""
-    found = [{**run, "team": one.name} for one in _teams(visitor, team) for run in one.workflow_runs()]
+    found = [{**run, "team": one.name} for one in _teams(context, team) for run in one.workflow_runs()]
     return answer({"workflows": found})
 
 
-@router.post("", status_code=201, responses={201: {"model": workflow_documents.Workflow}})
-def start(visitor: Operator, new: models.NewWorkflow) -> Response:
+@router.post("", status_code=201, responses=documented(responses.WorkflowDocument, 201))
+def start(context: Operator, new: requests.NewWorkflow) -> Response:
     """Begin a run. A `directory` other than the team's own may be named by an admin only."""
-    if new.directory is not None and visitor.principal.role != "admin":
+    if new.directory is not None and context.principal.role != "admin":
         raise Forbidden("Only an admin may name another directory than the team's own.", field="directory")
-    run = visitor.acting(new.team).start_workflow(**new.given("team"))
+    run = context.acting(new.team).start_workflow(**new.given("team"))
     return answer({**run, "team": new.team}, 201)
 
 
-@router.get("/queue", responses={200: {"model": workflow_documents.WorkflowQueue}})
-def queue(visitor: Reader, team: TeamName) -> Response:
+@router.get("/queue", responses=documented(responses.QueueList))
+def queue(context: Reader, team: TeamName) -> Response:
     """What waits for its turn in a team, in the order in which it will start."""
-    return answer({"queue": visitor.team(team).workflow_queue()})
+    return answer({"queue": context.team(team).workflow_queue()})
 
 
-@router.post("/queue", status_code=201, responses={201: {"model": workflow_documents.WorkflowEntry}})
-def enqueue(visitor: Operator, new: models.QueuedWorkflow) -> Response:
+@router.post("/queue", status_code=201, responses=documented(responses.QueueEntry, 201))
+def enqueue(context: Operator, new: requests.NewQueueEntry) -> Response:
     """Queue a workflow, by its task or an invocation."""
-    return answer(visitor.acting(new.team).queue_workflow(new.what, priority=new.priority), 201)
+    return answer(context.acting(new.team).queue_workflow(new.what, priority=new.priority), 201)
 
 
 @router.get("/{id}", responses=ONE)
-def show(visitor: Reader, id: str, team: TeamName | None = None) -> Response:
+def show(context: Reader, id: str, team: TeamName | None = None) -> Response:
     """One run."""
-    found, run = _find(visitor, id, team)
+    found, run = _find(context, id, team)
     return answer({**run, "team": found.name})
 
 
-@router.get("/{id}/decisions", responses={200: {"model": documents.Document}})
-def decisions(visitor: Reader, id: str, team: TeamName | None = None) -> Response:
+@router.get("/{id}/decisions", responses=documented(OpenDocument))
+def decisions(context: Reader, id: str, team: TeamName | None = None) -> Response:
     """Every decision of a run, whole and in order."""
-    found, run = _find(visitor, id, team)
+    found, run = _find(context, id, team)
     return answer({"decisions": found.workflow_decisions(str(run["workflow_id"]))})
 
 
-@router.post("/{id}/resume", responses=ONE)
-def resume(visitor: Operator, id: str, team: TeamName | None = None) -> Response:
-    """Take an interrupted or failed run up again."""
-    found, run = _find(visitor, id, team)
-    return answer(visitor.acting(found.name).resume_workflow(str(run["workflow_id"])))
-
-
-@router.post("/{id}/adjust", responses={200: {"model": workflow_documents.Adjusted}})
-def adjust(visitor: Operator, id: str, words: models.Adjustment, team: TeamName | None = None) -> Response:
-    """Say how careful or talkative a run is (`use tier 3`, `be careful`, `progress: silent`); without words, see what
-    is in force."""
-    found, run = _find(visitor, id, team)
-    acting = visitor.acting(found.name)
-    return answer(acting.adjust_workflow(words.said, str(run["workflow_id"]), clear=words.clear))
-
-
-@router.get("/{id}/checkpoints", responses={200: {"model": workflow_documents.Checkpoints}})
-def checkpoints(visitor: Reader, id: str, team: TeamName | None = None) -> Response:
+@router.get("/{id}/checkpoints", responses=documented(responses.CheckpointList))
+def checkpoints(context: Reader, id: str, team: TeamName | None = None) -> Response:
     """What a run can be rolled back to, the newest first."""
-    found, run = _find(visitor, id, team)
+    found, run = _find(context, id, team)
     return answer({"checkpoints": found.workflow_checkpoints(str(run["workflow_id"]))})
 
 
-@router.post("/{id}/rollback", responses={200: {"model": workflow_documents.RolledBack}})
-def rollback(visitor: Operator, id: str, how: models.Rollback, team: TeamName | None = None) -> Response:
-    """Take a run back to before a step, its state and the files that it wrote, or `undo` the last rollback. With
-    `dry_run` nothing is changed: `asked` are the files that somebody else has changed, which stay unless `include`
-    names them (`*` for all)."""
-    found, run = _find(visitor, id, team)
-    if how.undo == (how.to is not None):
-        raise InvalidRequest("Say `to`, the step to go back to before, or `undo`: true.", field="to")
-    acting = visitor.acting(found.name)
-    return answer(
-        acting.rollback_workflow(str(run["workflow_id"]), to=how.to, include=how.include, dry_run=how.dry_run)
-    )
-
-
-@router.get("/{id}/feedback", responses={200: {"model": workflow_documents.Preferences}})
-def preferences(visitor: Reader, id: str, team: TeamName | None = None) -> Response:
-    """What was learned of people in the project of a run, and is heeded."""
-    found, run = _find(visitor, id, team)
+@router.get("/{id}/feedback", responses=documented(responses.PreferenceList))
+@slow
+def preferences(context: Reader, id: str, team: TeamName | None = None) -> Response:
+    """What was learned of people in the project of a run, and is in force."""
+    found, run = _find(context, id, team)
     return answer({"preferences": found.learned_preferences(str(run["workflow_id"]))})
 
 
-@router.post("/{id}/feedback", responses={200: {"model": workflow_documents.FeedbackGiven}})
-def feedback(visitor: Operator, id: str, words: models.Feedback, team: TeamName | None = None) -> Response:
-    """Say what you think of the last thing that a run decided, or what is to be remembered."""
-    found, run = _find(visitor, id, team)
-    return answer(visitor.acting(found.name).workflow_feedback(words.text, run=str(run["workflow_id"])))
+def _acting_on_run(context: Operator, id: str, team: TeamName | None = None) -> tuple[Team, str]:
+    found, run = _find(context, id, team)
+    return context.acting(found.name), str(run["workflow_id"])
 
 
-@router.delete("/{id}/feedback/{preference}", responses={200: {"model": workflow_documents.Preference}})
-def forget(visitor: Operator, id: str, preference: str, team: TeamName | None = None) -> Response:
-    """Let something that was learned count no more."""
-    found, run = _find(visitor, id, team)
-    return answer(visitor.acting(found.name).forget_preference(preference, run=str(run["workflow_id"])))
+ActingOnRun = Annotated[tuple[Team, str], Depends(_acting_on_run)]
+"""The run's team, acting as the caller, who may operate; and the run's whole id."""
+
+
+@router.post("/{id}/resume", responses=ONE)
+def resume(target: ActingOnRun) -> Response:
+    """Continue an interrupted or failed run."""
+    team, run = target
+    return answer(team.resume_workflow(run))
 
 
 @router.post("/{id}/cancel", responses=ONE)
-def cancel(visitor: Operator, id: str, team: TeamName | None = None) -> Response:
-    """Call a run off."""
-    found, run = _find(visitor, id, team)
-    return answer(visitor.acting(found.name).cancel_workflow(str(run["workflow_id"])))
+def cancel(target: ActingOnRun) -> Response:
+    """Cancel a run."""
+    team, run = target
+    return answer(team.cancel_workflow(run))
 
 
-def _teams(visitor: Visitor, team: str | None) -> list[Team]:
-    return [visitor.team(name) for name in ([team] if team is not None else visitor.teams())]
+@router.post("/{id}/adjust", responses=documented(responses.AdjustmentResult))
+def adjust(target: ActingOnRun, words: requests.WorkflowAdjustment) -> Response:
+    """Say how careful or talkative a run is (`use tier 3`, `be careful`, `progress: silent`); without words, see what
+    is in force."""
+    team, run = target
+    return answer(team.adjust_workflow(words.said, run, clear=words.clear))
 
 
-def _find(visitor: Visitor, id: str, team: str | None) -> tuple[Team, dict[str, Any]]:
-    """The team that has the run, and the run.
+@router.post("/{id}/rollback", responses=documented(responses.RollbackResult))
+@slow
+def rollback(target: ActingOnRun, how: requests.RollbackRequest) -> Response:
+    """Take a run back to before a step, its state and the files that it wrote, or `undo` the last rollback. With
+    `dry_run` nothing is changed: `asked` are the files that somebody else has changed, which stay unless `include`
+    names them (`*` for all)."""
+    if how.undo == (how.to is not None):
+        raise InvalidRequest("Say `to`, the step to go back to before, or `undo`: true.", field="to")
+    team, run = target
+    return answer(team.rollback_workflow(run, to=how.to, include=how.include, dry_run=how.dry_run))
+
+
+@router.post("/{id}/feedback", responses=documented(responses.FeedbackResult))
+@slow
+def feedback(target: ActingOnRun, words: requests.WorkflowFeedback) -> Response:
+    """Say what you think of the last thing that a run decided, or what is to be remembered."""
+    team, run = target
+    return answer(team.workflow_feedback(words.text, run=run))
+
+
+@router.delete("/{id}/feedback/{preference}", responses=documented(responses.PreferenceDocument))
+@slow
+def forget(target: ActingOnRun, preference: str) -> Response:
+    """Forget something that was learned."""
+    team, run = target
+    return answer(team.forget_preference(preference, run=run))
+
+
+def _teams(context: RequestContext, team: str | None) -> list[Team]:
+    return [context.team(name) for name in ([team] if team is not None else context.teams())]
+
+
+def _find(context: RequestContext, id: str, team: str | None) -> tuple[Team, dict[str, Any]]:
+    """Return the team that has the run, and the run.
 
     Raises:
         WorkflowNotFound: none has it. AmbiguousId: several have.
     """
     found = []
-    for one in _teams(visitor, team):
+    for one in _teams(context, team):
         try:
             found.append((one, one.workflow_run(id)))
         except WorkflowNotFound:

@@ -1,24 +1,20 @@
-"""MCP for one member: at most sixteen tools over the client port (contract, MCP).
+"""MCP for one member over stdin and stdout: at most sixteen tools (contract, MCP).
 
-    interlock mcp --team T --as M     speaks MCP over stdin and stdout until stdin closes
+    tool.py                        what a tool is; pydantic checks its arguments before anything runs
+    task_tools.py team_tools.py    the tools, with the words agents see
+    connection.py                  one connection: its team, its member, its session, its news
+    delivery_receipt.py            mail counts as delivered only once the answer that carries it was written
+    stdio.py                       the two streams; knows when an answer was written
+    server.py                      lists and calls tools on the official SDK
 
-    tool.py         what a tool is, and how arguments are checked before anything runs
-    team_tools.py   task_tools.py   mail_tools.py   workflow_tools.py    the tools, with the words agents see
-    connection.py   one connection: its team, its member, its session, its news
-    joined.py       that of a program that joined: its member is looked up
-    handover.py     mail counts as delivered only once the answer that carries it was written
-    stdio.py        the two streams; knows when an answer was written
-    server.py       puts them together on the official SDK
-
-Nothing of the SDK is imported before `serve`: it costs most of a start.
+MCP over HTTP is `surfaces/http/mcp_endpoint.py`, on the same server.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import gc
 
-if TYPE_CHECKING:
-    from interlock.surfaces.mcp.connection import Connection
+from interlock.surfaces.mcp.connection import Connection, JoinedConnection
 
 
 def serve(home: str | None, team: str, member: str, session: str | None, joined: str | None = None) -> None:
@@ -26,30 +22,24 @@ def serve(home: str | None, team: str, member: str, session: str | None, joined:
 
     The connection is a session of its own: `session`, else `INTERLOCK_SESSION`, else a new `mcp:<uuid>`, which ends
     with the connection. While it serves, and after, the process's stdout belongs to MCP alone: file descriptor 1 leads
-    to stderr. A lead, or a human, may connect before the team exists and make it with `team_create`.
+    to stderr. A lead, or a human, may connect before the team exists and create it with `team_create`.
 
     Args:
         home: the directory of teams; `INTERLOCK_HOME` or `~/.interlock` by default.
-        joined: the kind of program that started it and has joined the team: whoever it is there is served, and
-            `member` is what a new one is to be called by.
+        joined: the kind of program that started this server after it joined the team: its member is looked up, and
+            `member` is only the name for a new one.
 
     Raises:
         TeamNotFound, MemberNotFound: a team, or a member of it, that does not exist.
-        InvalidTeamName, ConfigParseError, LedgerUnusable: see `client.Home`.
+        InvalidTeamName, ConfigParseError, LedgerUnusable: the home or the team cannot be opened.
     """
-    connection: Connection
     if joined is None:
-        from interlock.surfaces.mcp import connection as connections
-
-        connection = connections.Connection.open(home, team, member, session)
+        connection = Connection.open(home, team, member, session)
     else:
-        from interlock.surfaces.mcp.joined import JoinedConnection
-
         connection = JoinedConnection.join(home, team, member, joined)
     try:
-        import gc
-
-        # The SDK makes a few hundred classes at import, none of which is garbage: looking for some costs 50 ms.
+        # The SDK costs most of a start, so it is imported only once the connection stands. It makes a few hundred
+        # classes, none of which is garbage: looking for some costs 50 ms.
         gc.disable()
         from interlock.surfaces.mcp.server import run
 

@@ -1,40 +1,46 @@
-"""One MCP connection: which team, as whom, in which session; and the news that ride along with its answers."""
+"""One MCP connection: which team, as which member, in which session; and the news that its answers carry along."""
 
 from __future__ import annotations
 
 import os
 from uuid import uuid4
 
-from interlock.app.home import Home
-from interlock.app.team import Team
-from interlock.errors import TeamNotFound
+from interlock.app import connect
+from interlock.client import Home, Team
+from interlock.errors import InterlockError, TeamNotFound
 from interlock.model.names import HUMAN, LEAD
+from interlock.processes import ancestry, ref
 from interlock.processes.ancestry import RunOrigin
 
 FACE = "mcp"
 
 
 class Connection:
-    """The team as the connected member sees it. Safe to share among threads."""
+    """The team as the connected member sees it. Safe to share among threads.
+
+    Attributes:
+        given: the session belongs to a runner or an agent program, and outlives the connection.
+        settled: whether it is known who the member is.
+        acted: whether a call was made that may have begun the session in the ledger.
+        leads: whether the member sees and may call the tools for leads.
+    """
 
     settled = True
-    """Whether it is known who the member is; that of a program that joined shows with its first call."""
 
     def __init__(
-        self, home: Home, team: str, member: str, session: str | None, *, face: str = FACE, person: bool = False,
-        origin: RunOrigin | None = None,
+        self, home: Home, team: str, member: str, session: str | None = None, *, given: bool = False,
+        face: str = FACE, person: bool = False, origin: RunOrigin | None = None,
     ) -> None:  # fmt: skip
         self.home = home
-        self._origin = origin
-        self._face = face
-        self._person = person
         self.team_name = team
         self.member = member
-        self._given = session is not None
         self.session = session or f"mcp:{uuid4()}"
         self.leads = False
         self.acted = False
-        """Whether a call was made that may have begun the session in the ledger."""
+        self._given = given
+        self._face = face
+        self._person = person
+        self._origin = origin
         self._team: Team | None = None
 
     @classmethod
@@ -42,33 +48,17 @@ class Connection:
         """Connect, and find out whether the member leads.
 
         Raises:
-            TeamNotFound: no such team, and the member is not one that could make it.
-            MemberNotFound: nobody of that name.
+            TeamNotFound: no such team, and the member is not one that could create it.
+            MemberNotFound: no such member.
         """
-        from interlock.wiring import connect
-
-        made = cls(connect(home), team, member, session or os.environ.get("INTERLOCK_SESSION") or None)
+        session = session or os.environ.get("INTERLOCK_SESSION") or None
+        made = cls(connect(home), team, member, session, given=session is not None)
         try:
-            made._bind(made.home.team(team))
+            made.adopt(made.home.team(team))
         except TeamNotFound:
             if member not in (LEAD, HUMAN):
                 raise
             made.leads = True
-        return made
-
-    @classmethod
-    def share(
-        cls, home: Home, team: str, member: str, session: str, *, given: bool, face: str, person: bool,
-        origin: RunOrigin | None = None,
-    ) -> Connection:  # fmt: skip
-        """A connection to a home that others use, too. `given`: the session is not the connection's own.
-
-        Raises:
-            TeamNotFound, MemberNotFound: no such team, or nobody of that name.
-        """
-        made = cls(home, team, member, session, face=face, person=person, origin=origin)
-        made._given = given
-        made._bind(home.team(team))
         return made
 
     @property
@@ -80,7 +70,7 @@ class Connection:
         """
         if self._team is None:
             try:
-                self._bind(self.home.team(self.team_name))
+                self.adopt(self.home.team(self.team_name))
             except TeamNotFound:
                 raise TeamNotFound(
                     f"Team {self.team_name!r} does not exist yet. Call team_create first.", team=self.team_name
@@ -88,47 +78,23 @@ class Connection:
         assert self._team is not None
         return self._team
 
+    @property
+    def bound(self) -> bool:
+        """Whether the connection has a team; one without may create it."""
+        return self._team is not None
+
     def settle(self) -> None:
         """Find out who the member is, where that is not known or may have changed."""
 
-    @property
-    def bound(self) -> bool:
-        """Whether the connection has a team."""
-        return self._team is not None
-
     def adopt(self, team: Team) -> None:
-        """Act on `team` from now on; only a connection without a team may."""
+        """Act on `team` from now on."""
         self.team_name = team.name
-        self._bind(team)
-
-    def news(self) -> str | None:
-        """One line about what the member should look at now; null when there is nothing."""
-        if self._team is None:
-            return None
-        unread = next((member.unread for member in self._team.members() if member.name == self.member), 0)
-        if not unread:
-            return None
-        return f"{unread} unread message{'s' if unread > 1 else ''} — call read_inbox"
-
-    def close(self) -> None:
-        """End the session, if it was this connection's own, and give files back."""
-        self.end()
-        self.home.close()
-
-    def end(self) -> None:
-        """End the session, if it was this connection's own."""
-        # A session that never acted is unknown to the ledger, and ending it would begin it; one that was given belongs
-        # to a runner or an agent program, which goes on.
-        if self._team is not None and self.acted and not self._given:
-            self._team.end_session()
-
-    def _bind(self, team: Team) -> None:
         for member in team.members():
             if self.member in (member.name, member.session_key):
                 self.member, self.leads = member.name, member.role == LEAD
                 break
         else:
-            # Not a member: a person, who may do what the lead may. `human` is made when first needed.
+            # Not a member: a person, who may do what the lead may. `human` is created when first needed.
             if self.member != HUMAN and not self._person:
                 team.history(member=self.member, limit=1)
             self.leads = True
@@ -139,3 +105,105 @@ class Connection:
         self._team = team.acting(
             self.member, session=self.session, face=self._face, person=self._person, origin=self._origin
         )
+
+    def news(self) -> str | None:
+        """Return one line about what the member should look at now."""
+        if self._team is None or not self.settled:
+            return None
+        unread = next((member.unread for member in self._team.members() if member.name == self.member), 0)
+        return f"{unread} unread message{'s' if unread > 1 else ''} — call read_inbox" if unread else None
+
+    def end(self) -> None:
+        """End the session, if it is this connection's own."""
+        # A session that never acted is unknown to the ledger, and ending it would begin it.
+        if self._team is not None and self.acted and not self._given:
+            self._team.end_session()
+
+    def close(self) -> None:
+        self.end()
+        self.home.close()
+
+
+class JoinedConnection(Connection):
+    """The connection of a program that joined: the ledger knows its member from the program's own hooks.
+
+    The program starts this server beside its first hooks, in no order, so the seat is looked up with every call: a
+    window that begins a new session stays the same member. Without hooks (a program that has none, or whose hooks are
+    switched off) the connection takes a seat for the window itself.
+    """
+
+    settled = False
+
+    def __init__(self, home: Home, team: str, name: str, program: str) -> None:
+        super().__init__(home, team, name)
+        self._called = name
+        self._program = program
+        self._window = self.session
+        self._own = False
+        self._process = (ancestry.starter() or ref.current()).as_text()
+
+    @classmethod
+    def join(cls, home: str | None, team: str, name: str, program: str) -> Connection:
+        """Connect for a window of `program`; where a runner drives the program, for the member that it is.
+
+        Args:
+            name: what a new member is to be called.
+
+        Raises:
+            TeamNotFound: no such team.
+        """
+        made = cls(connect(home), team, name, program)
+        made.home.team(team)
+        run = made.home.managed(team)
+        if run is not None:
+            made.home.close()
+            return Connection.open(home, team, *run)
+        seat = made.home.seated(team)
+        if seat is None:
+            made.leads = name == LEAD
+        else:
+            made._sit(*seat)
+        return made
+
+    @property
+    def team(self) -> Team:
+        """The team, acting as the window's member. Raises as `settle`."""
+        if self._team is None:
+            self.settle()
+        assert self._team is not None
+        return self._team
+
+    @property
+    def bound(self) -> bool:
+        return True
+
+    def settle(self) -> None:
+        """Find the window's member and its present session, or take a seat for it.
+
+        Raises:
+            TeamNotFound: it was deleted.
+            MemberLimit: the window has no seat, and the team has no room for one.
+        """
+        seat = self.home.seated(self.team_name)
+        if seat is None:
+            window = self.home.window(
+                self.team_name, program=self._program, session=self._window, name=self._called, process=self._process
+            )
+            seat = (window.sit(), self._window)
+            self._own = True
+        if self._team is None or seat != (self.member, self.session):
+            self._sit(*seat)
+
+    def close(self) -> None:
+        if self._own:
+            try:
+                if self.home.seated(self.team_name) == (self.member, self._window) and self._team is not None:
+                    self._team.end_session()
+            except InterlockError:
+                pass  # The team is gone or busy: this process is about to end, and is known to have ended.
+        self.home.close()
+
+    def _sit(self, member: str, session: str) -> None:
+        self.member, self.session = member, session
+        self.adopt(self.home.team(self.team_name))
+        self.settled = True

@@ -23,19 +23,21 @@ from mcp_types import (
 )
 from mcp_types import Tool as ListedTool
 
-from interlock import __version__
 from interlock.errors import Forbidden, InterlockError, InvalidRequest
 from interlock.surfaces.mcp.connection import Connection
-from interlock.surfaces.mcp.handover import Handovers, NotHandedOver
-from interlock.surfaces.mcp.mail_tools import NOTHING_CAME
-from interlock.surfaces.mcp.shapes import camel
-from interlock.surfaces.mcp.stdio import Incoming, Outgoing, standard_streams
+from interlock.surfaces.mcp.delivery_receipt import DeliveryReceipts, NotDelivered
+from interlock.surfaces.mcp.stdio import ClientStream, ServerStream, standard_streams
+from interlock.surfaces.mcp.team_tools import NOTHING_CAME, TOOLS, visible
 from interlock.surfaces.mcp.threads import in_thread
-from interlock.surfaces.mcp.tool import Call, Tool, nearest
-from interlock.surfaces.mcp.tools import TOOLS, visible
+from interlock.surfaces.mcp.tool import McpTool, ToolCall, camel, nearest
+from interlock.version import __version__
 
 CALLS_AT_ONCE = 32
 POLLS_AT_ONCE = 8
+INSTRUCTIONS = (
+    "Work in a loop: task_claim, do the work, task_complete. A second block after a result is news: read_inbox then. "
+    "With nothing to do, poll_inbox. Errors say in `message` what to do next."
+)
 
 Context = ServerRequestContext[Any, Any]
 
@@ -46,18 +48,21 @@ def run(connection: Connection) -> None:
 
 
 async def _serve(connection: Connection) -> None:
-    handovers = Handovers()
-    face = Face(connection, handovers)
+    receipts = DeliveryReceipts()
+    tools = ToolServer(connection, receipts)
+    role = "its lead" if connection.leads else "a member"
+    you = f"{connection.member}, {role}," if connection.settled else role
     server: Server[Any] = Server(
         "interlock",
         version=__version__,
-        instructions=_instructions(connection),
-        on_list_tools=face.list_tools,
-        on_call_tool=face.call_tool,
+        instructions=f"You are {you} in the team {connection.team_name}, which shares one list of tasks and mail. "
+        + INSTRUCTIONS,
+        on_list_tools=tools.list_tools,
+        on_call_tool=tools.call_tool,
     )
     file, descriptor = standard_streams()
-    outgoing = Outgoing(descriptor, handovers)
-    incoming = Incoming(file, outgoing, face.end_polls)
+    outgoing = ServerStream(descriptor, receipts)
+    incoming = ClientStream(file, outgoing, tools.end_polls)
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, incoming.stop)
@@ -65,55 +70,52 @@ async def _serve(connection: Connection) -> None:
         await server.run(incoming, outgoing, server.create_initialization_options())
     finally:
         outgoing.close()
-        handovers.end_all()
+        receipts.end_all()
 
 
-class Face:
-    """Answers what clients ask: lists tools and calls them. Verbs block, so each call runs in a thread of its own."""
+class ToolServer:
+    """Lists tools and calls them. Verbs block, so each call runs in a thread of its own."""
 
-    def __init__(self, connection: Connection, handovers: Handovers) -> None:
+    def __init__(self, connection: Connection, receipts: DeliveryReceipts) -> None:
         self._connection = connection
-        self._handovers = handovers
+        self._receipts = receipts
         self._polls: set[anyio.CancelScope] = set()
         self._ending = False
         self._calls_limit = anyio.CapacityLimiter(CALLS_AT_ONCE)
         self._polls_limit = anyio.CapacityLimiter(POLLS_AT_ONCE)
 
     async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-        """The tools this member may use."""
-        return ListToolsResult(tools=[_listed(tool) for tool in visible(self._connection.leads)])
+        return ListToolsResult(tools=[listed(tool) for tool in visible(self._connection.leads)])
 
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
-        """One call. Every refusal is a result with `isError`, never an error of the protocol."""
+        """Call one tool. Every refusal is a result with `isError`, never an error of the protocol."""
         try:
             tool = self._tool(params.name)
             arguments = tool.checked(params.arguments)
         except InterlockError as refusal:
-            return _result(camel(refusal.as_dict()), None, failed=True)
+            return _result(refusal.as_dict(), failed=True)
         assert context.request_id is not None
-        handover = self._handovers.open(context.request_id) if tool.hands_over else None
-        call = Call(self._connection, arguments, handover)
-        limit = self._polls_limit if tool.waits else self._calls_limit
+        call = ToolCall(self._connection, self._receipts.open(context.request_id) if tool.hands_over else None)
         with anyio.CancelScope() as scope:
             if tool.waits:
                 if self._ending:
                     scope.cancel()
                 self._polls.add(scope)
             try:
-                async with limit:
-                    return await in_thread(self._answer, tool, call)
+                async with self._polls_limit if tool.waits else self._calls_limit:
+                    return await in_thread(self._answer, tool, call, arguments)
             finally:
                 self._polls.discard(scope)
         # Only `end_polls` gets here: a cancellation from outside is raised.
-        return _result(camel(NOTHING_CAME), None)
+        return _result(NOTHING_CAME)
 
     def end_polls(self) -> None:
-        """The connection closes: answer those who wait for mail."""
+        """Answer those who wait for mail: the connection closes."""
         self._ending = True
         for scope in list(self._polls):
             scope.cancel()
 
-    def _tool(self, name: str) -> Tool:
+    def _tool(self, name: str) -> McpTool:
         tool = TOOLS.get(name)
         if tool is None:
             shown = [tool.name for tool in visible(self._connection.leads)]
@@ -126,53 +128,44 @@ class Face:
             )
         return tool
 
-    def _answer(self, tool: Tool, call: Call) -> CallToolResult:
-        """In a thread: run the verb, and look whether there is news."""
+    def _answer(self, tool: McpTool, call: ToolCall, arguments: dict[str, Any]) -> CallToolResult:
+        """Run the verb, and look whether there is news. Blocks."""
         connection = self._connection
+        failed = True
         try:
             connection.settle()
-            self._handovers.settle()
+            self._receipts.settle()
             connection.acted |= tool.hands_over
-            value, failed = camel(tool.run(call)), False
+            value = tool.run(call, **arguments)
             connection.acted |= not tool.reads
+            failed = False
         except InterlockError as refusal:
-            value, failed = camel(refusal.as_dict()), True
-        except NotHandedOver:
-            return _result(camel(NOTHING_CAME), None)  # The call was given up: nobody reads this.
+            value = refusal.as_dict()
+        except NotDelivered:
+            return _result(NOTHING_CAME)  # The call was given up: nobody reads this.
         except Exception:  # boundary: a fault of ours must not take the connection, and the work in it, down
             traceback.print_exc(file=sys.stderr)
             told = "Interlock failed inside; its stderr says where. `interlock doctor` looks for damage."
-            value, failed = {"error": "error", "message": told, "tool": tool.name}, True
-        return _result(value, None if call.handover is not None else self._news(), failed=failed)
-
-    def _news(self) -> str | None:
+            value = {"error": "error", "message": told, "tool": tool.name}
         try:
-            return self._connection.news()
+            news = None if tool.hands_over else connection.news()
         except InterlockError:
-            return None  # The answer itself stands; news that cannot be had now comes with the next one.
+            news = None  # The answer itself stands; news that cannot be had now comes with the next one.
+        return _result(value, news, failed=failed)
 
 
-def _result(value: Any, news: str | None, *, failed: bool = False) -> CallToolResult:
-    blocks = [json.dumps(value, ensure_ascii=False, separators=(",", ":"))]
+def _result(value: Any, news: str | None = None, *, failed: bool = False) -> CallToolResult:
+    blocks = [json.dumps(camel(value), ensure_ascii=False, separators=(",", ":"))]
     if news is not None:
         blocks.append(news)
     return CallToolResult(content=[TextContent(type="text", text=block) for block in blocks], is_error=failed)
 
 
-def _listed(tool: Tool) -> ListedTool:
+def listed(tool: McpTool) -> ListedTool:
+    """Return a tool as `tools/list` shows it."""
     return ListedTool(
         name=tool.name,
         description=tool.description,
-        input_schema=tool.schema(),
+        input_schema=tool.schema,
         annotations=ToolAnnotations(read_only_hint=True) if tool.reads else None,
-    )
-
-
-def _instructions(connection: Connection) -> str:
-    role = "its lead" if connection.leads else "a member"
-    you = f"{connection.member}, {role}," if connection.settled else role
-    return (
-        f"You are {you} in the team {connection.team_name}, which shares one list of tasks and "
-        "mail. Work in a loop: task_claim, do the work, task_complete. A second block after a result is news: "
-        "read_inbox then. With nothing to do, poll_inbox. Errors say in `message` what to do next."
     )

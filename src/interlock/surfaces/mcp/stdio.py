@@ -1,16 +1,17 @@
-"""stdin and stdout as the two streams the SDK serves, with what its own lacks: it says when an answer was written.
+"""stdin and stdout as the two streams the SDK serves, with what its own lack: they say when an answer was written.
 
 * Descriptor 1 is led to stderr and descriptor 0 to nothing, so that a stray print, or a program that a verb starts,
-  can neither tear the protocol nor eat from it.
+  can neither corrupt the protocol nor read from it.
 * Reading and writing block in daemon threads: nothing that a client does or leaves undone keeps the process alive.
-* An answer is written whole, whatever becomes of the call it belongs to, and its mail is noted as delivered before the
-  next one is written.
+* An answer is written whole, whatever becomes of its call, and its mail is noted as delivered before the next one is
+  written.
 * When stdin ends, calls under way get `GRACE` seconds to be answered: `printf … | interlock mcp …` works.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import queue
 import sys
@@ -18,7 +19,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, Self
 
 import anyio
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
@@ -26,7 +27,7 @@ from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPC
 from mcp_types.jsonrpc import PARSE_ERROR, ErrorData, jsonrpc_message_adapter
 from pydantic import ValidationError
 
-from interlock.surfaces.mcp.handover import Handovers
+from interlock.surfaces.mcp.delivery_receipt import DeliveryReceipts
 from interlock.surfaces.mcp.threads import in_thread, tell
 
 GRACE = 0.5
@@ -34,14 +35,11 @@ GRACE = 0.5
 LINE_LIMIT = 33_554_432
 """Longest message from a client, in bytes; a longer one ends the connection."""
 
-T = TypeVar("T")
 RequestId = str | int
 
 
 def standard_streams() -> tuple[BinaryIO, int]:
-    """What stdin and stdout lead to, kept for the protocol alone: (file to read, descriptor to write)."""
-    import fcntl
-
+    """Keep what stdin and stdout lead to for the protocol alone; return (file to read, descriptor to write)."""
     wire_in = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
     wire_out = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -56,7 +54,7 @@ class _Stream:
 
     async def aclose(self) -> None: ...
 
-    async def __aenter__(self: T) -> T:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
@@ -64,12 +62,12 @@ class _Stream:
     ) -> None: ...
 
 
-class Outgoing(_Stream):
+class ServerStream(_Stream):
     """What goes to the client. One thread writes, in the order of `send`."""
 
-    def __init__(self, descriptor: int, handovers: Handovers) -> None:
+    def __init__(self, descriptor: int, receipts: DeliveryReceipts) -> None:
         self._descriptor = descriptor
-        self._handovers = handovers
+        self._receipts = receipts
         self._loop = asyncio.get_running_loop()
         self._jobs: queue.SimpleQueue[tuple[JSONRPCMessage, asyncio.Future[None]] | None] = queue.SimpleQueue()
         self._unanswered: set[RequestId] = set()
@@ -81,34 +79,35 @@ class Outgoing(_Stream):
         self._thread.start()
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Write one message; returns once it was written.
+        """Write one message; return once it was written.
 
         Raises:
             anyio.BrokenResourceError: the client no longer reads.
         """
         if self.broken:
-            if isinstance(item.message, (JSONRPCResponse, JSONRPCError)) and item.message.id is not None:
-                self._settled(item.message.id)
+            self._settled(_answered(item.message))
             raise anyio.BrokenResourceError
         written: asyncio.Future[None] = self._loop.create_future()
         self._jobs.put((item.message, written))
         await written
 
     def expect(self, request: RequestId) -> None:
-        """An answer to `request` will be due."""
+        """Note that an answer to `request` will be due."""
         self._unanswered.add(request)
         self._all_answered.clear()
 
     async def unanswered(self, request: RequestId) -> None:
-        """There will be no answer to `request`: the client cancelled it."""
+        """Note that there will be no answer to `request`: the client cancelled it."""
         self._settled(request)
-        await in_thread(self._handovers.end, request, False)
+        await in_thread(self._receipts.end, request, False)
 
     async def cancelled(self, request: Any) -> None:
-        """The client looks at no answer to `request`, whatever becomes of it. Returns when its mail is back: the client
-        may ask for it in its next line."""
+        """Give back the mail of `request`, to whose answer the client will not look.
+
+        Returns when the mail is back: the client may ask for it in its next line.
+        """
         if isinstance(request, (str, int)):
-            await in_thread(self._handovers.cancel, request)
+            await in_thread(self._receipts.cancel, request)
 
     async def all_answered(self) -> None:
         """Wait until every request that was read got its answer."""
@@ -123,25 +122,22 @@ class Outgoing(_Stream):
         while (job := self._jobs.get()) is not None:
             message, written = job
             error: Exception | None = None
-            # Held while writing: see `Handovers.settle`.
-            with self._handovers.writing:
+            # Held while writing: see `DeliveryReceipts.settle`.
+            with self._receipts.writing:
                 try:
-                    self._write(message)
+                    left = memoryview(message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+                    while left:
+                        left = left[os.write(self._descriptor, left) :]
                 except OSError:
                     self.broken = True
                     error = anyio.BrokenResourceError()
-                if isinstance(message, (JSONRPCResponse, JSONRPCError)) and message.id is not None:
-                    self._handovers.end(message.id, error is None and isinstance(message, JSONRPCResponse))
-            tell(self._loop, partial(self._done, message, written, error))
+                answered = _answered(message)
+                if answered is not None:
+                    self._receipts.end(answered, error is None and isinstance(message, JSONRPCResponse))
+            tell(self._loop, partial(self._done, answered, written, error))
 
-    def _write(self, message: JSONRPCMessage) -> None:
-        left = memoryview(message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
-        while left:
-            left = left[os.write(self._descriptor, left) :]
-
-    def _done(self, message: JSONRPCMessage, written: asyncio.Future[None], error: Exception | None) -> None:
-        if isinstance(message, (JSONRPCResponse, JSONRPCError)) and message.id is not None:
-            self._settled(message.id)
+    def _done(self, answered: RequestId | None, written: asyncio.Future[None], error: Exception | None) -> None:
+        self._settled(answered)
         if not written.done():
             if error is None:
                 written.set_result(None)
@@ -150,16 +146,21 @@ class Outgoing(_Stream):
         if error is not None:
             self.on_broken()
 
-    def _settled(self, request: RequestId) -> None:
-        self._unanswered.discard(request)
-        if not self._unanswered:
-            self._all_answered.set()
+    def _settled(self, request: RequestId | None) -> None:
+        if request is not None:
+            self._unanswered.discard(request)
+            if not self._unanswered:
+                self._all_answered.set()
 
 
-class Incoming(_Stream):
+def _answered(message: JSONRPCMessage) -> RequestId | None:
+    return message.id if isinstance(message, (JSONRPCResponse, JSONRPCError)) else None
+
+
+class ClientStream(_Stream):
     """What comes from the client, until its end, or until `stop`."""
 
-    def __init__(self, file: BinaryIO, outgoing: Outgoing, ending: Callable[[], None]) -> None:
+    def __init__(self, file: BinaryIO, outgoing: ServerStream, ending: Callable[[], None]) -> None:
         self._file = file
         self._outgoing = outgoing
         self._ending = ending
@@ -173,7 +174,7 @@ class Incoming(_Stream):
         if self._line is not None and not self._line.done():
             self._line.set_result(b"")
 
-    def __aiter__(self) -> Incoming:
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
@@ -183,7 +184,7 @@ class Incoming(_Stream):
             raise StopAsyncIteration from None
 
     async def receive(self) -> SessionMessage | Exception:
-        """The next message.
+        """Return the next message.
 
         Raises:
             anyio.EndOfStream: there is none, and what was asked before has been answered, or its time is up.
@@ -192,7 +193,11 @@ class Incoming(_Stream):
             try:
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValidationError:
-                await self._refuse(line)
+                error = ErrorData(code=PARSE_ERROR, message="This line is not a JSON-RPC 2.0 message.")
+                try:
+                    await self._outgoing.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=error)))
+                except anyio.BrokenResourceError:
+                    self.stop()
                 continue
             if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
                 await self._outgoing.cancelled((message.params or {}).get("requestId"))
@@ -207,7 +212,7 @@ class Incoming(_Stream):
         raise anyio.EndOfStream
 
     async def _next_line(self) -> bytes:
-        """The next line that is not blank; empty at the end."""
+        """Return the next line that is not blank; empty at the end."""
         while not self._stopped:
             self._line = in_thread(self._file.readline, LINE_LIMIT)
             line = await self._line
@@ -217,10 +222,3 @@ class Incoming(_Stream):
             if not line or line.strip():
                 return line
         return b""
-
-    async def _refuse(self, line: bytes) -> None:
-        error = ErrorData(code=PARSE_ERROR, message="This line is no JSON-RPC 2.0 message.")
-        try:
-            await self._outgoing.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=error)))
-        except anyio.BrokenResourceError:
-            self.stop()

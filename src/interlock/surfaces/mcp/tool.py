@@ -1,171 +1,185 @@
-"""What a tool is: a name, words for the agent, a schema, and a function over the client port.
+"""What a tool is: a function whose name, docstring and keyword arguments are what agents see.
 
-Arguments are checked against the schema before the function runs, by the few rules that the schemas use, so that a
-wrong call is refused in words an agent can act on and a full JSON Schema implementation need not be loaded.
+Arguments are checked by pydantic, strictly, before the function runs; a wrong call is refused in words an agent can act
+on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from inspect import cleandoc, signature
+from typing import Any, Literal, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError, create_model
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from interlock.errors import InvalidRequest
 from interlock.surfaces.mcp.connection import Connection
-from interlock.surfaces.mcp.handover import Handover
+from interlock.surfaces.mcp.delivery_receipt import DeliveryReceipt
 
-Schema = Mapping[str, Any]
+VERBATIM = frozenset({"metadata", "settings", "counts", "task_counts", "answers"})
+"""Fields whose keys are data: what somebody attached, names of settings, states, names of members."""
+
+STRICT = ConfigDict(extra="forbid", strict=True)
+KINDS = {
+    "string_type": "text",
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "list_type": "a list",
+    "model_type": "an object",
+}
+"""What an argument must be, by the type of pydantic's error."""
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """One call of a tool: on which connection, with which arguments. `handover` is there for tools that give mail."""
+class OneOf:
+    """Metadata of a text argument that takes one of these values."""
+
+    values: tuple[str, ...]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
+        return handler.generate_schema(Literal[self.values])
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call of a tool: on which connection, and, for tools that hand over mail, with which receipt."""
 
     connection: Connection
-    arguments: dict[str, Any]
-    handover: Handover | None = None
-
-    def __getitem__(self, name: str) -> Any:
-        return self.arguments[name]
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """The argument of that name, or `default` where it was not given."""
-        return self.arguments.get(name, default)
-
-    def given(self, *names: str) -> dict[str, Any]:
-        """Those of the named arguments that were given."""
-        return {name: self.arguments[name] for name in names if name in self.arguments}
+    receipt: DeliveryReceipt | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+@dataclass(frozen=True)
+class McpTool:
     """One tool.
 
-    `for_leads`: hidden from plain members, and refused to them. `reads`: it changes nothing, not even the session.
-    `hands_over`: its answer carries mail. `waits`: it may sleep; it is woken when the connection closes.
+    Attributes:
+        for_leads: hidden from plain members, and refused to them.
+        reads: changes nothing, not even the session.
+        hands_over: the answer carries mail.
+        waits: may sleep; it is woken when the connection closes.
     """
 
-    name: str
-    description: str
-    run: Callable[[Call], Any]
-    properties: Mapping[str, Schema] = field(default_factory=dict)
-    required: tuple[str, ...] = ()
+    run: Callable[..., Any]
     for_leads: bool = False
     reads: bool = False
     hands_over: bool = False
     waits: bool = False
 
+    @property
+    def name(self) -> str:
+        return self.run.__name__
+
+    @cached_property
+    def description(self) -> str:
+        return " ".join(cleandoc(self.run.__doc__ or "").split())
+
+    @cached_property
     def schema(self) -> dict[str, Any]:
-        """The JSON Schema of its arguments."""
-        schema: dict[str, Any] = {"type": "object", "properties": dict(self.properties)}
-        if self.required:
-            schema["required"] = list(self.required)
-        schema["additionalProperties"] = False
-        return schema
+        """The JSON Schema of the arguments."""
+        made = self._model.model_json_schema(schema_generator=_ShortSchema)
+        models = {f"#/$defs/{name}": one for name, one in made.pop("$defs", {}).items()}
+        properties = {name: models.get(one.get("$ref"), one) for name, one in made["properties"].items()}
+        return {**made, "properties": properties}
 
     def checked(self, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
-        """`arguments`, if they fit the schema. Null stands for an optional argument that is not given.
+        """Return the arguments that were given, checked; `None` stands for one that was not given.
 
         Raises:
             InvalidRequest: an unknown argument (names the nearest), a missing one, or one of a wrong type.
         """
-        given = dict(arguments or {})
+        known = self._model.model_fields
+        given = arguments or {}
         for name in given:
-            if name not in self.properties:
-                raise InvalidRequest(self._unknown(name), field=name, tool=self.name)
-        given = {name: value for name, value in given.items() if value is not None}
-        for name in self.required:
-            if name not in given:
-                raise InvalidRequest(f"{self.name} needs the argument {name}.", field=name, tool=self.name)
-        for name, value in given.items():
-            fault = _fault(self.properties[name], value, name)
-            if fault is not None:
-                raise InvalidRequest(f"{self.name}: {fault}.", field=name, tool=self.name)
-        return given
+            if name not in known:
+                raise InvalidRequest(self._unknown(name, list(known)), field=name, tool=self.name)
+        try:
+            checked = self._model.model_validate({name: one for name, one in given.items() if one is not None})
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = str(first["loc"][0])
+            if first["type"] == "missing":
+                fault = f"{self.name} needs the argument {place}"
+            else:
+                fault = f"{self.name}: {_fault(first)}"
+            raise InvalidRequest(f"{fault}.", field=place, tool=self.name) from None
+        return checked.model_dump(exclude_unset=True)
 
-    def _unknown(self, name: str) -> str:
-        close = nearest(name, self.properties)
-        if close is not None:
-            hint = f"Did you mean {close}?"
-        elif self.properties:
-            hint = f"It takes: {', '.join(self.properties)}."
-        else:
-            hint = "It takes none."
-        return f"{self.name} has no argument {name[:80]!r}. {hint}"
+    @cached_property
+    def _model(self) -> type[BaseModel]:
+        hints = get_type_hints(self.run, include_extras=True)
+        fields: dict[str, Any] = {}
+        for name, parameter in list(signature(self.run).parameters.items())[1:]:
+            words = next((one for one in getattr(hints[name], "__metadata__", ()) if isinstance(one, str)), None)
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[name] = (hints[name], Field(default, description=words))
+        return create_model(self.name, __config__=STRICT, **fields)
+
+    def _unknown(self, name: str, known: list[str]) -> str:
+        close = nearest(name, known)
+        takes = f"It takes: {', '.join(known)}." if known else "It takes none."
+        return f"{self.name} has no argument {name[:80]!r}. {f'Did you mean {close}?' if close else takes}"
 
 
-def nearest(name: str, names: Any) -> str | None:
-    """The one of `names` that `name` was probably meant to be."""
-    from difflib import get_close_matches
+class _ShortSchema(GenerateJsonSchema):
+    """Every byte is in an agent's context: no titles, no defaults, no null beside what is optional."""
 
+    def nullable_schema(self, schema: Any) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: Any) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def model_schema(self, schema: Any) -> JsonSchemaValue:
+        return {key: value for key, value in super().model_schema(schema).items() if key != "title"}
+
+
+def _fault(error: Any) -> str:
+    """Return pydantic's first fault in our words."""
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"])[1:]
+    if error["type"] == "extra_forbidden":
+        owner, _, name = path.rpartition(".")
+        return f"{owner} has no field {name[:80]!r}"
+    if error["type"] in KINDS:
+        words = KINDS[error["type"]]
+    elif error["type"] == "literal_error":
+        words = f"one of: {error['ctx']['expected'].replace(' or ', ', ')}".replace("'", "")
+    elif "ge" in error.get("ctx", {}):
+        words = f"at least {error['ctx']['ge']}"
+    else:
+        words = f"at most {error['ctx']['le']}"
+    shown = repr(error["input"])
+    return f"{path} must be {words}, not {shown if len(shown) <= 60 else shown[:57] + '...'}"
+
+
+def nearest(name: str, names: Sequence[str]) -> str | None:
+    """Return the one of `names` that `name` was probably meant to be."""
     words = sorted(name.lower().split("_"))
-    for known in names:
-        if sorted(known.split("_")) == words:
-            return str(known)
-    found = get_close_matches(name.lower(), list(names), n=1)
-    return found[0] if found else None
+    same = [one for one in names if sorted(one.split("_")) == words]
+    return next(iter([*same, *get_close_matches(name.lower(), names, n=1)]), None)
 
 
-def text(description: str = "", **more: Any) -> Schema:
-    """A text."""
-    return _described("string", description, more)
+def given(**arguments: Any) -> dict[str, Any]:
+    """Return those that are not `None`."""
+    return {name: value for name, value in arguments.items() if value is not None}
 
 
-def choice(*values: str, description: str = "") -> Schema:
-    """One of these texts."""
-    return _described("string", description, {"enum": list(values)})
-
-
-def flag(description: str = "") -> Schema:
-    """True or false."""
-    return _described("boolean", description, {})
-
-
-def number(minimum: int, maximum: int, description: str = "") -> Schema:
-    """A whole number between two bounds, both included."""
-    return _described("integer", description, {"minimum": minimum, "maximum": maximum})
-
-
-def texts(description: str = "") -> Schema:
-    """A list of texts."""
-    return _described("array", description, {"items": {"type": "string"}})
-
-
-def _described(kind: str, description: str, more: Mapping[str, Any]) -> Schema:
-    return {"type": kind, **({"description": description} if description else {}), **more}
-
-
-_KINDS: dict[str, tuple[type, str]] = {
-    "string": (str, "text"),
-    "boolean": (bool, "true or false"),
-    "integer": (int, "a whole number"),
-    "array": (list, "a list"),
-    "object": (dict, "an object"),
-}
-
-
-def _fault(schema: Schema, value: Any, path: str) -> str | None:
-    """What is wrong with `value`, in words; null when nothing is."""
-    kind, words = _KINDS[schema["type"]]
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        return f"{path} must be {words}, not {_shown(value)}"
-    if "enum" in schema and value not in schema["enum"]:
-        return f"{path} must be one of: {', '.join(schema['enum'])}, not {_shown(value)}"
-    if "minimum" in schema and not schema["minimum"] <= value <= schema["maximum"]:
-        return f"{path} must be between {schema['minimum']} and {schema['maximum']}, not {_shown(value)}"
-    if isinstance(value, list):
-        faults = (_fault(schema["items"], item, f"{path}[{at}]") for at, item in enumerate(value))
-        return next((fault for fault in faults if fault is not None), None)
+def camel(value: Any) -> Any:
+    """Return `value` with the keys of its dictionaries in camelCase, as the specification spells results."""
     if isinstance(value, dict):
-        for name, item in value.items():
-            if name not in schema["properties"]:
-                return f"{path} has no field {name[:80]!r}; it takes: {', '.join(schema['properties'])}"
-            fault = _fault(schema["properties"][name], item, f"{path}.{name}")
-            if fault is not None:
-                return fault
-    return None
+        return {_camel_key(key): item if key in VERBATIM else camel(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [camel(item) for item in value]
+    return value
 
 
-def _shown(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else shown[:57] + "..."
+def _camel_key(key: str) -> str:
+    first, *rest = key.split("_")
+    return first + "".join(word.capitalize() for word in rest) if first else key

@@ -7,56 +7,59 @@ The canonical address of a thing is under its project, since ids are counted per
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from interlock.errors import TaskNotFound
-from interlock.surfaces.http.visitor import Reader
+from interlock.surfaces.http.request_context import Reader
 from interlock.surfaces.web import actions
+from interlock.surfaces.web.page_context import PageContext
 from interlock.surfaces.web.rendering import Page, Region, show, static
-from interlock.surfaces.web.views import board, changes, chat, events, now, people, run, task, workflows
-from interlock.surfaces.web.visit import Visit
+from interlock.surfaces.web.views import project, task, workflow_run
 
 WORK = "task question run verify review team runner plan merge workflow member"
-NAV = Region("nav", "task question team member review", now.nav)
+NAV = Region("nav", "task question team member review", project.nav)
 LIVE = 3
 """Seconds between two looks at what running programs print, which is no event."""
 
 
-def _named(text: str) -> Callable[[Visit], str]:
-    return lambda visit: f"{text} · {visit.project}"
+def _page(name: str, title: str | Callable[[PageContext], str], *regions: Region, place: str | None = None) -> Page:
+    """Return a page; a title that is text is followed by the project's name."""
+    if isinstance(title, str):
+        return Page(name, place or name, lambda context: f"{title} · {context.project}", (NAV, *regions))
+    return Page(name, place or name, title, (NAV, *regions))
 
 
-def _page(name: str, title: Callable[[Visit], str], *regions: Region, place: str | None = None) -> Page:
-    return Page(name, place or name, title, regions)
-
-
-HOME = _page(
-    "home",
-    lambda visit: "Needs you",
-    Region("needs_all", WORK, now.needs_everywhere),
-    Region("projects", WORK, now.projects),
-)
+MAIL = (Region("mail", "message", project.mail), Region("write", "member", project.write))
+REPORT = Region("report", WORK, project.report)
+GLOBAL_PAGES: dict[str, Page] = {
+    "/": _page(
+        "home",
+        lambda context: "Needs you",
+        Region("needs_all", WORK, project.needs_everywhere),
+        Region("projects", WORK, project.projects),
+    ),
+    "/report": _page("report", lambda context: "Report", REPORT, place="all-report"),
+}
 PAGES: dict[str, Page] = {
     "": _page(
         "project",
-        lambda visit: str(visit.project),
-        Region("needs", WORK, now.needs_here),
-        Region("doing", f"{WORK} message", now.doing, LIVE),
-        Region("sessions", "task", chat.sessions),
+        lambda context: str(context.project),
+        Region("needs", WORK, project.needs_here),
+        Region("doing", f"{WORK} message", project.doing, LIVE),
+        Region("sessions", "task", project.chats),
         place="now",
     ),
-    "/board": _page("board", _named("Board"), Region("board", WORK, board.board)),
-    "/board/{state}": _page("state", _named("Board"), Region("state", WORK, board.state), place="board"),
-    "/graph": _page("graph", _named("Dependencies"), Region("graph", "task dependency", board.graph)),
+    "/board": _page("board", "Board", Region("board", WORK, project.board)),
+    "/board/{state}": _page("state", "Board", Region("state", WORK, project.state), place="board"),
+    "/graph": _page("graph", "Dependencies", Region("graph", "task dependency", project.graph)),
     "/tasks/{task}": _page(
         "task",
         task.title,
         Region("head", WORK, task.head),
         Region("question", "question task", task.question),
-        Region("workflow", "workflow task", workflows.of_task),
+        Region("workflow", "workflow task", workflow_run.of_task),
         Region("talk", WORK, task.talk),
         Region("output", "run verify", task.output, LIVE),
         Region("work", WORK, task.work),
@@ -66,90 +69,84 @@ PAGES: dict[str, Page] = {
         place="board",
     ),
     "/tasks/{task}/changes": _page(
-        "task_changes", changes.title, Region("changes", "merge work verify", changes.changes), place="board"
+        "task_changes", task.changes_title, Region("changes", "merge work verify", task.changes), place="board"
     ),
-    "/sessions/{session}": _page("session", chat.title, Region("thread", WORK, chat.thread, LIVE), place="now"),
-    "/members": _page(
-        "members", _named("Members"), Region("crew", f"{WORK} member session message", people.crew, LIVE)
+    "/sessions/{session}": _page(
+        "session", project.chat_title, Region("thread", WORK, project.chat, LIVE), place="now"
     ),
+    "/members": _page("members", "Members", Region("crew", f"{WORK} member session message", project.members, LIVE)),
     "/members/{member}": _page(
         "member",
-        lambda visit: f"{visit.params['member']} · {visit.project}",
-        Region("member", f"{WORK} member session message", people.member),
-        Region("mail", "message", people.mail),
-        Region("write", "member", people.write),
+        lambda context: f"{context.params['member']} · {context.project}",
+        Region("member", f"{WORK} member session message", project.member),
+        *MAIL,
         place="members",
     ),
-    "/messages": _page(
-        "messages",
-        _named("Messages"),
-        Region("mail", "message", people.mail),
-        Region("write", "member", people.write),
-    ),
-    "/timeline": _page("timeline", _named("Timeline"), Region("timeline", "*", events.timeline)),
-    "/workflows": _page("workflows", _named("Workflows"), Region("workflows", "workflow question", workflows.runs)),
+    "/messages": _page("messages", "Messages", *MAIL),
+    "/timeline": _page("timeline", "Timeline", Region("timeline", "*", project.timeline)),
+    "/workflows": _page("workflows", "Workflows", Region("workflows", "workflow question", workflow_run.runs)),
     "/workflows/{run}": _page(
         "run",
-        run.title,
-        Region("run_head", WORK, run.head, LIVE),
-        Region("question", "question task workflow", run.question),
-        Region("run_steps", "workflow", run.steps, LIVE),
-        Region("run_party", "workflow", run.party, LIVE),
-        Region("run_say", "workflow", run.say),
-        Region("run_decisions", "workflow", run.decisions),
-        Region("run_preferences", "workflow", run.preferences),
-        Region("run_around", "workflow", run.around, LIVE),
+        workflow_run.title,
+        Region("run_head", WORK, workflow_run.head, LIVE),
+        Region("question", "question task workflow", workflow_run.question),
+        Region("run_steps", "workflow", workflow_run.steps, LIVE),
+        Region("run_party", "workflow", workflow_run.party, LIVE),
+        Region("run_say", "workflow", workflow_run.say),
+        Region("run_decisions", "workflow", workflow_run.decisions),
+        Region("run_preferences", "workflow", workflow_run.preferences),
+        Region("run_around", "workflow", workflow_run.around, LIVE),
         place="workflows",
     ),
     "/workflows/{run}/rollback": _page(
-        "run_rollback", run.title, Region("run_rollback", "workflow", run.rollback), place="workflows"
+        "run_rollback",
+        workflow_run.title,
+        Region("run_rollback", "workflow", workflow_run.rollback),
+        place="workflows",
     ),
-    "/report": _page("report", _named("Report"), Region("report", WORK, events.report)),
+    "/report": _page("report", "Report", REPORT),
 }
-REPORT = _page("report", lambda visit: "Report", Region("report", WORK, events.report), place="all-report")
 
 
 def router() -> APIRouter:
-    """The pages, what their forms do, and the files they need."""
+    """Return the pages, what their forms do, and the files they need."""
     made = APIRouter(include_in_schema=False)
-    made.add_api_route("/", _showing(HOME), methods=["GET"], response_class=Response)
-    made.add_api_route("/report", _showing(REPORT), methods=["GET"], response_class=Response)
-    for path, page in PAGES.items():
-        made.add_api_route("/projects/{project}" + path, _showing(page), methods=["GET"], response_class=Response)
-    made.add_api_route("/tasks/{task}", _task, methods=["GET"], response_class=Response)
-    made.add_api_route("/sessions/{session}", _session, methods=["GET"], response_class=Response)
-    made.add_api_route("/static/{name}", _static, methods=["GET"], response_class=Response)
+    pages = {**GLOBAL_PAGES, **{f"/projects/{{project}}{path}": page for path, page in PAGES.items()}}
+    endpoints: dict[str, Callable[..., Response]] = {path: _showing(page) for path, page in pages.items()}
+    endpoints |= {"/tasks/{task}": _task, "/sessions/{session}": _session, "/static/{name}": _static}
+    for path, endpoint in endpoints.items():
+        made.add_api_route(path, endpoint, methods=["GET"], response_class=Response)
     actions.add(made)
     return made
 
 
 def _showing(page: Page) -> Callable[..., Response]:
     # A plain function, so that it runs in a thread: the core is synchronous.
-    def endpoint(request: Request, visitor: Reader) -> Response:
-        return show(request, Visit(request, visitor), page, NAV)
+    def endpoint(request: Request, caller: Reader) -> Response:
+        return show(request, PageContext(request, caller), page)
 
     return endpoint
 
 
-def _task(request: Request, visitor: Reader, task: str) -> Response:
-    team = visitor.home.locate(task)
-    visitor.check(team.name)
-    return _short(Visit(request, visitor), request, team.name, "tasks", "task", team.task(task).id)
+def _task(request: Request, caller: Reader, task: str) -> Response:
+    team = caller.home.locate(task)
+    return _short(request, caller, team.name, "tasks", "task", team.task(task).id)
 
 
-def _session(request: Request, visitor: Reader, session: str) -> Response:
-    found: list[Any] = visitor.home.group_tasks(session)
+def _session(request: Request, caller: Reader, session: str) -> Response:
+    found = caller.home.group_tasks(session)
     if not found or not found[0].project_id:
         raise TaskNotFound(f"There is no session {session[:60]!r}.")
-    visitor.check(found[0].project_id)
-    return _short(Visit(request, visitor), request, found[0].project_id, "sessions", "session", session)
+    return _short(request, caller, found[0].project_id, "sessions", "session", session)
 
 
-def _short(visit: Visit, request: Request, project: str, kind: str, name: str, id: str) -> Response:
-    """A page asked for by its short address: what it links to and fetches again is the canonical one."""
-    visit.params = {"project": project, name: id}
-    visit.path = visit.to(kind, id)
-    return show(request, visit, PAGES[f"/{kind}/{{{name}}}"], NAV)
+def _short(request: Request, caller: Reader, project: str, kind: str, name: str, id: str) -> Response:
+    """Show a page asked for by its short address: what it links to and fetches again is the canonical one."""
+    caller.check(project)
+    context = PageContext(request, caller)
+    context.params = {"project": project, name: id}
+    context.path = context.to(kind, id)
+    return show(request, context, PAGES[f"/{kind}/{{{name}}}"])
 
 
 def _static(request: Request, name: str) -> Response:

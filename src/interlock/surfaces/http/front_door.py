@@ -1,0 +1,132 @@
+"""The front door: projects and their chat, task groups (one chat session each), and their tasks with the reply.
+
+A project is a team with a working directory. The short addresses work where an id is unique in the home.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from interlock.client import Team
+from interlock.model.task import FRONT_DOOR
+from interlock.surfaces.http import requests, responses
+from interlock.surfaces.http.request_context import Admin, Operator, Reader, RequestContext, slow
+from interlock.surfaces.http.responses import answer, documented, front_door_task
+from interlock.surfaces.http.types import TeamName
+
+router = APIRouter(prefix="/api", tags=["front door"])
+
+Offset = Annotated[int, Query(ge=0, le=1_000_000_000)]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+GROUPS = documented(responses.TaskGroupPage)
+GROUP_TASKS = documented(responses.GroupTasks)
+ONE = documented(responses.FrontDoorTask)
+ARTIFACTS = documented(responses.ArtifactList)
+REPLIED = documented(responses.ReplyResult)
+
+
+@router.get("/projects", responses=documented(responses.ProjectList))
+def projects(context: Reader) -> Response:
+    """All projects."""
+    own = context.principal.team
+    return answer({"projects": [project for project in context.home.projects() if own in (None, project["id"])]})
+
+
+@router.post("/projects", status_code=201, responses=documented(responses.Project, 201))
+def create_project(context: Admin, new: requests.NewProject) -> Response:
+    """Create a project."""
+    return answer(context.home.create_project(new.id, new.workdir), 201)
+
+
+@router.post("/projects/{project}/chat", status_code=201, responses=documented(responses.ChatResult, 201))
+@slow
+def chat(context: Operator, project: TeamName, said: requests.ChatMessage) -> Response:
+    """Say something: it makes exactly one task of its session's group, or fails."""
+    made = context.home.chat(
+        project, said.content, session_id=said.session_id, task_type=said.task_type, by=context.name,
+        face=context.principal.face,
+    )  # fmt: skip
+    return answer(made, 201)
+
+
+@router.get("/task-groups", responses=GROUPS)
+def groups(context: Reader, project: TeamName | None = None, offset: Offset = 0, limit: Limit = 50) -> Response:
+    """One page of groups, the latest first."""
+    found, total = context.home.task_groups(context.project(project), offset=offset, limit=limit)
+    return answer({"task_groups": found, "total_count": total})
+
+
+@router.get("/projects/{project}/task-groups", responses=GROUPS)
+def groups_of(context: Reader, project: TeamName, offset: Offset = 0, limit: Limit = 50) -> Response:
+    """One page of a project's groups, the latest first."""
+    return groups(context, project, offset, limit)
+
+
+@router.get("/task-groups/{group}/tasks", responses=GROUP_TASKS)
+def group_tasks(context: Reader, group: str) -> Response:
+    """The tasks of a group, in order."""
+    return _group_tasks(context, None, group)
+
+
+@router.get("/projects/{project}/task-groups/{group}/tasks", responses=GROUP_TASKS)
+def group_tasks_of(context: Reader, project: TeamName, group: str) -> Response:
+    """The tasks of a group of that project, in order."""
+    return _group_tasks(context, project, group)
+
+
+@router.get("/tasks/{id}", responses=ONE)
+def task(context: Reader, id: str) -> Response:
+    """One task; its id must be the only one of that name in the home."""
+    return answer(front_door_task(_team(context, None, id).task(id)))
+
+
+@router.get("/projects/{project}/tasks/{id}", responses=ONE)
+def task_of(context: Reader, project: TeamName, id: str) -> Response:
+    """One task of that project."""
+    return answer(front_door_task(_team(context, project, id).task(id)))
+
+
+@router.get("/tasks/{id}/artifacts", responses=ARTIFACTS)
+def artifacts(context: Reader, id: str) -> Response:
+    """What the runs of a task made that is in no commit, and where it is kept."""
+    return answer({"artifacts": _team(context, None, id).artifacts(id)})
+
+
+@router.get("/projects/{project}/tasks/{id}/artifacts", responses=ARTIFACTS)
+def artifacts_of(context: Reader, project: TeamName, id: str) -> Response:
+    """The same of a task of that project."""
+    return answer({"artifacts": _team(context, project, id).artifacts(id)})
+
+
+@router.post("/tasks/{id}/reply", responses=REPLIED)
+@slow
+def reply(context: Operator, id: str, said: requests.Reply) -> Response:
+    """Answer the open question of a task."""
+    return _reply(_team(context, None, id), id, said)
+
+
+@router.post("/projects/{project}/tasks/{id}/reply", responses=REPLIED)
+@slow
+def reply_to(context: Operator, project: TeamName, id: str, said: requests.Reply) -> Response:
+    """Answer the open question of a task of that project."""
+    return _reply(_team(context, project, id), id, said)
+
+
+def _group_tasks(context: RequestContext, project: str | None, group: str) -> Response:
+    found = context.home.group_tasks(group, project=context.project(project))
+    return answer({"task_group_id": group, "tasks": [front_door_task(task) for task in found]})
+
+
+def _team(context: RequestContext, project: str | None, id: str) -> Team:
+    """Return the team that has the task, acting as the caller."""
+    return context.team(context.home.locate(id, project=context.project(project)).name)
+
+
+def _reply(team: Team, id: str, said: requests.Reply) -> Response:
+    before = team.task(id)
+    after = team.reply(id, said.reply, question=said.question_id)
+    done = {"task_id": after.id, "old_status": FRONT_DOOR[before.state], "new_status": FRONT_DOOR[after.state]}
+    return answer({**done, "warnings": after.warnings} if after.warnings else done)

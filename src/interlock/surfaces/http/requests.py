@@ -1,0 +1,281 @@
+"""What requests hold. Unknown fields and values of another type are refused, so that a slip never goes unnoticed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
+
+from interlock.surfaces.http.types import (
+    FULL,
+    AgentId,
+    Body,
+    ChatSession,
+    Commands,
+    Full,
+    Label,
+    Line,
+    MemberStatus,
+    MessageType,
+    NewName,
+    Permissions,
+    Policy,
+    Priority,
+    Saying,
+    Session,
+    SessionKey,
+    TaskType,
+    TeamName,
+    Text,
+    Tier,
+)
+
+
+class StrictRequest(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)
+
+    def given(self, *without: str) -> dict[str, Any]:
+        """Return the fields that were given, but those named."""
+        return {name: getattr(self, name) for name in self.model_fields_set if name not in ("by", *without)}
+
+
+class MemberRequest(StrictRequest):
+    """`by`: act as this member; only an admin may."""
+
+    by: Text | None = None
+
+
+class NewProject(StrictRequest):
+    id: TeamName
+    workdir: Text | None = None
+
+
+class ChatMessage(StrictRequest):
+    content: Full
+    session_id: ChatSession | None = Field(None, validation_alias=AliasChoices("session_id", "sessionId"))
+    task_type: TaskType | None = Field(None, validation_alias=AliasChoices("task_type", "taskType"))
+
+
+class Reply(StrictRequest):
+    reply: Full
+    question_id: Text | None = None
+
+
+class NewTeam(StrictRequest):
+    name: TeamName
+    lead: SessionKey = "agent:main:main"
+    claim_policy: Policy | None = None
+    workdir: Text | None = None
+
+
+class NewMember(MemberRequest):
+    name: NewName
+    agent: Label | None = None
+    command: Commands | None = None
+    agent_id: AgentId | None = None
+    type: Label | None = None
+    model: Label | None = None
+    permissions: Permissions | None = None
+
+
+class PauseRequest(MemberRequest):
+    member: Text | None = None
+    reason: Text | None = None
+
+
+class ResumeRequest(MemberRequest):
+    member: Text | None = None
+
+
+class TaskFields(MemberRequest):
+    """What both a new task and an edit of one may say."""
+
+    type: TaskType | None = None
+    review: Text | None = None
+    verify: Full | None = None
+    metadata: dict[str, Any] | None = None
+    env: list[Label] | None = None
+    timeout: float | None = None
+    retries: int | None = None
+    limits: dict[str, float] | None = None
+
+
+class NewTask(TaskFields):
+    subject: Line
+    body: Body = ""
+    priority: Priority = "normal"
+    assignee: Text | None = None
+    blocked_by: list[Full] = Field(default_factory=list)
+    run: Full | None = None
+    parent_id: Full | None = None
+
+
+class TaskEdit(TaskFields):
+    subject: Line | None = None
+    body: Body | None = None
+    priority: Priority | None = None
+    command: Full | None = None
+    log: Saying | None = None
+    status: MemberStatus | None = None
+
+
+class ClaimRequest(MemberRequest):
+    force: bool = False
+    take_over: bool = False
+
+
+class DependencyChange(MemberRequest):
+    on: Full
+    remove: bool = False
+
+
+class OptionalReason(MemberRequest):
+    reason: Body | None = None
+
+
+class RequiredReason(MemberRequest):
+    reason: Saying
+
+
+class OptionalSummary(MemberRequest):
+    summary: Body | None = None
+
+
+class CancelRequest(OptionalReason):
+    cascade: bool = False
+
+
+class Assignment(MemberRequest):
+    """`null` frees the task."""
+
+    to: Text | None
+
+
+class NewQuestion(MemberRequest):
+    task_id: Full
+    text: Full
+    options: list[Text] = Field(default_factory=list)
+    default: Text | None = None
+    context: Text | None = None
+    reversible: bool = False
+
+
+class NewBroadcast(MemberRequest):
+    content: Full
+    summary: Text | None = None
+    client_id: Full | None = None
+
+
+class NewMessage(NewBroadcast):
+    to: Text
+    type: MessageType = "message"
+    urgent: bool = False
+    request_id: Text | None = None
+    approve: bool | None = None
+    reason: Text | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class ReceiveRequest(StrictRequest):
+    """`session`: an id of the reader's choosing, one for each start of its program. The field `wait_ms` (0 to 600000)
+    waits until there is mail; it is not described here, so that tools which try everything do not wait."""
+
+    session: Session
+    wait_ms: SkipJsonSchema[Annotated[int | None, Field(ge=0, le=600_000)]] = None
+    urgent_only: bool = False
+
+
+class Acknowledgement(StrictRequest):
+    """`ids`: the messages that the reader has dealt with."""
+
+    session: Session
+    ids: list[Text] = Field(json_schema_extra={"maxItems": 1000})
+
+
+class ShutdownRequest(MemberRequest):
+    member: Text | None = None
+    reason: Text | None = None
+
+
+class ShutdownAnswer(MemberRequest):
+    """A refusal needs a reason."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"properties": {"approve": {"const": False}}},
+            "then": {"required": ["reason"], "properties": {"reason": {"type": "string", "pattern": FULL}}},
+        }
+    )
+
+    request: Text | None = None
+    approve: bool
+    reason: Text | None = None
+
+
+class MergeRequest(StrictRequest):
+    """Either `tasks` or `all`."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                {"required": ["tasks"], "properties": {"tasks": {"minItems": 1}, "all": {"const": False}}},
+                {"required": ["all"], "properties": {"tasks": {"maxItems": 0}, "all": {"const": True}}},
+            ]
+        }
+    )
+
+    tasks: list[Full] = Field(default_factory=list)
+    all: bool = False
+    into: Full | None = None
+    dry_run: bool = False
+
+
+class NewWorkflow(StrictRequest):
+    team: TeamName
+    skill: Full
+    directory: Text | None = None
+    agent: Text | None = None
+    brief: Text = ""
+    values: dict[str, Text] | None = None
+    tier: Tier | None = None
+    profile: Text | None = None
+    progress: Literal["verbose", "summary", "silent", "streaming"] | None = None
+    session: Text | None = None
+    yolo: bool = False
+
+
+class NewQueueEntry(StrictRequest):
+    team: TeamName
+    what: Full
+    priority: Priority | None = None
+
+
+class WorkflowAdjustment(StrictRequest):
+    said: Text = ""
+    clear: bool = False
+
+
+class WorkflowFeedback(StrictRequest):
+    text: Full
+
+
+class RollbackRequest(StrictRequest):
+    """Either `to` or `undo`."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                {"required": ["to"], "properties": {"to": {"not": {"type": "null"}}, "undo": {"const": False}}},
+                {
+                    "required": ["undo"],
+                    "properties": {"to": {"type": "null"}, "undo": {"const": True}, "dry_run": {"const": False}},
+                },
+            ]
+        }
+    )
+
+    to: int | Text | None = None
+    include: list[Text] = Field(default_factory=list)
+    dry_run: bool = False
+    undo: bool = False
