@@ -146,7 +146,7 @@ class CancelRequest(OptionalReason):
     cascade: bool = False
 
 
-class Assignment(MemberRequest):
+class AssignRequest(MemberRequest):
     """`null` frees the task."""
 
     to: Text | None

@@ -119,7 +119,7 @@ VERBS = (
     TaskVerb("retry", "Give a task in deadletter another chance."),
     TaskVerb("block", "Stop for a reason that is not a dependency.", requests.RequiredReason),
     TaskVerb("unblock", "Say that the reason is gone."),
-    TaskVerb("assign", "Reserve a task for a member; `null` frees it.", requests.Assignment),
+    TaskVerb("assign", "Reserve a task for a member; `null` frees it.", requests.AssignRequest),
 )
 
 
