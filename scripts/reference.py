@@ -22,13 +22,55 @@ NOTE = "<!-- Written by `make reference` from {source}. Do not edit. -->\n"
 
 def pages() -> dict[str, str]:
     """Every page that the present code has, by file name."""
-    found = {"errors.md": errors(), "settings.md": settings()}
-    optional: list[tuple[str, str, str, Callable[[Any], str]]] = [
-        ("events.md", "interlock.model.event", "EVENT_TYPES", events),
-        ("cli.md", "interlock.surfaces.cli.tree", "TREE", command_line),
-        ("mcp.md", "interlock.surfaces.mcp.team_tools", "TOOLS", mcp_tools),
-        ("plan.md", "interlock.plan.fields", "PLAN", plan_keys),
-        ("states.md", "interlock.model.task", "MOVES", states),
+    from interlock.model.event import EVENT_TYPES
+    from interlock.model.task import MOVES
+    from interlock.plan.schema import json_schema
+    from interlock.surfaces.cli.tree import TREE
+    from interlock.surfaces.mcp.team_tools import TOOLS
+
+    return {
+        "errors.md": errors(),
+        "settings.md": settings(),
+        "events.md": events(EVENT_TYPES),
+        "cli.md": command_line(TREE),
+        "mcp.md": mcp_tools(TOOLS),
+        "plan.md": plan_keys(json_schema()),
+        "states.md": states(MOVES),
+        HOUSE: house(),
+    }
+
+
+def house() -> str:
+    """Return the page that explains the design, with its diagram and table of folders drawn from the code."""
+    graph: dict[str, set[str]] = defaultdict(set)
+    promises: dict[str, str] = {}
+    for module in modules():
+        _, folder, *rest = module.name.split(".")
+        if rest == ["__init__"]:
+            promises[folder] = (ast.get_docstring(module.tree) or "").split("\n")[0].strip()
+        if rest:
+            names = [(node.module or "", alias.name) for node in own_imports(module.tree) for alias in node.names]
+            graph[folder] |= {f"{one}.{name}".split(".")[1] for one, name in names} - {folder}
+    folders = {folder: targets & promises.keys() for folder, targets in graph.items() if folder in promises}
+
+    def reached(folder: str) -> set[str]:
+        seen: set[str] = set()
+        stack = [folder]
+        while stack:
+            further = folders[stack.pop()] - seen
+            seen |= further
+            stack += further
+        return seen
+
+    lines = ["```mermaid", "flowchart TD"]
+    for folder in sorted(folders):
+        # What one can reach through another folder needs no arrow of its own.
+        further = set[str]().union(*(reached(target) for target in folders[folder]))
+        lines += [f"    {folder} --> {target}" for target in sorted(folders[folder] - further)]
+    lines += [
+        "```",
+        "",
+        table(("folder", "what it holds"), ((f"`{name}`", promises[name]) for name in sorted(folders))),
     ]
     text = (PAGES / HOUSE).read_text(encoding="utf-8")
     drawn = "<!-- house -->\n" + "\n".join(lines).rstrip() + "\n<!-- /house -->"
@@ -199,9 +241,8 @@ def mcp_tools(tools: dict[str, Any]) -> str:
     for tool in tools.values():
         parts.append(f"## `{tool.name}`\n")
         parts.append(tool.description + (" *(for the lead only)*" if tool.for_leads else "") + "\n")
-        properties = tool.schema["properties"]
+        properties, required = tool.schema["properties"], tool.schema.get("required", ())
         if properties:
-            required = tool.schema.get("required", ())
             rows = (
                 (f"`{name}`", schema_words(schema, name in required), schema.get("description", ""))
                 for name, schema in properties.items()
