@@ -22,7 +22,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from interlock.client import Home
+from interlock.app.home import Home
 from interlock.errors import InterlockError, InvalidRequest
 from interlock.model.event import Event
 from interlock.wakeup.notifier import woken

@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.model.task import FRONT_DOOR
 from interlock.surfaces.http import requests, responses
 from interlock.surfaces.http.request_context import Admin, Operator, Reader, RequestContext, slow

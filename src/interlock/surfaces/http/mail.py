@@ -12,7 +12,8 @@ import anyio.abc
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from interlock.client import Mail, Team
+from interlock.app.mail import Mail
+from interlock.app.team import Team
 from interlock.errors import InterlockError
 from interlock.model.message import Message
 from interlock.surfaces.http import requests, responses

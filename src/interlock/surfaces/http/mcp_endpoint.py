@@ -28,7 +28,7 @@ from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, Pa
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
-from interlock.client import Home
+from interlock.app.home import Home
 from interlock.errors import Forbidden, InterlockError, InvalidRequest
 from interlock.surfaces.http.auth import PAGE, HttpPrincipal
 from interlock.surfaces.http.failures import refuse

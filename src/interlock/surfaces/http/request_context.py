@@ -12,7 +12,8 @@ import anyio
 import anyio.to_thread
 from fastapi import Depends, Request
 
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.errors import Forbidden, InvalidRequest, TeamNotFound
 from interlock.surfaces.http.auth import FORM_KEY, PAGE, Authenticator, HttpPrincipal
 

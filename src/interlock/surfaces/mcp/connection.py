@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from uuid import uuid4
 
-from interlock.app import connect
-from interlock.client import Home, Team
+from interlock.app.home import Home
+from interlock.app.team import Team
 from interlock.errors import InterlockError, TeamNotFound
 from interlock.model.names import HUMAN, LEAD
 from interlock.processes import ancestry, ref
 from interlock.processes.ancestry import RunOrigin
+from interlock.wiring import connect
 
 FACE = "mcp"
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.clock import iso
 from interlock.errors import InterlockError, InvalidRequest, MessageRefused
 from interlock.model.names import LEAD

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from interlock.client import Mail
+from interlock.app.mail import Mail
 from interlock.errors import InvalidRequest
 from interlock.model.message import TYPES
 from interlock.surfaces.mcp.task_tools import REPORT_TOOLS, TASK_TOOLS

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.errors import InvalidRequest
 from interlock.model.names import HUMAN
 from interlock.model.task import FINAL, MOVES, Task

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from interlock.client import Team
+from interlock.app.team import Team
 from interlock.clock import iso
 from interlock.core.reports.needs import folded
 from interlock.core.reports.now import in_words
