@@ -147,3 +147,13 @@ def test_what_a_session_does_first_needs_no_commit_of_its_own(team: Team, costs:
 def test_without_the_mirror_no_file_is_written(team: Team, costs: Costs) -> None:
     team.configure({"mirror": False})
     assert costs.of(lambda: team.create_task("Write it", assignee="bob")) == (1, set())
+
+
+def test_a_read_of_files_that_are_up_to_date_is_one_snapshot(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace: Any = team._workspace  # type: ignore[attr-defined]
+    team.tasks()
+    taken: list[int] = []
+    snapshot = workspace.ledger.snapshot
+    monkeypatch.setattr(type(workspace.ledger), "snapshot", lambda self: taken.append(1) or snapshot())
+    assert team.tasks() == []
+    assert len(taken) == 1

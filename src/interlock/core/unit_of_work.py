@@ -367,7 +367,13 @@ class Workspace:
     @contextmanager
     def look(self) -> Iterator[Rows]:
         """One consistent moment, read only; files that are owed are written first."""
-        self.unsaid.update(dict.fromkeys(self.settle()))
+        with self.ledger.snapshot() as rows:
+            head, at = rows.events.newest()
+            mirrored = self.settings(rows).get("mirror")
+            if not set_back(at, self.clock) and (not mirrored or self.mirror.is_at(head)):
+                yield rows
+                return
+        self.unsaid.update(dict.fromkeys(self._settle(head, at, mirrored=mirrored)))
         with self.ledger.snapshot() as rows:
             yield rows
 
@@ -376,11 +382,11 @@ class Workspace:
         with self.ledger.snapshot() as rows:
             head, at = rows.events.newest()
             mirrored = self.settings(rows).get("mirror")
+        return self._settle(head, at, mirrored=mirrored)
+
+    def _settle(self, head: int, at: str, *, mirrored: bool) -> list[str]:
         if set_back(at, self.clock):
-            with (
-                suppress(InterlockError),
-                self.act(Principal(SYSTEM)) as act,
-            ):  # Where nothing can be written we read on.
+            with suppress(InterlockError), self.act(Principal(SYSTEM)) as act:  # A ledger that is full can be read.
                 head = act.head or head
         return self._mirrored(head) if mirrored else []
 

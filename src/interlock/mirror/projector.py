@@ -59,7 +59,16 @@ class Mirror:
         self._ledger = ledger
         self._clock = clock
 
-    def catch_up(self, head: int, *, just_now: bool = False) -> tuple[list[str], list[EditedFile]]:
+    def is_at(self, head: int) -> bool:
+        """Whether the files show exactly what the ledger says up to the event `head`, and nothing is owed."""
+        try:
+            with Tree(self.directory) as tree:
+                position = _position(tree)
+                return position is not None and position.seq == head and not position.owed
+        except (OSError, InterlockError):
+            return False
+
+    def catch_up(self, head: int, *, just_now: bool = False) -> list[str]:
         """Bring the files up to the event `head`.
 
         Args:

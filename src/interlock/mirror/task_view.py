@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from interlock.model.task import AOF, BROKEN, FINAL, HELD, Task
+
 from interlock.storage.ledger import Rows
+
+ASKED = (HELD - {"in-progress"}) | {"deadletter"}
+"""States in which a question may be open; a task that goes to work withdraws its own."""
 
 
 def complete(rows: Rows, tasks: list[Task]) -> list[Task]:
@@ -19,7 +23,7 @@ def complete(rows: Rows, tasks: list[Task]) -> list[Task]:
             if blocker in by_id:
                 blocks.setdefault(blocker, []).append(blocked)
     asked = {}
-    if any(task.state in HELD or task.state == "deadletter" for task in tasks):
+    if any(task.state in ASKED for task in tasks):
         questions = rows.questions.open(tasks[0].id if len(tasks) == 1 else None)
         for question in reversed(questions):
             asked[question.task_id] = question.as_dict()

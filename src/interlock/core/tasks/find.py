@@ -25,8 +25,9 @@ def find(rows: Rows, reference: str) -> Task:
     """
     if not isinstance(reference, str) or not reference or len(reference) > 100:
         raise InvalidRequest("Name a task by its id, such as TASK-2026-01-31-001, or its last digits.", field="task_id")
-    task = rows.tasks.get(reference)
-    if task is None and not ID.fullmatch(reference):
+    if ID.fullmatch(reference):
+        task = rows.tasks.get(reference)
+    else:
         task = rows.tasks.by_plan_key(reference) or _by_suffix(rows, reference)
     if task is None:
         raise TaskNotFound(f"No task {reference!r}. `interlock task list` shows them.", task_id=reference)
