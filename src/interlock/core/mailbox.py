@@ -7,18 +7,14 @@ is full. Handing over takes two commits: *offered* before a byte is printed, *de
 
 from __future__ import annotations
 
-from interlock.core.unit_of_work import acknowledged, add_person, requeue
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from interlock.core.unit_of_work import UnitOfWork, acknowledged, add_person, requeue
 from interlock.errors import InboxFull, InvalidRequest, MessageTooLarge, RecipientNotFound
 from interlock.model.message import TYPES, UNLIMITED, Message
 from interlock.model.names import HUMAN, check_metadata, check_storable, check_text
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from interlock.core.unit_of_work import UnitOfWork
-    from interlock.storage.ledger import Rows
+from interlock.storage.ledger import Rows
 
 READ_COUNT = 1000
 READ_BYTES = 4_194_304

@@ -7,19 +7,15 @@ guard in `tasks.transition` asks where whoever stopped did not.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import AmbiguousId, Forbidden, InvalidRequest, NotAwaitingResponse, QuestionNotFound
 from interlock.model.question import GUARDED, Question, reply_command
 from interlock.model.task import Task
 from interlock.model.text import clean
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from interlock.core.unit_of_work import UnitOfWork
-    from interlock.storage.ledger import Rows
+from interlock.storage.ledger import Rows
 
 APPROVE = "approve"
 CHANGES = "changes:"

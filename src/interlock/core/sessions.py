@@ -4,22 +4,19 @@ A window of such a program is a member. It takes its seat when it first speaks: 
 while another living window has that one, the next free name (`ada`, `ada-2`, …). What ties a window to its seat is the
 program's own session id, and the process it lives in: a session that is resumed, in whatever process, gets its member
 back, and so does a process that begins a new session. Both are rows of the ledger, so nothing needs a variable.
-
-Loaded by every hook: what only a new seat needs is imported then.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+
+from interlock.core.teams import spawn
 from interlock.core.unit_of_work import Principal, UnitOfWork, begin
+from interlock.errors import MemberLimit
 from interlock.model.names import LEAD
+from interlock.storage.ledger import Rows
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from interlock.storage.ledger import Rows
-
-    Alive = Callable[[str], bool | None]
+Alive = Callable[[str], bool | None]
 
 FACE = "hook"
 NAMES = 100
@@ -139,15 +136,11 @@ def _free(act: UnitOfWork, name: str, program: str, alive: Alive) -> str:
     for candidate in _names(name, program):
         member = act.rows.team.member(candidate)
         if member is None:
-            from interlock.core.teams import spawn
-
             return spawn(act, candidate, type=program).name
         # A numbered one that somebody made for another purpose is not ours to sit on.
         ours = candidate == name or member.type == program
         if ours and member.agent is None and member.role != "person" and not _occupied(act, candidate, "", alive):
             return candidate
-    from interlock.errors import MemberLimit
-
     raise MemberLimit(f"{NAMES} windows are called {name} already. Close some, or join under another --name.")
 
 

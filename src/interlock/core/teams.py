@@ -22,10 +22,7 @@ from interlock.model.names import LEAD, check_member_name, check_session_key, ch
 from interlock.model.task import FINAL, HELD, STATUS, Task
 from interlock.model.team import Member, Team
 from interlock.settings import PERMISSIONS, known
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from interlock.storage.ledger import Rows
+from interlock.storage.ledger import Rows
 
 
 def founded(
@@ -93,24 +90,12 @@ def spawn(
         if value is not None:
             check_text(value, field, limit=100, required=True)
     member = Member(
-        name=name,
-        session_key=key,
-        inbox=name,
-        role="member",
-        agent=agent,
-        command=command,
-        type=type,
-        model=model,
-        permissions=permissions,
-        status="active",
+        name=name, session_key=key, inbox=name, role="member", agent=agent, command=command, type=type, model=model,
+        permissions=permissions, status="active", session=None, joined_at=act.at, last_active_at=None, env=env,
+        limits=limits,
         # A name is an address: what was sent to an earlier member of that name waits for this one.
         unread=len(act.rows.messages.undelivered(name)),
-        session=None,
-        joined_at=act.at,
-        last_active_at=None,
-        env=env,
-        limits=limits,
-    )
+    )  # fmt: skip
     act.rows.team.add_member(member)
     act.event("member.spawned", name=name, session_key=key, agent=agent)
     act.topics.add("members")

@@ -17,16 +17,13 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from interlock.clock import SystemClock, iso
+from interlock.clock import Clock, SystemClock, iso
 from interlock.errors import ConfigParseError, InvalidRequest, StorageError, TokenNotFound
 from interlock.model.names import HUMAN, check_member_name
 from interlock.storage import files
 from interlock.storage.files import locked_file
-
-if TYPE_CHECKING:
-    from interlock.clock import Clock
 
 ROLES: dict[str, str] = {
     "viewer": "reads everything, changes nothing",

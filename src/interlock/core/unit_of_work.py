@@ -13,25 +13,22 @@ redelivered (decision 5).
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
 
-from interlock.clock import iso, seconds
+from interlock.clock import Clock, iso, seconds
 from interlock.errors import Forbidden, InterlockError, MemberNotFound
 from interlock.mirror.projector import RESTORED, Mirror
 from interlock.mirror.writer import EditedFile
 from interlock.model.names import HUMAN, LEAD, PERSON_KEY, SESSION_KEY_LIMIT, SYSTEM, check_text
+from interlock.model.team import Member
 from interlock.processes import ancestry
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import Any
-
-    from interlock.clock import Clock
-    from interlock.processes.ancestry import RunOrigin
-    from interlock.settings import Settings
-    from interlock.storage.ledger import Ledger, Rows
-    from interlock.wakeup.notifier import Notifier
+from interlock.processes.ancestry import RunOrigin
+from interlock.settings import Settings
+from interlock.storage.ledger import Ledger, Rows
+from interlock.wakeup.notifier import Notifier
 
 RUN_SESSION = "run:"
 """How the ids of sessions begin that a runner opened for one run."""
@@ -41,55 +38,30 @@ SERVERS = ("http", "mcp-http", "page")
 """Faces whose process is a server: where it runs says nothing of who calls."""
 
 
+@dataclass(slots=True)
 class Principal:
-    """What a face knows of who is calling. `run` is the number of the run it works on, where it knows one; `program`
-    the kind of a program that joined. A `person` gets a place in the team with the first act, as `human` does. `origin`
-    is the run that a caller over the wire belongs to; of others the workspace finds it out itself."""
+    """Who calls, as far as a face knows. A `person` gets a place in the team with the first act, as `human` does."""
 
-    __slots__ = ("face", "name", "origin", "person", "process", "program", "run", "session")
-
-    def __init__(
-        self,
-        name: str = HUMAN,
-        session: str | None = None,
-        run: int | None = None,
-        face: str = "python",
-        process: str | None = None,
-        program: str | None = None,
-        person: bool = False,
-        origin: RunOrigin | None = None,
-    ) -> None:
-        self.origin = origin
-        self.person = person
-        self.name = name
-        self.session = session
-        self.run = run
-        self.face = face
-        self.process = process
-        self.program = program
+    name: str = HUMAN
+    session: str | None = None
+    run: int | None = None
+    """The number of the run it works on."""
+    face: str = "python"
+    process: str | None = None
+    program: str | None = None
+    """The kind of a program that joined."""
+    person: bool = False
+    origin: RunOrigin | None = None
+    """The run that a caller over the wire belongs to; of others the workspace finds it out itself."""
 
 
 class UnitOfWork:
     """One verb under way: the rows of its transaction, who acts, and whom to wake after the commit."""
 
     __slots__ = (
-        "_settings",
-        "at",
-        "clock",
-        "face",
-        "head",
-        "home",
-        "name",
-        "origin",
-        "process",
-        "program",
-        "role",
-        "rows",
-        "run",
-        "session",
-        "topics",
-        "warnings",
-    )
+        "_settings", "at", "clock", "face", "head", "home", "name", "origin", "process", "program", "role", "rows",
+        "run", "session", "topics", "warnings",
+    )  # fmt: skip
 
     def __init__(self, rows: Rows, caller: Principal, settings: Settings, clock: Clock) -> None:
         self.rows = rows
@@ -234,27 +206,13 @@ def acknowledged(act: UnitOfWork) -> None:
 
 def add_person(act: UnitOfWork, name: str) -> None:
     """Give a person a place for mail; people are in the table of members, but are not members."""
-    from interlock.model.team import Member
-
     taken = act.rows.team.inbox_taken(name)
     if taken is not None:
         raise Forbidden(f"{name!r} collides with the inbox of {taken}: come in under another name.", member=name)
     person = Member(
-        name=name,
-        session_key=f"{PERSON_KEY}{name}",
-        inbox=name,
-        role="person",
-        agent=None,
-        command=None,
-        type=None,
-        model=None,
-        permissions=None,
-        status="active",
-        unread=0,
-        session=None,
-        joined_at=act.at,
-        last_active_at=None,
-    )
+        name=name, session_key=f"{PERSON_KEY}{name}", inbox=name, role="person", agent=None, command=None, type=None,
+        model=None, permissions=None, status="active", unread=0, session=None, joined_at=act.at, last_active_at=None,
+    )  # fmt: skip
     act.rows.team.add_member(person)
 
 
@@ -307,7 +265,7 @@ class Workspace:
         return os.path.dirname(os.path.dirname(os.path.realpath(self.directory)))
 
     def origin(self, caller: Principal) -> RunOrigin | None:
-        """The run that the caller's process belongs to; null outside of every run, and for Interlock itself."""
+        """The run that the caller's process belongs to; None outside of every run, and for Interlock itself."""
         if caller.name == SYSTEM:
             return None
         if caller.face in SERVERS:

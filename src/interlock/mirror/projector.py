@@ -68,7 +68,7 @@ class Mirror:
         except (OSError, InterlockError):
             return False
 
-    def catch_up(self, head: int, *, just_now: bool = False) -> list[str]:
+    def catch_up(self, head: int, *, just_now: bool = False) -> tuple[list[str], list[EditedFile]]:
         """Bring the files up to the event `head`.
 
         Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from interlock.model.task import AOF, BROKEN, FINAL, HELD, Task
-
 from interlock.storage.ledger import Rows
 
 ASKED = (HELD - {"in-progress"}) | {"deadletter"}

@@ -12,10 +12,7 @@ from interlock.model.names import HUMAN
 from interlock.model.question import Question, reply_command
 from interlock.model.task import BROKEN, WAITING, Task
 from interlock.model.team import Member
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from interlock.storage.ledger import Rows
+from interlock.storage.ledger import Rows
 
 READY_LOOKED_AT = 1000
 

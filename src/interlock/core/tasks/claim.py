@@ -14,10 +14,7 @@ from interlock.model.run import Run
 from interlock.model.task import HELD, Task
 from interlock.processes import ref
 from interlock.settings import Settings
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from interlock.storage.ledger import Rows
+from interlock.storage.ledger import Rows
 
 LOST = frozenset({"superseded", "reclaimed", "failed", "expired"})
 """How a run ends that was taken from its session."""

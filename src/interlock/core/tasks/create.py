@@ -8,12 +8,13 @@ worker's own permissions never allowed. Of `metadata` only two names of AOF coun
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from interlock.core.mailbox import notify
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import UnitOfWork, unknown_member
 from interlock.errors import Forbidden, InvalidRequest, MemberNotFound, TaskLimit
+from interlock.model.json import Json
 from interlock.model.names import HUMAN, check_metadata, check_text
 from interlock.model.task import AOF, MEASURES, PRIORITIES, TYPES, Task
 
@@ -21,6 +22,8 @@ CONTROLS = ("verify", "command", "env", "timeout", "retries", "limits")
 """Fields of a task that say what is executed, with which variables, and how far it may go."""
 RESERVED = frozenset(("env", "timeout", "retries", "limits", "run", "verify", "workflow"))
 """Names that metadata must not hold, lest somebody believes that they do something there."""
+
+DEFAULTS: Json = {"body": "", "priority": "normal", **dict.fromkeys(("type", "review", *CONTROLS))}
 
 COMMAND_LIMIT = 10_000
 ENV_LIMIT = 100
@@ -69,7 +72,7 @@ def check_control(name: str, value: Any) -> Any:
     raise InvalidRequest(f"limits must be an object of numbers for {', '.join(MEASURES)}.", field=name)
 
 
-def metadata_columns(act: UnitOfWork, metadata: Any, task: Task | None = None) -> dict[str, Any]:
+def metadata_columns(act: UnitOfWork, metadata: Any, task: Task | None = None) -> Json:
     """The columns that hold `metadata` of `task`, or of one that is to be created: its data and AOF's own names.
 
     Raises:
@@ -83,7 +86,7 @@ def metadata_columns(act: UnitOfWork, metadata: Any, task: Task | None = None) -
             f"metadata is data and must not hold {reserved[0]}: set the task's own field instead.",
             field=f"metadata.{reserved[0]}",
         )
-    found: dict[str, Any] = {}
+    found: Json = {}
     for name, (column, kind) in AOF.items():
         if name not in data:
             continue
@@ -107,69 +110,67 @@ def _amount(value: object) -> bool:
 BLOCKER_LIMIT = 1000
 
 
+class TaskFields(TypedDict, total=False):
+    """What creating and editing a task set alike; left out, or None, is the default."""
+
+    body: str
+    type: str | None
+    priority: str
+    review: str | None
+    """None, `none`, `human` or a member."""
+    verify: str | None
+    command: str | None
+    """What a shell member runs."""
+    metadata: Json | None
+    env: Sequence[str] | None
+    timeout: float | None
+    """Seconds that one run may take."""
+    retries: int | None
+    limits: Mapping[str, float] | None
+
+
 def create(
     act: UnitOfWork,
     subject: str,
     *,
-    body: str = "",
-    type: str | None = None,
-    priority: str = "normal",
     assignee: str | None = None,
     blocked_by: Sequence[str] = (),
-    review: str | None = None,
-    verify: str | None = None,
-    command: str | None = None,
     parent_id: str | None = None,
     group_id: str | None = None,
     project_id: str | None = None,
-    metadata: dict[str, Any] | None = None,
-    env: Sequence[str] | None = None,
-    timeout: float | None = None,
-    retries: int | None = None,
-    limits: Mapping[str, float] | None = None,
     plan_key: str | None = None,
     plan_digest: str | None = None,
+    **given: Unpack[TaskFields],
 ) -> Task:
     """Create a task: `ready` when nothing blocks it, else `backlog`.
 
-    `blocked_by` names tasks by id, suffix or plan key; `review` is null, `none`, `human` or a member; `command` is what
-    a shell member runs; `timeout` is in seconds.
+    `blocked_by` names tasks by id, suffix or plan key.
 
     Raises:
-        Forbidden: a member, or a lead inside a run, sets what is executed (see `controls`).
+        Forbidden: a member, or a lead inside a run, sets what is executed (see `CONTROLS`).
         InvalidRequest: a field is of the wrong type, too long or names a choice that does not exist.
         TaskNotFound: a blocker or parent does not exist.
         MemberNotFound: the assignee or reviewer does not exist.
         TaskLimit: `task_limit` tasks are open.
     """
-    fields = check_fields(
-        act, subject=subject, body=body, type=type, priority=priority, review=review, verify=verify, command=command,
-        env=env, timeout=timeout, retries=retries, limits=limits, metadata={} if metadata is None else metadata,
-    )  # fmt: skip
+    if given.get("metadata") is None:
+        given["metadata"] = {}
+    fields = check_fields(act, subject=subject, **{**DEFAULTS, **given})
     allow_controls(act, [name for name in CONTROLS if fields[name] is not None])
     blockers = _blockers(act, blocked_by)
     limit = act.settings.get("task_limit")
     if act.rows.team.count_open(1) > limit:
-        raise TaskLimit(
-            f"{limit} tasks are open, which is the limit. Finish, cancel or delete some, "
-            "or raise the setting task_limit.",
-            limit=limit,
-            setting="task_limit",
-        )
+        message = f"{limit} tasks are open, which is the limit. Finish, cancel or delete some, or raise the setting "
+        raise TaskLimit(message + "task_limit.", limit=limit, setting="task_limit")
     open_blockers = sum(1 for blocker in blockers if blocker.state != "done")
     day = act.at[:10]
     task = Task(
         n=0,
         id=f"TASK-{day}-{act.rows.team.day_number(day):03d}",
         state="backlog" if open_blockers else "ready",
-        owner=None,
         assignee=None if assignee is None else member_named(act, assignee),
-        reserved=None,
         parent_id=None if parent_id is None else find(act.rows, parent_id).id,
-        group_id=group_id,
-        project_id=project_id,
-        plan_key=plan_key,
-        plan_digest=plan_digest,
+        group_id=group_id, project_id=project_id, plan_key=plan_key, plan_digest=plan_digest, owner=None, reserved=None,
         run=0, session=None, failures=0, rounds=0, open_blockers=open_blockers, soft=False, rank=0, not_before=None,
         output=None, context=None, findings=None, evidence=[], verifying=None,
         created_by=act.name, created_at=act.at, updated_at=act.at, claimed_at=None, completed_at=None,
@@ -187,7 +188,7 @@ def create(
     return task
 
 
-def check_fields(act: UnitOfWork, task: Task | None = None, **fields: Any) -> dict[str, Any]:
+def check_fields(act: UnitOfWork, task: Task | None = None, **fields: Any) -> Json:
     """Those of a task's editable fields that are given, checked; `task` is the one that is to be changed.
 
     Raises:
@@ -245,6 +246,6 @@ def _blockers(act: UnitOfWork, references: Sequence[str]) -> list[Task]:
     return list(found.values())
 
 
-def _choice(fields: dict[str, Any], name: str, choices: tuple[str, ...]) -> None:
+def _choice(fields: Json, name: str, choices: tuple[str, ...]) -> None:
     if fields.get(name) is not None and fields[name] not in choices:
         raise InvalidRequest(f"{name} must be one of: {', '.join(choices)}.", field=name)

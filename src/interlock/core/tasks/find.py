@@ -6,10 +6,7 @@ import re
 
 from interlock.errors import AmbiguousId, InvalidRequest, TaskNotFound
 from interlock.model.task import Task
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from interlock.storage.ledger import Rows
+from interlock.storage.ledger import Rows
 
 ID = re.compile(r"TASK-\d{4}-\d{2}-\d{2}-\d{3,}")
 DIGITS = 3
