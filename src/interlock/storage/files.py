@@ -1,8 +1,8 @@
-"""Writing files so that a reader sees the old one or the new one, never half of one, and none outside the directory.
+"""Files: writing them so that a reader sees the old one or the new one, and locks between processes.
 
 A `Tree` reaches everything from the descriptor of its root, one component after the other, and never through a
-symbolic link: a link that somebody laid inside the team's directory makes a write fail, it does not lead it elsewhere.
-And a directory that is renamed meanwhile (a team being deleted) is not made anew under its old name.
+symbolic link: a link that somebody put inside the team's directory makes a write fail, it does not lead it elsewhere.
+And a directory that is renamed meanwhile (a team being deleted) is not made again under its old name.
 
 Not synced to disk: everything here can be written again from the ledger, which is.
 """
@@ -13,15 +13,15 @@ import fcntl
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from interlock.clock import iso
 
 EDITED = ".edited-"
 KEPT = 64
 KEPT_DEPTH = 2
-"""Directories kept open during a pass, and how deep they may lie: those of states, inboxes and runs. Deeper ones are
-moved about with their tasks."""
+"""Directories kept open, and how deep they may be: those of states, inboxes and runs. Deeper ones move with their
+tasks."""
 FILE_MODE = 0o600
 DIRECTORY_MODE = 0o700
 
@@ -46,40 +46,52 @@ class Tree:
     def __init__(self, root: str) -> None:
         self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
         self._kept: dict[str, int] = {}
-        self.busy = 0
-
-    def close(self) -> None:
-        """Give the descriptors back."""
-        self._forget()
-        os.close(self._root)
-
-    def kept(self, parts: list[str], make: bool) -> int:
-        """The descriptor of a directory, which stays open for what else is to be done in it."""
-        if not parts:
-            return self._root
-        path = "/".join(parts)
-        found = self._kept.get(path)
-        if found is None:
-            found = self._kept[path] = _step(self.kept(parts[:-1], make), parts[-1], make)
-        return found
-
-    def spare(self) -> None:
-        """Do not keep too many."""
-        if len(self._kept) > KEPT and not self.busy:
-            self._forget()
-
-    def _forget(self) -> None:
-        while self._kept:
-            os.close(self._kept.popitem()[1])
+        self._busy = 0
 
     def __enter__(self) -> Tree:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self._forget()
+        os.close(self._root)
+
+    def _keep(self, parts: list[str], make: bool) -> int:
+        """The descriptor of a directory, which stays open for what else is to be done in it."""
+        if not parts:
+            return self._root
+        path = "/".join(parts)
+        if path not in self._kept:
+            self._kept[path] = _step(self._keep(parts[:-1], make), parts[-1], make)
+        return self._kept[path]
+
+    def _forget(self) -> None:
+        while self._kept:
+            os.close(self._kept.popitem()[1])
+
+    @contextmanager
+    def _parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        """The open directory that holds `path`, and the last part of `path`."""
+        *parents, name = path.split("/")
+        here, own = self._keep(parents[:KEPT_DEPTH], make), False
+        for part in parents[KEPT_DEPTH:]:
+            try:
+                below = _step(here, part, make)
+            finally:
+                if own:
+                    os.close(here)
+            here, own = below, True
+        self._busy += 1
+        try:
+            yield here, name
+        finally:
+            if own:
+                os.close(here)
+            self._busy -= 1
+            if len(self._kept) > KEPT and not self._busy:
+                self._forget()
 
     def read(self, path: str) -> bytes | None:
-        """The content of a file; null where there is nothing.
+        """The content of a file; None where there is nothing.
 
         Raises:
             NotAFile: something else lies there.
@@ -102,13 +114,13 @@ class Tree:
             os.close(descriptor)
 
     def size(self, path: str) -> int | None:
-        """The size of a file in bytes; null where there is nothing.
+        """The size of a file in bytes; None where there is nothing.
 
         Raises:
             NotAFile: something else lies there.
         """
         try:
-            with _Parent(self, path) as (parent, name):
+            with self._parent(path) as (parent, name):
                 found = os.stat(name, dir_fd=parent, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -118,7 +130,7 @@ class Tree:
 
     def replace(self, path: str, data: bytes) -> None:
         """Put `data` at `path` in one step; directories on the way are made."""
-        with _Parent(self, path, make=True) as (parent, name):
+        with self._parent(path, make=True) as (parent, name):
             temporary = f"{name}.{os.getpid()}.tmp"
             descriptor = _create(temporary, parent)
             try:
@@ -128,13 +140,14 @@ class Tree:
                     os.close(descriptor)
                 os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
             except OSError:
-                _unlink(temporary, parent)
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary, dir_fd=parent)
                 raise
 
     def overwrite(self, path: str, data: bytes) -> None:
-        """Put `data` at `path` in place: no new file for each change of something that changes all the time. Whoever
-        reads meanwhile, or after a crash, may see half of it, so `data` must tell whether it is whole."""
-        with _Parent(self, path, make=True) as (parent, name):
+        """Put `data` at `path` in place, for what changes all the time. A reader, or a crash, may see half of it, so
+        `data` must tell whether it is whole."""
+        with self._parent(path, make=True) as (parent, name):
             descriptor = os.open(name, _OVERWRITE, FILE_MODE, dir_fd=parent)
             try:
                 size = _regular(descriptor, path).st_size
@@ -152,7 +165,7 @@ class Tree:
             return False
         try:
             found = _regular(descriptor, path)
-            # A second name for the file may lie anywhere: then it is written anew rather than into both.
+            # The file may have a second name anywhere: then it is replaced rather than changed under both.
             if found.st_size != size or found.st_nlink != 1:
                 return False
             try:
@@ -167,7 +180,7 @@ class Tree:
     def remove(self, path: str) -> None:
         """Remove a file that may be gone already."""
         try:
-            with _Parent(self, path) as (parent, name):
+            with self._parent(path) as (parent, name):
                 os.unlink(name, dir_fd=parent)
         except (FileNotFoundError, NotADirectoryError):
             return
@@ -175,8 +188,8 @@ class Tree:
     def move(self, source: str, target: str) -> bool:
         """Move a file or directory to where nothing lies; false where the source is gone or something lies there."""
         try:
-            with _Parent(self, source) as (old, name), _Parent(self, target, make=True) as (new, new_name):
-                if _lies(new_name, new):
+            with self._parent(source) as (old, name), self._parent(target, make=True) as (new, new_name):
+                if _exists(new_name, new):
                     return False
                 os.rename(name, new_name, src_dir_fd=old, dst_dir_fd=new)
                 self._drop(source)
@@ -186,13 +199,13 @@ class Tree:
 
     def make(self, path: str) -> None:
         """Make a directory, with those on the way."""
-        with _Parent(self, f"{path}/.", make=True):
+        with self._parent(f"{path}/.", make=True):
             return
 
     def names(self, path: str) -> list[str]:
         """What lies in a directory; nothing where there is none."""
         try:
-            with _Parent(self, f"{path}/.") as (directory, _):
+            with self._parent(f"{path}/.") as (directory, _):
                 return os.listdir(directory)
         except (FileNotFoundError, NotADirectoryError):
             return []
@@ -200,7 +213,7 @@ class Tree:
     def is_directory(self, path: str) -> bool:
         """Whether a directory lies there."""
         try:
-            with _Parent(self, f"{path}/."):
+            with self._parent(f"{path}/."):
                 return True
         except OSError:
             return False
@@ -208,11 +221,11 @@ class Tree:
     def remove_directory(self, path: str) -> None:
         """Remove a directory that is empty; one that is not stays."""
         try:
-            with _Parent(self, path) as (parent, name):
+            with self._parent(path) as (parent, name):
                 os.rmdir(name, dir_fd=parent)
                 self._drop(path)
         except OSError:
-            return  # Something of somebody else's lies in it, or it is gone.
+            return  # Somebody else's file is in it, or it is gone.
 
     def lock(self, name: str) -> int:
         """A descriptor of the lock file `name`, which is made where it is missing. The caller closes it."""
@@ -232,38 +245,8 @@ class Tree:
             os.close(found)
 
     def _open(self, path: str, flags: int) -> int:
-        with _Parent(self, path) as (parent, name):
+        with self._parent(path) as (parent, name):
             return os.open(name, flags, dir_fd=parent)
-
-
-class _Parent:
-    """The open directory that holds `path`, and the last part of `path`."""
-
-    __slots__ = ("_descriptor", "_name", "_own", "_tree")
-
-    def __init__(self, tree: Tree, path: str, *, make: bool = False) -> None:
-        *parents, self._name = path.split("/")
-        here, own = tree.kept(parents[:KEPT_DEPTH], make), False
-        for part in parents[KEPT_DEPTH:]:
-            try:
-                below = _step(here, part, make)
-            finally:
-                if own:
-                    os.close(here)
-            here, own = below, True
-        self._tree = tree
-        self._descriptor = here
-        self._own = own
-        tree.busy += 1
-
-    def __enter__(self) -> tuple[int, str]:
-        return self._descriptor, self._name
-
-    def __exit__(self, *_: object) -> None:
-        if self._own:
-            os.close(self._descriptor)
-        self._tree.busy -= 1
-        self._tree.spare()
 
 
 def _step(parent: int, name: str, make: bool) -> int:
@@ -301,14 +284,7 @@ def _create(name: str, parent: int) -> int:
         return os.open(name, flags, FILE_MODE, dir_fd=parent)
 
 
-def _unlink(name: str, parent: int) -> None:
-    try:
-        os.unlink(name, dir_fd=parent)
-    except FileNotFoundError:
-        return
-
-
-def _lies(name: str, parent: int) -> bool:
+def _exists(name: str, parent: int) -> bool:
     try:
         os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:

@@ -30,6 +30,7 @@ from interlock.storage.sqlite.recovery import is_undone, reading, recover, unkno
 from interlock.storage.sqlite.rows import SqliteRows
 from interlock.storage.sqlite.schema import backup, backup_path
 
+_STANDS = "SELECT user_version, (SELECT status = 'deleted' FROM team) FROM pragma_user_version"
 IDLE_READERS = 4
 COMMITS_PER_LOOK = 16
 """How often a process checks the size of the log: at its first commit, which may be its only one, then at every
@@ -84,8 +85,9 @@ class SqliteLedger:
             raise
         rows.events.last = None
         try:
-            self._check_schema(rows.connection)
-            if rows.team.is_deleted():
+            schema, deleted = rows.connection.execute(_STANDS).fetchone()
+            self._check_schema(schema)
+            if deleted:
                 raise self._gone()
             yield rows
         except BaseException as error:
@@ -253,9 +255,8 @@ class SqliteLedger:
         if self._file_id() != self._file:
             raise self._gone()
 
-    def _check_schema(self, connection: sqlite3.Connection) -> None:
+    def _check_schema(self, found: int) -> None:
         # Another process may have migrated it since it was opened here.
-        found = connection.execute("PRAGMA user_version").fetchone()[0]
         if found != self._schema:
             raise LedgerUnusable(
                 f"Another version of Interlock has changed {self.location} to schema {found}; this process knows "

@@ -10,10 +10,7 @@ from interlock.model.task import FINAL, PRIORITIES, Task
 from interlock.storage.sqlite.table import FLAG, JSON, Aggregate, Table, as_json, from_json, marks
 
 _NOT_OWNED = ", ".join(f"'{state}'" for state in sorted(FINAL | {"deadletter"}))
-_EDGES = (
-    "SELECT b.id, b.state, d.id, d.state FROM edges e JOIN tasks b ON b.id = e.blocker "
-    "JOIN tasks d ON d.id = e.blocked WHERE "
-)
+_EDGES = "FROM edges e JOIN tasks b ON b.id = e.blocker JOIN tasks d ON d.id = e.blocked"
 _GROUPS = (
     "SELECT g.id, g.created_at, g.updated_at, g.first_prompt, g.latest_task, t.state, g.task_count, g.state_counts "
     "FROM chat_groups g LEFT JOIN tasks t ON t.id = g.latest_task"
@@ -191,8 +188,14 @@ class SqliteGraph(Aggregate):
         for start in range(0, len(task_ids), 400):
             some = task_ids[start : start + 400]
             # Each half by its own index.
-            found += self._rows(f"{_EDGES} e.blocked IN ({marks(len(some))}) ORDER BY b.n", *some)
-            found += self._rows(f"{_EDGES} e.blocker IN ({marks(len(some))}) ORDER BY d.n", *some)
+            ids = marks(len(some))
+            rows = self._rows(
+                f"SELECT b.id, b.state, d.id, d.state, 0, b.n {_EDGES} WHERE e.blocked IN ({ids}) UNION ALL "
+                f"SELECT b.id, b.state, d.id, d.state, 1, d.n {_EDGES} WHERE e.blocker IN ({ids}) ORDER BY 5, 6",
+                *some,
+                *some,
+            )
+            found += [row[:4] for row in rows]
         return found
 
     def rank(self, task_id: str) -> int:

@@ -42,10 +42,6 @@ class SqliteTeam(Table[Member]):
         )
         self.update(team, settings=team.settings)
 
-    def is_deleted(self) -> bool:
-        """Whether the team's last act was its own deletion."""
-        return bool(self._row("SELECT status = 'deleted' FROM team")[0])
-
     def settings(self) -> Json:
         text = self._row("SELECT settings FROM team")[0]
         return from_json(text) if text != "{}" else {}

@@ -1,0 +1,51 @@
+"""What a verb asks of the ledger: a ratchet on statements, since each is a round trip on a database server."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import interlock
+from interlock.clock import Clock
+from interlock.storage.sqlite import catalog, connection, ledger
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every statement of connections that are opened from now on."""
+    found: list[str] = []
+
+    def traced(path: str, clock: Clock, patience: float) -> sqlite3.Connection:
+        opened = connection.connect(path, clock, patience)
+        opened.set_trace_callback(found.append)
+        return opened
+
+    for module in (catalog, ledger):
+        monkeypatch.setattr(module, "connect", traced)
+    return found
+
+
+def test_verbs_ask_no_more_of_the_ledger_than_they_did(tmp_path: Path, statements: list[str]) -> None:
+    home = interlock.connect(str(tmp_path))
+    team = home.create_team("alpha")
+    for name in ("ada", "bob"):
+        team.spawn(name)
+    task = team.create_task("Write it")
+    team.create_task("Test it", blocked_by=[task.id])
+    team.claim(task.id, by="bob")
+    team.release(task.id, by="bob")
+
+    def count(verb: Callable[[], object]) -> tuple[int, int]:
+        """(statements in all, transactions and snapshots)"""
+        statements.clear()
+        verb()
+        return len(statements), sum(one.startswith("BEGIN") for one in statements)
+
+    claim = count(lambda: team.claim(task.id, by="bob"))
+    complete = count(lambda: team.complete(task.id, by="bob"))
+    home.close()
+    for (asked, transactions), most in ((claim, 30), (complete, 40)):
+        assert asked <= most and transactions <= 2
