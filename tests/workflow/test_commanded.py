@@ -149,7 +149,7 @@ def test_the_same_chat_begins_a_workflow_and_steers_it(tmp_path: Path) -> None:
 STRUCK = """
 import os, signal, sys
 import interlock
-from interlock.workflow.running import chat_commands
+from interlock.workflow.runs import chat_commands
 def strike(*_, **__):
     if sys.argv[1] == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
