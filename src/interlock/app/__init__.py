@@ -14,10 +14,6 @@ from __future__ import annotations
 
 
 def __getattr__(name: str) -> object:
-    if name == "team":
-        import interlock.app.team
-
-        return interlock.app.team
     if name == "engine":
         import interlock.app.engine
 

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 from interlock import app
+from interlock.app.team import Team
 from interlock.app.teams import TeamsOfHome
 from interlock.core.tasks import finish
 from interlock.core.tasks.claim import claim
@@ -176,7 +177,7 @@ class ProjectVerbs(TeamsOfHome):
             raise _ambiguous(group, holders)
         return tasks
 
-    def locate(self, task: str, *, project: str | None = None) -> app.team.Team:
+    def locate(self, task: str, *, project: str | None = None) -> Team:
         """The team that has the task of that id. Raises TaskNotFound, and AmbiguousId where several have."""
         if project is not None:
             team = self._project(project)
@@ -189,7 +190,7 @@ class ProjectVerbs(TeamsOfHome):
             raise _ambiguous(task, holders)
         return self.team(holders[0])
 
-    def _project(self, project: str) -> app.team.Team:
+    def _project(self, project: str) -> Team:
         try:
             return self.team(project)
         except (TeamNotFound, InvalidTeamName):
@@ -279,9 +280,7 @@ def _in_a_line(text: str, limit: int) -> str:
     return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"
 
 
-def _command_of(
-    team: app.team.Team, session: str, content: str
-) -> tuple[app.engine.ChatCommand, str | None, bool] | None:
+def _command_of(team: Team, session: str, content: str) -> tuple[app.engine.ChatCommand, str | None, bool] | None:
     """The command to a workflow that a message is, the run it means, and whether it is confirmed; None where it is an
     ordinary message. A command means the newest workflow of its own chat session."""
     said = app.engine.command_in(content)
@@ -302,7 +301,7 @@ def _command_of(
     return None if run is None else (command, run, sure)
 
 
-def _adjusts(team: app.team.Team, command: app.engine.ChatCommand, tasks: list[Task]) -> bool:
+def _adjusts(team: Team, command: app.engine.ChatCommand, tasks: list[Task]) -> bool:
     """Whether a wish about care is meant for workflows: one is open in this chat, or it can mean nothing else where
     workflows are installed. "Be careful" to an agent that does something else is an ordinary message."""
     if any(task.state not in FINAL for task in tasks):
@@ -313,7 +312,7 @@ def _adjusts(team: app.team.Team, command: app.engine.ChatCommand, tasks: list[T
         return False  # It works nowhere.
 
 
-def _carry_out(team: app.team.Team, session: str, command: app.engine.ChatCommand, run: str | None, sure: bool) -> str:
+def _carry_out(team: Team, session: str, command: app.engine.ChatCommand, run: str | None, sure: bool) -> str:
     """What a command came to, in words."""
     try:
         return app.engine.carry_out(team, command, run=run, session=session, sure=sure)

@@ -9,6 +9,7 @@ from interlock import app, settings
 from interlock.app.base import calling
 from interlock.app.mail import Mailing
 from interlock.app.stopping import ask_running, stop_runner
+from interlock.app.team import Team
 from interlock.app.windows import WindowVerbs
 from interlock.clock import iso
 from interlock.core.teams import founded
@@ -29,7 +30,7 @@ class TeamsOfHome(WindowVerbs):
         *,
         claim_policy: str | None = None,
         workdir: str | None = None,
-    ) -> app.team.Team:
+    ) -> Team:
         """Create a team. Nothing is left behind when that fails.
 
         Raises:
@@ -67,11 +68,11 @@ class TeamsOfHome(WindowVerbs):
         self.workspace(name).settle()
         return self.team(name)
 
-    def team(self, name: str) -> app.team.Team:
+    def team(self, name: str) -> Team:
         """Open the team of that name. Raises InvalidTeamName, TeamNotFound."""
         workspace, found = self.workspace(name), self.managed(name)
         caller = Principal(HUMAN) if found is None else Principal(*found)
-        return app.team.Team(workspace, caller, self._open_memory, self._why_idle)
+        return Team(workspace, caller, self._open_memory, self._why_idle)
 
     def mailing(
         self, name: str, member: str, *, session: str | None = None, run: int | None = None, face: str = "python"

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from fastapi import APIRouter
 
 from interlock.app.home import Home
+from interlock.app.server_lock import ServerLock, link_to, page_at
 from interlock.core.tokens import Tokens
 from interlock.processes import groups, ref, table
 from interlock.serve.listener import HttpListener, bind, is_loopback, url_of
-from interlock.serve.server_lock import ServerLock, link_to, page_at
 from interlock.serve.team_threads import TeamThreads
 from interlock.surfaces.http import application
 

@@ -113,7 +113,8 @@ class Branch(Everywhere, click.Group):
         if cmd_name not in self.commands and cmd_name in self.rows:
             where, line = self.rows[cmd_name]
             module, _, attribute = where.partition(":")
-            command: click.Command = getattr(import_module(f"interlock.surfaces.cli.{module}"), attribute)
+            full = module if "." in module else f"interlock.surfaces.cli.{module}"
+            command: click.Command = getattr(import_module(full), attribute)
             command.short_help = line
             self.commands[cmd_name] = command
         return self.commands.get(cmd_name)

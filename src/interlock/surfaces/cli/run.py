@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from interlock.agents.session import Update
+from interlock.app.server_lock import find, page_at
 from interlock.app.team import Team
 from interlock.core.reports.text import as_text
 from interlock.core.tokens import Tokens
@@ -21,7 +22,6 @@ from interlock.plan.comparing import PlanChanges
 from interlock.plan.proposal import file_name
 from interlock.runner.plan_apply import StagedPlan
 from interlock.runner.stop import Stop
-from interlock.serve.server_lock import find, page_at
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.board import Board, Lines, View
 from interlock.surfaces.cli.call import Call, verb

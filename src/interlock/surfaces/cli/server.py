@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
+from interlock.app import server_lock
 from interlock.core.tokens import Tokens
 from interlock.integrations.events import HOOKS
-from interlock.serve import server_lock
 from interlock.storage import files
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import TEXT, Call, verb

@@ -13,7 +13,7 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("init", "plan:init", "find agents, git and the tests; write interlock.toml and a plan"),
         ("plan", "plan:plan", 'have an agent propose a plan for a "GOAL"; nothing starts'),
         ("run", "run:run", 'run a plan, or a "GOAL", with a team of agents: live board, report'),
-        ("up", "up:up", "scheduler, workers, HTTP API, web page, MCP over HTTP"),
+        ("up", "interlock.serve.command:up", "scheduler, workers, HTTP API, web page, MCP over HTTP"),
         ("open", "server:open_", "a fresh link to the web page"),
         ("status", "status:status", "what needs me, what is running, what is next"),
         ("report", "status:report", "what is done with its evidence, what failed and why"),
