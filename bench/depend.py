@@ -1,7 +1,7 @@
 """A dependency with its cycle check, in a graph of 100,000 tasks and 200,000 edges that point at random.
 
 *Forward*: the blocker is the older task, as nearly always. *Any*: two tasks at random, half of them against the order
-in which they were made; such an edge is searched, and refused where it would close a circle. All are whole, durable
+in which they were made; such an edge is searched, and refused where it would create a cycle. All are whole, durable
 verbs.
 """
 
@@ -53,7 +53,7 @@ def pairs(rng: random.Random, *, ordered: bool) -> Iterator[tuple[int, int]]:
 
 
 def depends(team: Team, edges: Iterator[tuple[int, int]]) -> Callable[[], object]:
-    """Add the next edge; a circle that is refused is an answer too."""
+    """Add the next edge; a cycle that is refused is an answer too."""
 
     def depend() -> object:
         blocker, blocked = next(edges)

@@ -97,7 +97,7 @@ def _install(directory: Path) -> None:
 
 def _story(seeding: Seeding) -> str:
     names: dict[StepId, str] = {
-        1: "Load the story", 2: "Write the failing tests", 3: "Implement", 4: "Run all tests and mend",
+        1: "Load the story", 2: "Write the failing tests", 3: "Implement", 4: "Run all tests and fix",
         "gate-code_review": "Code review", "gate-pre_final_review": "Pre-final review",
     }  # fmt: skip
     state = seeding.begun(STORY, "/bmad:bmm:workflows:dev-story", names, 4, "Rotate refresh tokens; one use each.")
@@ -108,7 +108,7 @@ def _story(seeding: Seeding) -> str:
     state.loops = {"step_4": loop.as_dict(), "step_gate-code_review": _looped(Loop(), ["Race"], ["Race"]).as_dict()}
     state.examinations = {"code_review": {"rounds": [
         {**one.as_dict(), "checklist": CHECKLIST, "at": seeding.now(600 - 300 * n)} for n, one in enumerate(reviews)
-    ], "mend": "Mend it."}}  # fmt: skip
+    ], "mend": "Fix it."}}  # fmt: skip
     state.party = party().as_dict()
     state.subagents = [
         _subagent(seeding, n, *one) for n, one in enumerate((
@@ -173,7 +173,7 @@ def _examined(verdict: str, summary: str, findings: Sequence[Finding]) -> Examin
 def party() -> Party:
     """A discussion of three rounds that ends in consensus."""
     held = Party(
-        "stall", SIMULATED, "The same race is found in each review. How is it to be mended?", step="gate-code_review",
+        "stall", SIMULATED, "The same race is found in each review. How is it to be fixed?", step="gate-code_review",
         why="The same finding came back in two rounds of the review", voices=("Winston", "Amelia", "Murat"),
     )  # fmt: skip
     for said in SAID:
@@ -225,6 +225,6 @@ SAID = (
 )  # fmt: skip
 DECIDED = (
     (1, "C", "menu", "the step marks C as the way on"),
-    (3, "fix", "fix", "2 tests fail; the maker mends them before others look at it"),
+    (3, "fix", "fix", "2 tests fail; the maker fixes them before others look at it"),
     ("gate-code_review", "changes_requested", "examination", REVIEW),
 )

@@ -169,7 +169,7 @@ class UnmetDependencies(Conflict):
 
 
 class DependencyCycle(Conflict):
-    """The edge would close a circle; `cycle` shows it."""
+    """The edge would create a dependency cycle; `cycle` shows it."""
 
 
 class InvalidTransition(Conflict):

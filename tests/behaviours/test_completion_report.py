@@ -235,7 +235,7 @@ def test_the_very_same_report_moves_its_task_once_also_when_the_task_has_come_ba
     assert (late["accepted"], late["applied"], late["state"]) == (True, False, "in-progress")
     assert hops(team, before) == [] and len(since(team, before, "task.completed")) == 1
     again = {**report, "sentAt": "2026-02-10T11:00:00.000Z"}
-    assert team.protocol(again, by="ada")["applied"], "said anew, it is another report"
+    assert team.protocol(again, by="ada")["applied"], "said again, it is another report"
 
 
 def test_a_task_that_goes_on_from_where_its_run_had_ended_has_an_open_run(team: Team) -> None:

@@ -1,4 +1,4 @@
-"""Who waits for whom: both ends know, completion unblocks, circles are refused, broken blockers are shown."""
+"""Who waits for whom: both ends know, completion unblocks, cycles are refused, broken blockers are shown."""
 
 from __future__ import annotations
 

@@ -407,7 +407,7 @@ def test_settings_that_cannot_be_read_are_a_finding(home: Home, team: Team) -> N
 
 
 def test_a_schema_that_something_else_has_changed_is_a_finding(home: Home, team: Team) -> None:
-    meddle(team, "ALTER TABLE tasks RENAME COLUMN rounds TO circles")
+    meddle(team, "ALTER TABLE tasks RENAME COLUMN rounds TO cycles")
     with pytest.raises(LedgerUnusable, match="not the one this version of Interlock expects"):
         team.tasks()
     with pytest.raises(LedgerUnusable, match="not the one this version of Interlock expects"):

@@ -97,7 +97,7 @@ pathlib.Path('story.txt').write_text(NAME + '\\n')
 
 
 def conflicting(place: Place) -> str:
-    """Two that conflict, of whom neither mends it; the key of the one that is asked about."""
+    """Two that conflict, of whom neither fixes it; the key of the one that is asked about."""
     members = {name: meeting(place, name, STUBBORN) for name in ("ann", "ben")}
     stage(place, {name: {"subject": name, "assignee": name} for name in members}, members, parallel=2)
     assert place.drive(parallel=2) == "finished"
@@ -116,7 +116,7 @@ def test_a_second_conflict_is_a_question_and_retry_merges_what_a_person_has_mend
     assert place.team.report()["left"][0]["why"] == "could not be merged; waits for an answer"
     with pytest.raises(InvalidRequest, match="`retry`"):
         place.team.reply(key, "perhaps")
-    assert place.team.reply(key, "retry").state == "review"  # nothing was mended
+    assert place.team.reply(key, "retry").state == "review"  # nothing was fixed
     work = kept_path(place.task(key))
     checkout(work).git("merge", "--quiet", "interlock/crew", check=False)
     (work / "story.txt").write_text("mended\n")

@@ -119,7 +119,7 @@ def test_a_program_that_is_killed_every_time_ends_in_deadletter_with_the_cause(p
     assert why["last"] == "waits for after, which waits for eats, which is in deadletter"
     (broken,) = place.needs("broken")
     assert broken["task_id"] == place.task("after").id and "deadletter" in broken["text"]
-    # People are told once: one answer mends it all.
+    # People are told once: one answer fixes it all.
     (told,) = folded(report["needs_me"])
     assert told["kind"] == "deadletter" and told["text"].endswith("(1 task waits for it)")
     assert "1 for you" in headline(report) and "waits for TASK" not in "\n".join(as_text(report)).split("Failed")[0]

@@ -35,12 +35,18 @@ def test_a_changed_task_that_nobody_began_is_brought_up_to_date(place: Place) ->
     place.stage({"one": ONE, "two": TWO, "three": {"run": "true"}}, members)
     other = place.team.create_task("By hand").id
     place.team.depend("two", on=other)
-    changed = {"run": "echo 2 >> log", "subject": "Two, anew", "blocked_by": ["three"], "assignee": "bea", "timeout": 9}
+    changed = {
+        "run": "echo 2 >> log",
+        "subject": "Two, again",
+        "blocked_by": ["three"],
+        "assignee": "bea",
+        "timeout": 9,
+    }
     staged = place.stage({"one": ONE, "two": changed, "three": {"run": "true"}}, members)
     assert [change.task.key for change in staged.changes.updated] == ["two"]
     two = place.task("two")
     assert (two.subject, two.command, two.assignee, two.timeout) == (
-        "Two, anew",
+        "Two, again",
         "echo 2 >> log",
         "bea",
         9,

@@ -156,7 +156,7 @@ def test_a_program_that_comes_back_under_its_session_keeps_what_it_holds(
     first.result()
     if noticed:
         assert types(timed.poll()) == ["session_lost"]
-    # Another process of the same agent: its MCP server was started anew, say.
+    # Another process of the same agent: its MCP server was started again, say.
     timed.acting("ada", session="s1").update(task, log="on my way")
     clock.advance(2 * CLAIM_GRACE)
     assert timed.poll()["actions"] == [] and timed.task(task).state == "in-progress"

@@ -43,7 +43,7 @@ def directory(task: Task) -> Path:
 def test_what_is_done_there_is_verified_and_merged_when_it_is_completed(team: Team, repository: Repository) -> None:
     before = repository.untouchable()
     one = begun(team, "Write a manual", "ann", verify="test -s MANUAL")
-    two = begun(team, "Mend the story", "bob")
+    two = begun(team, "Fix the story", "bob")
     assert directory(one) != directory(two) and directory(one).is_dir()
     (directory(one) / "MANUAL").write_text("Read the source.\n")
     (directory(two) / "story.txt").write_text("four\n")

@@ -102,7 +102,7 @@ def test_a_sentence_stays_in_its_box_while_whole_projects_above_it_come_and_go(
     expect(page.locator("[data-role=question]")).to_have_count(1)
     page.keyboard.type("80, remove ")
     assert abs(top(page, mine) - at) < 1
-    asked(place.team("middle", "bob"), "Paint Mend")
+    asked(place.team("middle", "bob"), "Paint Fix")
     expect(page.locator("[data-role=question]")).to_have_count(3)
     page.keyboard.type("the rest")
     expect(page.locator(f"#r-{mine.id}")).to_have_value("Port 8080, remove the rest")

@@ -146,7 +146,7 @@ class TestTransactions:
         with ledger.snapshot() as rows:
             assert (rows.tasks.select(), rows.events.head(), rows.team.get().open_tasks) == ([], head, 0)
         with ledger.transaction() as rows:
-            assert rows.tasks.insert(task("001")) == 1, "and the next one begins anew"
+            assert rows.tasks.insert(task("001")) == 1, "and the next one starts again"
 
     def test_a_transaction_sees_what_it_wrote(self, ledger: Ledger) -> None:
         with ledger.transaction() as rows:

@@ -133,7 +133,7 @@ def test_nothing_of_the_program_is_left_once_it_is_closed(place: Place) -> None:
     assert living(str(place.data))
     memory.close()
     assert not living(str(place.data))
-    memory.remember(decided("c", "d"))  # begins anew
+    memory.remember(decided("c", "d"))  # starts again
     memory.close()
 
 

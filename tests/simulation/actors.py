@@ -194,7 +194,7 @@ class Joined:
 
     def _resume(self) -> None:
         """The same agent goes on, in a process of its own again."""
-        self._world.say(f"{self._member}: its program is started anew, in its old session")
+        self._world.say(f"{self._member}: its program is started again, in its old session")
         self.process = self._world.process()
         if self.voice is not None:
             self.voice.process = self.process
@@ -305,7 +305,7 @@ class Janitor:
     def step(self) -> None:
         world = self._world
         if world.chance(0.03):
-            world.say(f"{self._name}: begins anew")
+            world.say(f"{self._name}: starts again")
             world.alive[self._process] = False
             self._begin()
         elif self._checking:

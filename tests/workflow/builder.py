@@ -91,7 +91,7 @@ def write_agent(root: Path, *, sidecar: bool = True, text: str | None = None) ->
 
 
 class Maker:
-    """Makes the agent in step 7a, mends what it is told to, and keeps what it was asked."""
+    """Makes the agent in step 7a, fixes what it is told to, and keeps what it was asked."""
 
     def __init__(self, root: Path, *, sidecar: bool = True, text: str | None = None, mends: bool = False) -> None:
         self.root, self.sidecar, self.text, self.mends = root, sidecar, text, mends
@@ -104,7 +104,7 @@ class Maker:
             self.fixes.append(part.prompt)
             if self.mends:
                 write_agent(self.root, sidecar=self.sidecar)
-            return f"Mended {len(self.fixes)}.\n{DONE}"
+            return f"Fixed {len(self.fixes)}.\n{DONE}"
         if part.step:
             self.steps.append(part.step)
             self.told[part.step] = part.prompt
@@ -132,7 +132,7 @@ class Validators:
     async def __call__(self, part: Part) -> str | Turn:
         found = re.search(r"^# Validation ([\w-]+): ", part.prompt, re.MULTILINE)
         if found is None:  # a voice of Party Mode
-            return '{"position": "mend it", "recommendation": "mend what has a cause in common", "confidence": 90}'
+            return '{"position": "fix it", "recommendation": "fix what has a cause in common", "confidence": 90}'
         label = found[1]
         self.began.append((label, anyio.current_time()))
         self.prompts.setdefault(label, []).append(part.prompt)

@@ -91,7 +91,7 @@ def story_project(root: Path, *, checklist: bool = True, config: str = "", revie
 
 
 def issue(
-    title: str, severity: str = "medium", location: str = "src/login.py:3", fix: str = "mend it"
+    title: str, severity: str = "medium", location: str = "src/login.py:3", fix: str = "fix it"
 ) -> dict[str, str]:
     return {"severity": severity, "title": title, "location": location, "fix": fix}
 
@@ -111,7 +111,7 @@ Says = Callable[[Part], Awaitable["str | Turn"]]
 
 
 class Developer:
-    """Implements the story, and mends what it is told to. `mended` are the prompts with findings."""
+    """Implements the story, and fixes what it is told to. `fixed` are the prompts with findings."""
 
     def __init__(self, root: Path, *, mends: bool = True, answer: str = "Mended.") -> None:
         self.root = root
@@ -124,7 +124,7 @@ class Developer:
         if "asks for changes" in part.prompt:
             self.mended.append(part.prompt)
             if self.mends:
-                path.write_text(f"# mended {len(self.mended)}\n")
+                path.write_text(f"# fixed {len(self.mended)}\n")
             return f"{self.answer}\n{DONE}"
         path.write_text("def sign_in(password): return True\n")
         part.tool("running", "src/login.py")

@@ -168,7 +168,7 @@ def test_changes_are_made_by_the_developer_and_reviewed_again(tmp_path: Path) ->
     reviewers = Player(script(wrong, said(*SMALL)))
     outcome = develop(root, reviewers, developer=developer)
     assert outcome.ending.kind == "completed" and not outcome.desk.asked
-    assert len(developer.mended) == 1 and "Mend it so: count them" in developer.mended[0]
+    assert len(developer.mended) == 1 and "Fix it so: count them" in developer.mended[0]
     again = reviewers.prompts[1]
     assert "This is round 2" in again and "Five wrong passwords" in again and "The lock is there now." in again
     assert [one["verdict"] for one in rounds(outcome)] == ["changes_requested", "approve"]

@@ -41,7 +41,7 @@ def test_a_story_is_implemented_reviewed_mended_and_approved(tmp_path: Path) -> 
     rounds = run["examinations"]["code_review"]["rounds"]
     assert [one["verdict"] for one in rounds] == ["changes_requested", "approve"]
     assert "src/login.py" in rounds[0]["reviewed"] and len(rounds[0]["checklist"]) == 19
-    assert (root / "src/login.py").read_text().endswith("# mended\n")
+    assert (root / "src/login.py").read_text().endswith("# fixed\n")
     assert "Status: done" in (root / STORY).read_text() and "1-2-sign-in: done" in (root / SPRINT).read_text()
     examined = [one.payload for one in team.events()[0] if one.type == "workflow.examined"]
     assert [one["verdict"] for one in examined] == ["changes_requested", "approve"]

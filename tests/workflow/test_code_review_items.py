@@ -16,7 +16,7 @@ from tests.workflow.stage import Player, script
 LOCK = issue("The account is never locked", "high", "src/login.py:3")
 LOG = issue("The password is logged", "medium", "src/log.py:7")
 TEST = issue("No test refuses a password", "medium", "tests/test_login.py:1")
-OWN = "- [ ] [High] The account is never locked [src/login.py:3]. mend it"
+OWN = "- [ ] [High] The account is never locked [src/login.py:3]. fix it"
 HEADING = "### Round 1, 2026-11-21: Changes Requested (w1)"
 
 
@@ -51,7 +51,7 @@ def story(*lines: str, section: str = "## Senior Developer Review (AI)", heading
     )
 
 
-FOUND = Finding(BLOCKING, "The account is never locked", "src/login.py:3", "mend it", data={"level": "High"})
+FOUND = Finding(BLOCKING, "The account is never locked", "src/login.py:3", "fix it", data={"level": "High"})
 ROUND = Examined(CHANGES, "", (FOUND,)).as_dict()
 LINE = code_review.item(FOUND, CHANGES)
 

@@ -10,7 +10,7 @@ from tests.workflow.stage import DONE, MemoryDesk, Part, Player, play, project, 
 
 
 class Twice:
-    """Wants one thing mended, then approves."""
+    """Wants one thing fixed, then approves."""
 
     name, title = "second_look", "Second look"
 

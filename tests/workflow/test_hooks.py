@@ -220,7 +220,7 @@ def test_a_failure_is_logged_and_the_workflow_goes_on(tmp_path: Path, event: str
 @pytest.mark.parametrize("how", ["exit 7", "missing", "malformed"])
 def test_a_critical_failure_halts_the_workflow_and_a_human_may_take_it_up(tmp_path: Path, event: str, how: str) -> None:
     command = {"exit 7": "scripts/log.sh", "missing": "scripts/none.sh", "malformed": "x && y"}[how]
-    root = hooked(tmp_path, f'{event}: [{{command: "{command}", critical: true}}]', 2, text="test -e mended || exit 7")
+    root = hooked(tmp_path, f'{event}: [{{command: "{command}", critical: true}}]', 2, text="test -e fixed || exit 7")
     outcome = perform(root, uses(root), permit=allow)
     assert (outcome.ending.kind, outcome.state.outcome) == ("failed", "FAILED")
     assert outcome.state.error == "critical_hook_failed" and outcome.state.error_details["step"] == 1

@@ -180,7 +180,7 @@ def test_party_mode_shows_its_own_menu_and_is_left_by_it(tmp_path: Path) -> None
 
     async def part(part: Part) -> str:
         answers.append(part.answer)
-        agree = '{"agent": "%s", "recommendation": "Begin the plan anew", "confidence": 80}'
+        agree = '{"agent": "%s", "recommendation": "Begin the plan again", "confidence": 80}'
         party = f"{agree % 'Ada'}\n{agree % 'Bob'}\n\n[E] Exit Party Mode - End the collaborative session"
         return ["Critical: 9\n" + APC, party, APC][part.turn - 1] if part.turn <= 3 else DONE
 

@@ -101,7 +101,7 @@ def test_all_findings_go_to_the_maker_at_once_and_the_work_is_validated_again(tm
     assert outcome.state.outcome == "COMPLETED", outcome.state.error
     assert len(maker.fixes) == 1
     told = maker.fixes[0]
-    assert "blocking: menu.0: expected x, it is y" in told and "Mend it so: write x" in told
+    assert "blocking: menu.0: expected x, it is y" in told and "Fix it so: write x" in told
     assert "agent.persona.role.0" in told and "agent.metadata.icon" in told, "the standard's own finding is among them"
     first, again = rounds(outcome)
     assert (first["verdict"], again["verdict"]) == ("changes_requested", "approve")

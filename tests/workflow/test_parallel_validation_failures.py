@@ -237,7 +237,7 @@ def test_whatever_they_do_there_is_a_verdict_or_a_question_in_bounded_time_and_n
     # What nobody has looked at is no round.
     results = heard(outcome) if rounds(outcome) else [(label, "failed") for label in needed]
     assert len(rounds(outcome)) <= 1 and [label for label, _ in results] == needed
-    # Nobody in this play finds what would have to be mended: it is approved, or somebody was not heard.
+    # Nobody in this play finds what would have to be fixed: it is approved, or somebody was not heard.
     unheard = [label for label, status in results if status == "failed"]
     assert (outcome.ending.kind == "parked") == bool(unheard)
     # At once, and at most each of them alone once more; a human is waited for at the end.

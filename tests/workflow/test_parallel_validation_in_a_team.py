@@ -45,4 +45,4 @@ def test_six_programs_validate_at_once_and_the_history_tells_it(
     )
     examined = [one.payload for one in team.events()[0] if one.type == "workflow.examined"]
     assert [one["handling"] for one in examined] == ["retry_failed_sequentially", "proceed"]
-    assert (root / "_bmad-output/creations/poet/poet.agent.yaml").read_text().endswith("# mended\n")
+    assert (root / "_bmad-output/creations/poet/poet.agent.yaml").read_text().endswith("# fixed\n")

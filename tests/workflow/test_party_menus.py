@@ -37,7 +37,7 @@ def test_each_round_within_a_menu_is_answered_with_the_drivers_input(tmp_path: P
     turns = [
         BAD,
         READY,
-        said(Bond="Begin anew", Wendy="Mend the menu"),
+        said(Bond="Begin again", Wendy="Fix the menu"),
         said(Bond="B", Wendy="B"),
         f"Mended.\n\n{APC}",
         DONE,
@@ -47,8 +47,8 @@ def test_each_round_within_a_menu_is_answered_with_the_drivers_input(tmp_path: P
     firsts = [prompt.splitlines()[0] for prompt in player.prompts]
     assert firsts[1] == "P" and "# Round 1 of at most 5" in player.prompts[1]
     assert firsts[2] == "C" and "# Round 1 of" in player.prompts[2]
-    assert "# Round 2 of" in player.prompts[3] and "A: Begin anew (Bond)" in player.prompts[3]
-    assert firsts[4] == "E" and "Mend the menu" in player.prompts[4] and firsts[5] == "C"
+    assert "# Round 2 of" in player.prompts[3] and "A: Begin again (Bond)" in player.prompts[3]
+    assert firsts[4] == "E" and "Fix the menu" in player.prompts[4] and firsts[5] == "C"
     party = outcome.state.party
     assert (party["how"], party["exit_reason"], len(party["rounds"])) == ("menu", "consensus_reached", 2)
     assert [one["selection"] for one in outcome.state.menu_history if one["menu_id"] == "1:e"][-1] == "E"
@@ -65,19 +65,19 @@ def test_who_asks_what_to_talk_about_is_told_again(tmp_path: Path) -> None:
 
 @pytest.mark.req("BMAD-5.2.4")
 def test_a_party_within_a_menu_that_stagnates_is_decided_by_a_human(tmp_path: Path) -> None:
-    stuck = said(Bond="Begin anew", Wendy="Mend the menu")
+    stuck = said(Bond="Begin again", Wendy="Fix the menu")
 
     async def part(part: Part) -> str:
         if part.answer == "E":
             return APC
         return BAD if part.turn == 1 else stuck if part.answer == "P" or round_of(part) else DONE
 
-    desk = MemoryDesk(answers=lambda asking: "Mend it by hand")
+    desk = MemoryDesk(answers=lambda asking: "Fix it by hand")
     outcome, player = run(tmp_path, part, desk)
     (asked,) = desk.asked.values()
-    assert "Begin anew" in asked.text and "Mend the menu" in asked.text and outcome.state.outcome == "COMPLETED"
+    assert "Begin again" in asked.text and "Fix the menu" in asked.text and outcome.state.outcome == "COMPLETED"
     left = next(prompt for prompt in player.prompts if prompt.startswith("E\n"))
-    assert "Mend it by hand" in left
+    assert "Fix it by hand" in left
 
 
 def test_an_agent_that_does_not_hold_it_is_helped_by_others(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_killed_within_a_round_the_step_opens_party_mode_again_and_goes_on_with_
             if part.answer == "E":
                 return APC
             if round_of(part) == 1:
-                return said(Bond="Begin anew", Wendy="Mend the menu")
+                return said(Bond="Begin again", Wendy="Fix the menu")
             if round_of(part) == 2:
                 return said(Bond="B", Wendy="B")
             if "have discussed it before" in part.prompt:
@@ -159,7 +159,7 @@ def talker() -> Play:
             return f"Taken over.\n\n{APC}"
         if "# Round 1 of" in now:
             await virtual.passes(1.0)
-            return said(Bond="Begin anew", Wendy="Mend the menu")
+            return said(Bond="Begin again", Wendy="Fix the menu")
         if "# Round 2 of" in now:
             for _ in range(1000):
                 part.say("…")
@@ -192,7 +192,7 @@ def test_an_exit_word_ends_a_party_within_a_menu_at_once_and_not_the_run(tmp_pat
     assert (party["how"], party["exit_reason"], len(party["rounds"])) == ("menu", "exit_keyword", 1)
     assert outcome.state.outcome == "COMPLETED" and not desk.asked and outcome.seconds < 25
     left = next(one for one in player.prompts if "The discussion is over." in one)
-    assert "Begin anew" in left and "show the step's own menu again" in left
+    assert "Begin again" in left and "show the step's own menu again" in left
     if lasting:
         assert len(player.sessions) == 1 and left.startswith("E\n"), "its session lives on"
     assert not desk.of("workflow.timeout")

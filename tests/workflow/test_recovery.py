@@ -1,4 +1,4 @@
-"""What fails is mended: retried, fixed by strategy, and only then put to a human, who is told everything."""
+"""What fails is fixed: retried, fixed by strategy, and only then put to a human, who is told everything."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_party_mode_that_did_not_help_is_not_called_again_for_the_same_result(tm
 
 @pytest.mark.req("BMAD-2b.12.4", "BMAD-FR19d")
 def test_a_stall_before_the_second_attempt_is_retried_with_what_memory_knows(tmp_path: Path) -> None:
-    """A step that is begun anew counts its attempts anew, while its last result is still known."""
+    """A step that is begun again counts its attempts again, while its last result is still known."""
     root = project(tmp_path / "p")
     player = Player(script(FAILED, FAILED, FAILED, PASSED))
     knowledge = knows(fix=lambda failure: "Remembered.")

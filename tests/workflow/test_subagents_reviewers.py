@@ -109,7 +109,7 @@ findings = st.builds(
     st.sampled_from(SEVERITIES),
     st.lists(st.sampled_from(["path", "unchecked", "the", "test", "missing", "lock"]), min_size=1).map(" ".join),
     st.sampled_from(["", "a.py", "a.py:1", "./a.py:3", "a.py:9", "b.py#L1"]),
-    st.sampled_from(["", "mend it"]),
+    st.sampled_from(["", "fix it"]),
 )
 reports = st.dictionaries(st.sampled_from(["r1", "r2", "r3", "r4"]), st.lists(findings, max_size=6))
 

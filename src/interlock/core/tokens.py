@@ -140,7 +140,7 @@ class Tokens:
         raise TokenNotFound(f"There is no token {id!r}. `interlock token list` shows all.", token=id)
 
     def forget_team(self, team: str) -> None:
-        """A team is gone: tokens of its members must not open one that is made anew under its name."""
+        """A team is gone: tokens of its members must not open one that is made again under its name."""
         if any(token.team == team for token in self.list()):
             with self._changing() as kept:
                 kept["tokens"] = [row for row in kept["tokens"] if row["team"] != team]

@@ -2,7 +2,7 @@
 
 What is put in is put in as pieces of text, so that order, indentation, line ends and comments of everything else stay.
 Taking out removes the same pieces; where somebody has changed them, the entries are removed from the values instead,
-and the file is written anew.
+and the file is written again.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ EVENT_TYPES: dict[str, str] = {
     "step, checkpoint, files, archive, undo.",
     "workflow.status_changed": "A status file of a project changed; payload: path, changes [{key, before, after}].",
     "workflow.status_cycling": "Warning: a status goes to and fro; payload: path, key, statuses, count.",
-    "workflow.state_rebuilt": "The file of a workflow's state was written anew from the ledger; payload: workflow_id, "
+    "workflow.state_rebuilt": "The file of a workflow's state was written again from the ledger; payload: workflow_id, "
     "reason.",
     "workflow.curated": "What a completed run taught was taken over into memory; payload: workflow_id, kept, linked "
     "(was known already), queued, left, kinds.",

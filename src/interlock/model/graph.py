@@ -1,8 +1,8 @@
-"""Dependencies without circles, at a cost that does not grow with the graph.
+"""Dependencies without cycles, at a cost that does not grow with the graph.
 
 Every task has a `rank`; each blocker ranks below what it blocks. An edge that agrees with the ranks needs no search
 at all, which is nearly every edge, since a new task ranks above all others. An edge against them is searched only
-between the two ranks concerned, and that stretch is ranked anew (Pearce and Kelly, "A dynamic topological sort
+between the two ranks concerned, and that stretch is ranked again (Pearce and Kelly, "A dynamic topological sort
 algorithm for directed acyclic graphs", 2006).
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 
 class Cycle(Exception):
-    """The edge would close a circle; `path` runs from the blocked task back to itself."""
+    """The edge would create a dependency cycle; `path` runs from the blocked task back to itself."""
 
     def __init__(self, path: list[str]) -> None:
         super().__init__(" -> ".join(path))

@@ -115,7 +115,7 @@ class TeamThreads:
             if manned or (left and (again or refused is None)):
                 self._begin(name, idle=not manned)
         except InterlockError as error:
-            watch.scheduler = None  # Deleted this instant, perhaps made anew; or busy.
+            watch.scheduler = None  # Deleted this instant, perhaps made again; or busy.
             log.debug("%s: trying again later: %s", name, error.message)
         except Exception:  # boundary: one team's fault must not end what is done for the others
             watch.due = time.monotonic() + REFUSED

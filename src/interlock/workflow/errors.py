@@ -2,7 +2,7 @@
 
 Conflict
 ├── StateConflict                state_conflict
-├── StateUnreadable              state_unreadable         (damaged: start anew; the message says what is lost)
+├── StateUnreadable              state_unreadable         (damaged: start again; the message says what is lost)
 └── RollbackRefused              rollback_refused
 Forbidden
 └── SafetyOverrideBlocked        safety_override_blocked

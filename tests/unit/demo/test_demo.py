@@ -71,7 +71,7 @@ def kill_ben_halfway(plan: Plan) -> None:
     )
     assert ben.stdin
     assert ben.stdout
-    ben.stdin.write("Mend it")
+    ben.stdin.write("Fix it")
     ben.stdin.close()
     try:
         assert any(line.strip() == demo.HALFWAY for line in ben.stdout)

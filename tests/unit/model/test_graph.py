@@ -1,4 +1,4 @@
-"""Ranks find every circle, and only circles, and stay in topological order."""
+"""Ranks find every cycle, and only cycles, and stay in topological order."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""An agent program that makes an agent file in the builder's workflow, mends it, and validates: one prompt, one turn.
+"""An agent program that makes an agent file in the builder's workflow, fixes it, and validates: one prompt, one turn.
 
-As the validator of the persona it finds something until the file says that it was mended; as that of the menu it says
+As the validator of the persona it finds something until the file says that it was fixed; as that of the menu it says
 nothing that can be read the first time. Who validates tells when: a file with its label is there while it is at work.
 """
 
@@ -59,6 +59,6 @@ else:
     if "# Step 7a: " in prompt or "asks for changes" in prompt:
         os.makedirs(os.path.dirname(MADE), exist_ok=True)
         with open(MADE, "w", encoding="utf-8") as file:
-            file.write(os.environ["AGENT"] + ("# mended\n" if "asks for changes" in prompt else ""))
+            file.write(os.environ["AGENT"] + ("# fixed\n" if "asks for changes" in prompt else ""))
     print("Written.")
     print('{"step": "completed"}')

@@ -1,6 +1,6 @@
-"""An agent program that implements a story, mends what a review found, and reviews: one prompt in, one turn out.
+"""An agent program that implements a story, fixes what a review found, and reviews: one prompt in, one turn out.
 
-As a reviewer it wants one thing mended in the first round and approves after it.
+As a reviewer it wants one thing fixed in the first round and approves after it.
 """
 
 import json
@@ -22,6 +22,6 @@ if "# Code review: " in prompt:
     print(json.dumps({"verdict": "", "summary": "read", "findings": [*grave, *small]}))
 else:
     with open(code, "a", encoding="utf-8") as file:
-        file.write("# mended\n" if "asks for changes" in prompt else "def sign_in(password): return True\n")
+        file.write("# fixed\n" if "asks for changes" in prompt else "def sign_in(password): return True\n")
     print("Written.")
     print('{"step": "completed"}')

@@ -61,7 +61,7 @@ def needs_me(rows: Rows) -> list[dict[str, Any]]:
 
 
 def folded(needs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same for people: what waits only for a task in deadletter is told there, since one answer mends it all."""
+    """The same for people: what waits only for a task in deadletter is told there, since one answer fixes it all."""
     retries = {need["verb"] for need in needs if need["kind"] == "deadletter"}
     waiting: dict[str, set[str]] = {}
     for need in needs:
@@ -97,7 +97,7 @@ def first_line(text: str | None) -> str:
 
 
 def _broken(rows: Rows, task: Task) -> list[dict[str, Any]]:
-    """One need for each blocker that will not unblock the task by itself. One in deadletter is mended by a retry."""
+    """One need for each blocker that will not unblock the task by itself. One in deadletter is fixed by a retry."""
     found = []
     for id in task.blocked_by:
         blocker = rows.tasks.get(id)

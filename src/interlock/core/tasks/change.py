@@ -303,7 +303,7 @@ def depend(act: UnitOfWork, task: Task, on: Task) -> Task:
         )
     except Cycle as cycle:
         raise DependencyCycle(
-            f"{task.id} cannot wait for {on.id}: that would close a circle, {' -> '.join(cycle.path)}. "
+            f"{task.id} cannot wait for {on.id}: that would create a dependency cycle, {' -> '.join(cycle.path)}. "
             "`interlock task depend ID --on ID --remove` takes an edge away.",
             task_id=task.id,
             cycle=cycle.path,

@@ -330,7 +330,7 @@ def _log(act: UnitOfWork, task: Task, text: str) -> None:
 def given_up(act: UnitOfWork, task: Task, reason: str) -> None:
     """The lead hears of it, and a person is asked what is to become of the task."""
     notify(act, "lead", f"{task.id} ({task.subject}) went to deadletter: {reason}", summary="task failed")
-    text = f"{task.id} ({task.subject}) failed for good: {reason.rstrip('.')}. Shall it be tried again, or called off?"
+    text = f"{task.id} ({task.subject}) failed for good: {reason.rstrip('.')}. Shall it be tried again, or cancelled?"
     questions.put(act, task, kind="escalation", text=text, options=questions.AFTER_FAILURE, context=task.output)
 
 

@@ -123,7 +123,7 @@ def failed(
     evidence: dict[str, Any] | None = None,
 ) -> bool:
     """The end of a merge that came to nothing: `conflict` or `red` goes to the author once, with `reason` as findings;
-    the next one, and what no author can mend (`failed`), to a human. False where the merge is ours no more."""
+    the next one, and what no author can fix (`failed`), to a human. False where the merge is ours no more."""
     if not mine(task, process):
         return False
     worktree = dict(task.worktree or {})

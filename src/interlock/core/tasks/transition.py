@@ -210,7 +210,7 @@ STANDS = (*QUEUEABLE, "awaiting-response", "blocked")
 def workflow_moved(act: UnitOfWork, task: Task) -> None:
     """A workflow's task has changed its state: it may have left the queue, and the turn of another come."""
     if task.state not in STANDS and act.rows.queue.remove(task.id):
-        # Somebody claimed it by its id, or called it off: the others stand as they stood.
+        # Somebody claimed it by its id, or cancelled it: the others stand as they stood.
         act.event("workflow.dequeued", task.id, reason="started" if task.state == "in-progress" else task.state)
     start_queued_workflows(act)
 

@@ -281,7 +281,7 @@ class AgentPool:
         return Ended(heard, watch.timeout, tuple(dict.fromkeys(watch.written)))
 
     def progressed(self) -> None:
-        """Something was achieved: the workflow's clock begins anew."""
+        """Something was achieved: the workflow's clock starts again."""
         self._quiet = 0.0
 
     async def cancel(self) -> None:

@@ -1,8 +1,8 @@
 """One subagent: a conversation with an agent of the pool, which may change under it without harm (FR22, FR23c).
 
 Between two prompts its seat may be given to others; during one its program may crash, or it may have to make room. It
-is then taken up again in its own session where the program can resume it, and else begun anew with what was said
-before. What was to write, and may have half written, is not begun anew by somebody who does not know of it.
+is then taken up again in its own session where the program can resume it, and else begun again with what was said
+before. What was to write, and may have half written, is not begun again by somebody who does not know of it.
 
 What all subagents of a run share.
 
@@ -42,7 +42,7 @@ from interlock.workflow.engine.prompts import history
 
 @dataclass(frozen=True)
 class SubagentContext:
-    """See the module. `registry` is asked for anew each time, for the run comes after its agents."""
+    """See the module. `registry` is asked for again each time, for the run comes after its agents."""
 
     agent: Agent
     opening: Opening
@@ -108,7 +108,7 @@ STATUSES = {"end": "completed", "cancelled": "cancelled", "capacity": "capacity"
 @dataclass(frozen=True)
 class Attempt:
     """One prompt, as far as it came. `crashed`: its program went away, or hung. `lost`: what was begun before cannot be
-    taken up again, and must not be begun anew."""
+    taken up again, and must not be begun again."""
 
     turn: Turn
     seconds: float = 0.0

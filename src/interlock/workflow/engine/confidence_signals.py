@@ -71,7 +71,7 @@ def _examined(run: RunContext) -> dict[str, float]:
 
 
 def _before(run: RunContext) -> dict[str, float]:
-    """What examinations of the same finished work have found before this one, as long as nothing was mended since."""
+    """What examinations of the same finished work have found before this one, as long as nothing was fixed since."""
     here = run.examination
     if here is None or isinstance(here, StandIn) or len(_rounds(run, here.name)) != 1:
         return {}

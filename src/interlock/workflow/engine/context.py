@@ -54,7 +54,7 @@ class Postponed(Exception):
 
 @dataclass
 class RunContext:
-    """See the module. `thresholds` is read anew at every decision, so that a change counts at the next (BMAD-2a.7).
+    """See the module. `thresholds` is read again at every decision, so that a change counts at the next (BMAD-2a.7).
     `profiles` are the project's own, read in the same way. `session` is what the workflows of its session share, as it
     was when the controller last looked: at the beginning of a turn, and when the agent's was over. `replay` are the
     keys of the questions that were answered in a visit that begins again after an interruption, `told` the preferences

@@ -1,7 +1,7 @@
 """Every decision of a run with its reason and what it was made from, so that it can be shown and made again (FR12).
 
 Each whole decision is an event `workflow.decided`; the state keeps the latest ones short. `replay` makes a decision
-anew from its log and the workflow's definition; one that asked the world (a file, an agent, a human) is not replayed.
+again from its log and the workflow's definition; one that asked the world (a file, an agent, a human) is not replayed.
 """
 
 from __future__ import annotations

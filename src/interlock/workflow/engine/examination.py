@@ -39,7 +39,7 @@ MANDATORY = frozenset({PRE_FINAL_REVIEW})
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong: where (`path:line` where it can be said), and what would mend it. `found_by` are the
+    """One thing that is wrong: where (`path:line` where it can be said), and what would fix it. `found_by` are the
     labels of those who found it, each by itself."""
 
     severity: str

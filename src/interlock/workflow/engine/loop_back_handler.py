@@ -20,7 +20,7 @@ five times without a human in between. Stalls are handled first, so a loop is wh
 The loops of a run, kept in `state.loops`: one for each step that is validated, and one for a workflow that edits.
 
 A workflow that edits what is there (edit-module and its kin, the edit path of a builder) is one loop from its first
-step to its last, whichever of its steps validates: an error that one step mends and the next brings back is the same
+step to its last, whichever of its steps validates: an error that one step fixes and the next brings back is the same
 error (FR24).
 """
 
@@ -156,7 +156,7 @@ Error = str | Mapping[str, Any]
 class Loop:
     """One loop. `errors_by_iteration` is what each validation found, that of iteration 0 being the first;
     `signatures` are those of the latest ones since a human last said what to do. `same_error_count` is how many
-    validations in a row found the error that has stood longest. `open`: errors are being mended."""
+    validations in a row found the error that has stood longest. `open`: errors are being fixed."""
 
     current_iteration: int = 0
     max_iterations: int = MAX_VALIDATION_ITERATIONS

@@ -64,7 +64,7 @@ async def present(run: RunContext, menu: Pending) -> None:
 
 
 async def acknowledged(run: RunContext, waiting: Waiting) -> None:
-    """The pause is over: the count begins anew, and the menu that waited is presented."""
+    """The pause is over: the count starts again, and the menu that waited is presented."""
     kept = dict(waiting.data["menu"])
     run.state.waiting = None
     run.move(RUNNING)
@@ -72,7 +72,7 @@ async def acknowledged(run: RunContext, waiting: Waiting) -> None:
 
 
 async def menu_answered(run: RunContext, waiting: Waiting, text: str) -> None:
-    """A human has answered something: a menu gets its answer, anything else begins the count anew."""
+    """A human has answered something: a menu gets its answer, anything else begins the count again."""
     if waiting.purpose == "menu":
         id = run.state.workflow_id
         run.session = await run.desk.change_session(lambda document: menu_rate.answered(document, text, run=id))

@@ -28,7 +28,7 @@ from interlock.workflow.menus.recognition import Menu
 from interlock.workflow.party.party_mode_driver import REOPEN
 from interlock.workflow.state.document import StepRecord, WorkflowState
 
-# Under --yolo, in this order: what leads on, what mends, what says yes; then whatever else is not dangerous.
+# Under --yolo, in this order: what leads on, what fixes, what says yes; then whatever else is not dangerous.
 YOLO_ORDER = (
     options.CONTINUE,
     options.WAY_ON,

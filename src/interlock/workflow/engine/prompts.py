@@ -293,12 +293,12 @@ def findings(what: str, found: Examined) -> str:
     listed = []
     for number, one in enumerate(found.findings, 1):
         place = f" ({one.location})" if one.location else ""
-        mend = f"\n   Mend it so: {one.fix}" if one.fix else ""
+        mend = f"\n   Fix it so: {one.fix}" if one.fix else ""
         listed.append(f"{number}. {one.severity}: {one.title}{place}{mend}")
     return (
         f"{what} asks for changes: {found.summary}\n\n"
         + "\n".join(listed)
-        + "\n\nMend each of these in the work itself. "
+        + "\n\nFix each of these in the work itself. "
         "Where one is wrong, say why, and leave it. Then end your turn with "
         '`{"step": "completed"}`; your work will be examined again.'
     )

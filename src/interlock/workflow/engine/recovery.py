@@ -87,7 +87,7 @@ def remedy(state: WorkflowState, *, fix_known: bool, template: bool, unwanted: C
         return Remedy(ASK, why="the agent does not say how the step stands")
     error = found.get("error")
     if error == MAX_ITERATIONS:
-        return Remedy(END, why="it was mended and validated again as often as may be", error=error)
+        return Remedy(END, why="it was fixed and validated again as often as may be", error=error)
     if found.get("stalled"):
         response = loop_back_handler.stall_response(attempts, found["hash"], frozenset(found.get("failed_party", ())))
         if response == "party_mode":

@@ -162,7 +162,7 @@ async def _confirmed(run: RunContext, waiting: Waiting, text: str) -> None:
     elif meant == DETAILS:
         await _ask_again(run, waiting)
     else:
-        # Not confirmed: the step that was done last begins anew, with what the human says about it.
+        # Not confirmed: the step that was done last starts again, with what the human says about it.
         done = state.step(waiting.data["done"])
         said = "" if meant == AGAIN else f" They say:\n\n{prompts.quoted(text)}"
         guidance = f"The user did not accept the result of this step; do it again.{said}"

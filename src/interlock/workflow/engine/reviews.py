@@ -1,6 +1,6 @@
-"""An examination as a step of a run: examine, let the maker mend what was found, examine again, until it is approved.
+"""An examination as a step of a run: examine, let the maker fix what was found, examine again, until it is approved.
 
-The rounds are kept in `state.examinations`, and what the maker has still to mend with them, so a run that is killed
+The rounds are kept in `state.examinations`, and what the maker has still to fix with them, so a run that is killed
 goes on with the round it was in. Its loop is kept like that of any step that is validated (`looping`): what does not
 end by itself is put to a human, or ends the run.
 """
@@ -45,7 +45,7 @@ SAID = 4000  # characters of the maker's answer to the findings
 
 
 async def work(run: RunContext, examination: Examination) -> Ending | None:
-    """What is to be done next: the maker mends, or one round and what it calls for. An ending where nobody can examine
+    """What is to be done next: the maker fixes, or one round and what it calls for. An ending where nobody can examine
     it before the agents' provider has capacity again."""
     state, record = run.state, run.record
     kept = state.examinations.setdefault(examination.name, {"rounds": []})
@@ -137,7 +137,7 @@ async def _changes(run: RunContext, kept: dict[str, Any], found: Examined) -> No
         if asks_for == ADVANCED_ELICITATION:
             questions.triggered(run, ADVANCED_ELICITATION, found.summary)
         round = len(kept["rounds"])
-        reason = f"before the findings of round {round} are mended"
+        reason = f"before the findings of round {round} are fixed"
         await run.checkpoints.create(run.state, step=run.record.id, reason=reason)
         await _to_the_maker(run, str(kept["mend"]))
 
@@ -149,7 +149,7 @@ async def _to_the_maker(run: RunContext, text: str) -> None:
 
 
 async def mended(run: RunContext, examination: Examination, said: Reading) -> None:
-    """The maker says that it has mended what was found. Whoever mended its own work does not judge it: it is examined
+    """The maker says that it has fixed what was found. Whoever fixed its own work does not judge it: it is examined
     again, by those who get to read what the maker says about their findings."""
     kept = run.state.examinations[examination.name]
     kept["mend"] = None

@@ -169,7 +169,7 @@ def _configuration(package: Package, workflow: Workflow) -> Check:
     path = f"{FOLDER}/{workflow.module}/config.yaml"
     fault = package.files.settings(path).fault
     if fault:
-        hint = f"Mend {path}: line {fault.line}, {fault.message}."
+        hint = f"Fix {path}: line {fault.line}, {fault.message}."
         return Check("configuration", (path, *missing), (), hint)
     hint = f"Set {', '.join(missing)} in {path}." if missing else ""
     files = (path,) if needed and package.files.exists(path) else ()

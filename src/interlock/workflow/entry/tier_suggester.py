@@ -6,7 +6,7 @@ on a tie, and the confidence is low. An existing code base then moves the sugges
 
 How carefully a workflow is automated, by tier, module and domain (BMAD-2a.6, 2a.7, FR37–FR39).
 
-A value, computed anew at each decision from the settings then in force, so that a change counts at the next one.
+A value, computed again at each decision from the settings then in force, so that a change counts at the next one.
 """
 
 from __future__ import annotations

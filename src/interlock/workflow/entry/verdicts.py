@@ -163,7 +163,7 @@ def review(text: str) -> ReviewVerdict | None:
     """What the text of a code review came to; null where nothing in it tells.
 
     Where no verdict is printed it is derived: from the story's status, which the review sets by the same rule, else
-    from the findings it counts and those that it says were mended.
+    from the findings it counts and those that it says were fixed.
     """
     left = any(int(found) for found in LEFT.findall(text))
     printed = read(text)

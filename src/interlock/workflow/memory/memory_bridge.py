@@ -38,7 +38,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Written:
-    """What became of lessons: `kept` anew, `known` already and linked with them, `queued` for later (of those kept),
+    """What became of lessons: `kept` again, `known` already and linked with them, `queued` for later (of those kept),
     `left` because time was up, or memory would not have them."""
 
     kept: tuple[Memory, ...] = ()

@@ -157,7 +157,7 @@ def without(party: Party) -> str:
     """Nothing came of it: whoever made the work looks once more."""
     return (
         f"Several perspectives were asked about this step: {party.why}. They came to no recommendation "
-        f"({party.error or party.exit_reason}). Look over the result once more yourself, mend what you find, and end "
+        f"({party.error or party.exit_reason}). Look over the result once more yourself, fix what you find, and end "
         'with the JSON line, with the "verdict" that you stand for.'
     )
 

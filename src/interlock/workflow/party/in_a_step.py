@@ -62,7 +62,7 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
     ),
     THRESHOLDS: (
         "Which of these errors have a cause in common?",
-        "What is to be mended first, and how?",
+        "What is to be fixed first, and how?",
         "Is the plan itself right, or has the work to begin elsewhere?",
     ),
     DOUBT: (
@@ -148,7 +148,7 @@ async def recommend(run: RunContext, party: Party, words: str = "") -> None:
 
 
 async def send(run: RunContext, text: str) -> None:
-    """The next turn of the run's agent; what others found in its work is to be mended in it too."""
+    """The next turn of the run's agent; what others found in its work is to be fixed in it too."""
     name = run.examination.name if run.examination is not None else ""
     found = run.state.examinations.get(name, {}).get("mend")
     text = f"{text}\n\n{found}" if found else text

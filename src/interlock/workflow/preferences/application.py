@@ -81,14 +81,14 @@ def question(run: RunContext, text: str) -> Pattern:
 
 
 def fix(run: RunContext, strategy: str) -> Pattern:
-    """That a failed step is mended in this way, as feedback knows it."""
+    """That a failed step is fixed in this way, as feedback knows it."""
     situation = fix_situation(run.state.skill, step_of(run))
     said = strategy.replace("_", " ")
     return Pattern(FIX, run.state.skill, step_of(run), situation, strategy, said, run.record.name)
 
 
 def unwanted_fixes(run: RunContext) -> frozenset[str]:
-    """The ways of mending this step that are not wanted."""
+    """The ways of fixing this step that are not wanted."""
     return run.preferences.avoided(fix_situation(run.state.skill, step_of(run)))
 
 

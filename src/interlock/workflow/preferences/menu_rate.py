@@ -2,7 +2,7 @@
 
 *A menu* is one that reaches a human; what the engine answers by itself counts for nothing. *In a row* means without
 another word of that human in between: an answer to anything else than a menu (a question, a checkpoint, the pause
-itself), or a wish said in chat or on the command line, begins the count anew. The answers to the menus do not: it is
+itself), or a wish said in chat or on the command line, begins the count again. The answers to the menus do not: it is
 from these that one tires. The count belongs to the session, so several runs of one chat share it.
 
 Pure: functions from the document of a session, which they change, and a moment. Moments are seconds since the epoch.
@@ -68,7 +68,7 @@ def answered(document: dict[str, Any], answer: str, *, run: str) -> None:
 
 
 def spoke(document: dict[str, Any]) -> None:
-    """That human has said something else, or acknowledged the pause: the count begins anew."""
+    """That human has said something else, or acknowledged the pause: the count starts again."""
     kept = _kept(document)
     kept["count"] = 0
     kept["recent"] = []
@@ -76,7 +76,7 @@ def spoke(document: dict[str, Any]) -> None:
 
 
 def counting(document: Mapping[str, Any]) -> bool:
-    """Whether there is anything that `spoke` would begin anew."""
+    """Whether there is anything that `spoke` would start again."""
     kept = document.get(KEY) or {}
     return bool(kept.get("count") or kept.get("paused_at"))
 

@@ -19,7 +19,7 @@ SAFETY = "the safety of a run"
 WHY = {
     FINAL_APPROVAL: "a human confirms what its author, or the size of the project, wants confirmed at the end",
     STALL_DETECTION: "an agent that repeats itself would go on for ever, at your cost",
-    LOOP_DETECTION: "a run that goes in circles would never end",
+    LOOP_DETECTION: "a run that loops would never end",
     SAFETY: "it is what lets a run go on without being watched",
 }
 

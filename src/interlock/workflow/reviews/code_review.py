@@ -62,7 +62,7 @@ OPEN = {
     CHANGES: Finding(
         MAJOR,
         "High and Medium findings of the review are open",
-        fix="mend each of them in code and tests, and say so in the story",
+        fix="fix each of them in code and tests, and say so in the story",
     ),
     BLOCKED: Finding(BLOCKING, "the review is blocked", fix="see what it says"),
 }

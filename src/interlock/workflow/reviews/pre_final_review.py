@@ -98,10 +98,10 @@ def _new(run: RunContext, round: int) -> Party:
 
 
 def _earlier(rounds: Iterable[Mapping[str, Any]]) -> str:
-    """What was found before, and is said to be mended now."""
+    """What was found before, and is said to be fixed now."""
     found = [one for round in rounds for one in round.get("findings", ())]
     listed = "\n".join(f"- {one['severity']}: {one['title']} {one.get('location', '')}".rstrip() for one in found[-20:])
-    return f"Found in an earlier round, and said to be mended now; check that it is:\n{listed}" if listed else ""
+    return f"Found in an earlier round, and said to be fixed now; check that it is:\n{listed}" if listed else ""
 
 
 def _examined(party: Party, round: int) -> Examined:

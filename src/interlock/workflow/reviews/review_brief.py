@@ -244,10 +244,10 @@ You review work that somebody else has done and calls finished. Your purpose is 
 Believe no claim: compare each with the code. Read every changed file, and what it calls and is called by.
 
 - Find {LEAST} to {MOST} specific issues. Each is in the actual code, tests or documents of this change, at a place
-  that you have read (`path:line`), with what would mend it. "Looks good" is no review.
+  that you have read (`path:line`), with what would fix it. "Looks good" is no review.
 - Invent nothing. When you have looked at everything and there are fewer, report those, and say where you looked.
 - A task that is marked as done and is not, and an acceptance criterion that is not met, are blocking.
-- Judge: `approve` where nothing above minor is open, `changes_requested` where the developer can mend it, `blocked`
+- Judge: `approve` where nothing above minor is open, `changes_requested` where the developer can fix it, `blocked`
   where they cannot: a decision of the user is missing, or requirements contradict one another.
 - Change no file, ask nobody, launch nobody. You may run what changes nothing, such as the tests."""
 
@@ -363,7 +363,7 @@ def _instructions(own: Installed) -> str:
         return ""
     return (
         f"## The project's own instructions for a review\n\nOf {own.name}; carry them out as far as they are about "
-        "looking and judging. Interlock presents what you find, has it mended, and updates story and statuses: leave "
+        "looking and judging. Interlock presents what you find, has it fixed, and updates story and statuses: leave "
         "out what asks the user, changes files, or launches others.\n\n"
         f"{quoted(own.instructions[:INSTRUCTIONS])}"
     )
@@ -377,8 +377,8 @@ def before(rounds: Sequence[Mapping[str, Any]], answer: str, advice: str) -> str
         listed = "\n".join(f"- {one.severity}: {one.title} ({one.location or 'no place'})" for one in last.findings)
         parts.append(
             f"## This is round {len(rounds) + 1}\n\nThe round before found:\n\n{listed or '- nothing'}\n\n"
-            "Look at each: an issue that still stands is reported again, with the same title; one that was mended is "
-            "not. Then look at what the mending changed. There need not be new issues."
+            "Look at each: an issue that still stands is reported again, with the same title; one that was fixed is "
+            "not. Then look at what the fixing changed. There need not be new issues."
         )
     if answer.strip():
         parts.append(f"What the developer says to it:\n\n{quoted(answer)}")

@@ -60,10 +60,10 @@ Change nothing. Say what you looked at, then end with one JSON block:
 ```json
 {"verdict": "approve" or "changes_requested" or "blocked", "summary": "one sentence",
  "findings": [{"severity": "blocking" or "major" or "minor", "title": "what is wrong, in a few words",
-               "location": "path:line", "fix": "what would mend it"}]}
+               "location": "path:line", "fix": "what would fix it"}]}
 ```
 
-blocking: it must not be used like this; major: to be mended before it is accepted; minor: may stay. Without findings
+blocking: it must not be used like this; major: to be fixed before it is accepted; minor: may stay. Without findings
 the list is empty."""
 
 SAID = {

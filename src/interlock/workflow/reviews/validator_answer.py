@@ -39,7 +39,7 @@ KNOWN = frozenset({*LISTS, "status", "blocking_errors", "critical_issues", "majo
 SECTION = re.compile(r"^\W*(PASSING CHECKS|WARNINGS|FAILURES)\b", re.IGNORECASE)
 ITEM = re.compile(r"^\s*(?:[-*•✗✘❌⚠✓✔✅]️?|\d+[.)])\s*(.+)$")
 NOTHING = re.compile(r"^\W*(?:none|no (?:failures|warnings|issues)|n/?a)\b", re.IGNORECASE)
-MEND = "Mend what it names."
+MEND = "Fix what it names."
 BAD = frozenset({"fail", "failed", "failure", "issues", "invalid", "rejected", "non_compliant"})
 
 
@@ -209,7 +209,7 @@ def _report(label: str, name: str, text: str) -> ValidatorResult:
 
 
 def _unlisted(label: str, severity: str, what: str) -> Issue:
-    fix = "Look at the whole of what it checks, and mend what does not hold."
+    fix = "Look at the whole of what it checks, and fix what does not hold."
     return Issue(f"validator {label}", "a list of what is wrong", f"it {what}", fix, severity)
 
 

@@ -111,7 +111,7 @@ def take_up(act: UnitOfWork, store: Store, state: WorkflowState) -> str:
     """Let a run that was interrupted, or failed, go on; answers what it goes on with.
 
     Raises:
-        InvalidTransition: it is done, or was called off.
+        InvalidTransition: it is done, or was cancelled.
     """
     if state.state == TERMINAL and state.outcome != FAILED:
         raise InvalidTransition(

@@ -138,7 +138,7 @@ def state_for(act: UnitOfWork, wanted: Wanted, found: Located) -> WorkflowState:
             # What is meant to make the run careful must not be left out unseen.
             raise InvalidRequest(
                 f"{path} cannot be read, so its settings and hooks would not count: line {fault.line}, "
-                f"{fault.message}. Mend it or take it away, then begin again.",
+                f"{fault.message}. Fix it or take it away, then begin again.",
                 field=path,
             )
     override_commands.refuse_configured(found.workflow, found.package.root)

@@ -220,7 +220,7 @@ class WorkflowState:
 
     @property
     def implementation_iterations(self) -> int:
-        """How often a step was mended and validated again, reviews and other examinations aside."""
+        """How often a step was fixed and validated again, reviews and other examinations aside."""
         examined = {step_key(f"{GATE}{name}") for name in self.examinations}
         return sum(int(one.get("current_iteration", 0)) for key, one in self.loops.items() if key not in examined)
 

@@ -31,7 +31,7 @@ def output_folder(project: str, configured: str) -> str:
     found = os.path.normpath(os.path.join(root, configured or DEFAULT_OUTPUT))
     if not _within(os.path.realpath(found), root):
         raise InvalidRequest(
-            f"The output folder {configured!r} lies outside the project {root}; nothing is written there. Mend "
+            f"The output folder {configured!r} lies outside the project {root}; nothing is written there. Fix "
             "output_folder in the project's config.",
             field="output_folder",
         )

@@ -159,7 +159,7 @@ def _overflow(act: UnitOfWork, entry: QueueEntry, limit: int) -> str:
     )  # fmt: skip
     task = act.rows.tasks.get(entry.task_id)
     if task is not None and task.state not in FINAL:
-        # Not `cancel`: whoever queues one more need not be allowed to call off another's task.
+        # Not `cancel`: whoever queues one more need not be allowed to cancel another's task.
         end_run(act, task, "cancelled", OVERFLOW)
         move(act, task, "cancelled", reason=OVERFLOW, soft=False)
         act.event("task.cancelled", task.id, reason=OVERFLOW)

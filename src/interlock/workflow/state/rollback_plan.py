@@ -192,7 +192,7 @@ def preview(state: WorkflowState, checkpoint: Mapping[str, Any], *, include: Col
     except (ValueError, KeyError) as error:
         raise RollbackRefused(
             f"The checkpoint of step {checkpoint.get('step_id')} cannot be used: {error}. Nothing was changed; choose "
-            "another one, or mend the files by hand.",
+            "another one, or fix the files by hand.",
             reason=str(error),
             alternatives=[shown(one) for one in reversed(state.checkpoints) if one is not checkpoint],
         ) from error

@@ -97,7 +97,7 @@ class WorkflowStateManager:
         return []
 
     def rebuild(self, state: WorkflowState) -> str | None:
-        """Write the state's file anew where it is missing, damaged or not what the row says; why, or null.
+        """Write the state's file again where it is missing, damaged or not what the row says; why, or null.
 
         Raises:
             StorageError: it cannot be written.
@@ -223,7 +223,7 @@ class Store(Protocol):
 
         Raises:
             WorkflowNotFound: there is no such run.
-            StateUnreadable: its document is damaged; the message offers to start anew and says what would be lost.
+            StateUnreadable: its document is damaged; the message offers to start again and says what would be lost.
         """
 
     def save(self, act: UnitOfWork, state: WorkflowState) -> None:

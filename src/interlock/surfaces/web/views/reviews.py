@@ -59,7 +59,7 @@ def title(name: str) -> str:
 
 
 def loop(kept: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A loop of validating and mending; null where it has not come round yet."""
+    """A loop of validating and fixing; null where it has not come round yet."""
     if not kept.get("current_iteration"):
         return None
     found = kept.get("errors_by_iteration", {})
