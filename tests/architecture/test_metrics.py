@@ -13,15 +13,14 @@ from scripts.metrics import GOALS, measure
 
 # What is still above its goal, and by how much it may be. An entry only ever shrinks, and goes when the goal is met.
 RATCHET = {
-    "modules": 599,
-    "lines": 77_900,
-    "longest function": 78,
-    "late own imports": 285,
-    "private functions used once, %": 64,
-    "class names defined twice": 75,
-    "most positional parameters": 17,
-    "dict[str, Any]": 761,
-    "small modules imported once": 16,
+    "modules": 418,
+    "lines": 72_300,
+    "longest function": 73,
+    "late own imports": 33,
+    "private functions used once, %": 59,
+    "class names defined twice": 18,
+    "dict[str, Any]": 556,
+    "small modules imported once": 2,
 }
 
 

@@ -111,7 +111,7 @@ def test_a_limit_of_tokens_on_a_mere_command_is_a_fault_of_the_plan(place: Place
     limits: dict[str, Any] = {"limits": {"tokens": 1000}}
     members = {"bob": {"agent": {"command": ["true"]}, **(limits if whose == "member" else {})}}
     task = {"subject": "One", **(limits if whose == "task" else {})}
-    with pytest.raises(PlanError, match=r"line \d+: the tokens of bob cannot be measured"):
+    with pytest.raises(PlanError, match=r":\d+: the tokens of bob cannot be measured"):
         place.stage({"one": task}, members, **(limits if whose == "run" else {}))
 
 
