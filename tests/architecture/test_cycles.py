@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import cache
 
 from tests.architecture.source import files, imports
 
@@ -25,6 +26,7 @@ KNOWN_FOLDERS = {
 }
 
 
+@cache
 def module_graph() -> Graph:
     """Return which module imports which, imports for type checkers and within functions included."""
     return {

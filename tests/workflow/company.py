@@ -41,9 +41,8 @@ class Company:
         self.home = Home(
             str(directory / "home"), settings, SystemClock(),
             SqliteCatalog(str(directory / "home" / "teams"), settings, SystemClock()), InProcessNotifier(),
-            self._executor,
+            self._executor, open_memory=self.memory,
         )  # fmt: skip
-        self.home.open_memory = self.memory
         self.team: Team = self.home.create_team(TEAM, workdir=str(root))
         self.team.configure({"stop_grace": 1.0})
         for name in agents:

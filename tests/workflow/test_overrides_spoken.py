@@ -278,7 +278,7 @@ def test_the_status_of_a_run_says_that_menus_are_held_back(tmp_path: Path) -> No
     chat(SKILL)
     run = chat.drive()
     assert run["waiting"]["purpose"] == "menu" and run["rate_limited"] is False
-    with chat.team.acts() as act:  # type: ignore[attr-defined]
+    with chat.team._act() as act:
         document = act.rows.workflows.session("s1")
         for number in range(10):
             menu_rate.presented(document, f"menu {number}", run="r", step=1, at=act.at)
