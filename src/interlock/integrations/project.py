@@ -140,9 +140,7 @@ def leave_project(project: str, programs: list[str] | None = None) -> list[tuple
                     try:
                         what = _give_back(project, file)
                     except ValueError as error:
-                        what = (
-                            f"left as it is, since it cannot be read ({error}); remove the entries of interlock by hand"
-                        )
+                        what = f"left as it is ({error}); remove the entries of interlock by hand"
                         kept.insert(0, file)
                     else:
                         _forget_block(project, record, program, file)

@@ -2,7 +2,7 @@
 
 What is put in is put in as pieces of text, so that order, indentation, line ends and comments of everything else stay.
 Taking out removes the same pieces; where somebody has changed them, the entries are removed from the values instead,
-and the file is written again.
+and the file is written again, unless that would lose comments.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def take_out(text: str, entries: Sequence[SettingsEntry], pieces: Sequence[str] 
     """A JSON text without these entries, and without what was made to hold them and is empty now.
 
     Raises:
-        ValueError: it is not JSON any more.
+        ValueError: it is not JSON any more, or has comments and edited entries of ours.
     """
     value = scan(text).value
     wanted = json.loads(json.dumps(value))
@@ -169,6 +169,11 @@ def take_out(text: str, entries: Sequence[SettingsEntry], pieces: Sequence[str] 
             return left
     except ValueError:
         pass
+    try:
+        if pieces:
+            json.loads(text.removeprefix("\ufeff"), strict=False)
+    except ValueError:
+        raise ValueError("our entries were edited, and writing it again would lose its comments") from None
     indent = re.search(r"\n([ \t]+)", text)
     return json.dumps(wanted, ensure_ascii=False, indent=indent[1] if indent else None) + "\n"
 

@@ -119,6 +119,19 @@ def test_what_is_written_is_what_the_programs_read(run: Run, project: Path, thei
     assert json.loads((project / "opencode.json").read_text())["mcp"]["interlock"]["type"] == "local"
 
 
+def test_comments_are_not_lost_where_our_entries_were_edited(run: Run, project: Path, theirs: dict[str, bytes]) -> None:
+    run(*joined("gemini"))
+    path = project / ".gemini/settings.json"
+    written = path.read_text()
+    edited = written.replace('"interlock": {', '"interlock": { /* ours */', 1)
+    assert edited != written
+    path.write_text(edited)
+    assert "lose its comments" in run("leave").stdout and path.read_text() == edited
+    path.write_text(written)
+    run("leave")
+    assert snapshot(project) == theirs
+
+
 def test_what_somebody_added_since_stays(run: Run, project: Path, theirs: dict[str, bytes]) -> None:
     run(*joined("claude"))
     path = project / ".claude/settings.local.json"
