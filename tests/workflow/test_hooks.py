@@ -231,7 +231,7 @@ def test_a_critical_failure_halts_the_workflow_and_a_human_may_take_it_up(tmp_pa
     if how == "malformed":
         return
     script(root, "none.sh", "exit 0")
-    (root / "mended").touch()
+    (root / "fixed").touch()
     state = WorkflowState.from_dict(outcome.state.as_dict())
     machine.reopen(state)
     again = perform(root, uses(root), outcome.desk, state=state, permit=allow)

@@ -41,10 +41,10 @@ if found:
     if not again and until(lambda: sum(name.endswith(".began") for name in os.listdir(AT_WORK)) == 6, 30):
         os.close(os.open(os.path.join(AT_WORK, f"{label}.met"), os.O_CREAT))
     with open(MADE, encoding="utf-8") as file:
-        mended = "mended" in file.read()
+        fixed = "fixed" in file.read()
     if label == "08d" and not again:
         print("Nice weather.")
-    elif label == "08c" and not mended:
+    elif label == "08c" and not fixed:
         fault = {
             "severity": "major",
             "field": "persona.role",
