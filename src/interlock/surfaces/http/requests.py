@@ -10,11 +10,13 @@ from pydantic.json_schema import SkipJsonSchema
 from interlock.surfaces.http.types import (
     FULL,
     AgentId,
+    Amount,
     Body,
     ChatSession,
     Commands,
     Full,
     Label,
+    Limits,
     Line,
     MemberStatus,
     MessageType,
@@ -22,6 +24,7 @@ from interlock.surfaces.http.types import (
     Permissions,
     Policy,
     Priority,
+    Retries,
     Saying,
     Session,
     SessionKey,
@@ -29,6 +32,7 @@ from interlock.surfaces.http.types import (
     TeamName,
     Text,
     Tier,
+    Variables,
 )
 
 
@@ -95,10 +99,10 @@ class TaskFields(MemberRequest):
     review: Text | None = None
     verify: Full | None = None
     metadata: dict[str, Any] | None = None
-    env: list[Label] | None = None
-    timeout: float | None = None
-    retries: int | None = None
-    limits: dict[str, float] | None = None
+    env: Variables | None = None
+    timeout: Amount | None = None
+    retries: Retries | None = None
+    limits: Limits | None = None
 
 
 class NewTask(TaskFields):

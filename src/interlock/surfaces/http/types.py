@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from interlock.model.message import TYPES as MESSAGE_TYPES
 from interlock.model.names import RESERVED
-from interlock.model.task import FRONT_DOOR, PRIORITIES, STATES, STATUS, TYPES
+from interlock.model.task import FRONT_DOOR, MEASURES, PRIORITIES, STATES, STATUS, TYPES
 from interlock.settings import PERMISSIONS
 
 
@@ -37,6 +37,10 @@ Saying = Annotated[str, _text(pattern=FULL, maxLength=10_000)]
 Label = Annotated[str, _text(pattern=FULL, maxLength=100)]
 Commands = Annotated[list[Full], Field(json_schema_extra={"minItems": 1})]
 
+Amount = Annotated[float, Field(json_schema_extra={"minimum": 0})]
+Limits = Annotated[dict[str, Amount], Field(json_schema_extra={"propertyNames": {"enum": list(MEASURES)}})]
+Variables = Annotated[list[Label], Field(json_schema_extra={"maxItems": 100})]
+
 Priority = Annotated[str, _one_of(PRIORITIES)]
 TaskType = Annotated[str, _one_of(TYPES)]
 MemberStatus = Annotated[str, _one_of(("pending", "in_progress", "completed"))]
@@ -52,10 +56,7 @@ SessionKey = Annotated[str, Field(pattern=r"^[!-~]{1,200}$")]
 AgentId = Annotated[str, Field(pattern=r"^[!-~]{1,100}$")]
 Session = Annotated[str, Field(pattern=r"^[!-~]([ -~]{0,198}[!-~])?$")]
 """The session of a program that reads mail, as in the header Interlock-Session."""
-Tier = Annotated[
-    int,
-    # 2.0 is a whole number to JSON.
-    BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value),
-    Field(ge=0, le=4),
-    WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 4}),
-]
+# 2.0 is a whole number to JSON.
+_whole = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
+Tier = Annotated[int, _whole, Field(ge=0, le=4), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 4})]
+Retries = Annotated[int, _whole, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 1000})]
