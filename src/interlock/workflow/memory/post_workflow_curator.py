@@ -59,7 +59,7 @@ PLAIN = re.compile(
 
 @dataclass(frozen=True)
 class Session:
-    """A run as the curator sees it. `learned` are the entries of `control.learning`, `answers` those of people to
+    """A run as the curator sees it. `learned` are the entries of `engine.recovery`, `answers` those of people to
     questions (`{purpose, text, answer, step, at}`), `summaries` the steps' first words, `documents` the texts of what
     was written, by path."""
 

@@ -55,7 +55,7 @@ VERDICTS = (
 
 
 class PreFinalReview:
-    """See the module and `control.examination.Examination`."""
+    """See the module and `engine.examination.Examination`."""
 
     name = PRE_FINAL_REVIEW
     title = "Pre-final review"

@@ -140,7 +140,7 @@ def answer_of(rows: Rows, question: str) -> Answer | None:
 
 
 class LedgerDesk:
-    """See `control.ports.Desk`. `caller` is the session and run that the task belongs to while it is worked on;
+    """See `engine.ports.Desk`. `caller` is the session and run that the task belongs to while it is worked on;
     `session` and `life` are under which names is kept what runs share. `patience`: how people are waited for; without
     it every question is parked at once."""
 
@@ -263,7 +263,7 @@ class LedgerDesk:
 
 
 class ThreadedCheckpoints:
-    """See `control.ports.Checkpoints`: `keeper` does the work, in a thread, since it reads and copies files."""
+    """See `engine.ports.Checkpoints`: `keeper` does the work, in a thread, since it reads and copies files."""
 
     def __init__(self, keeper: CheckpointKeeper, clock: Clock) -> None:
         self._keeper = keeper
