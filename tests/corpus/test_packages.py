@@ -14,6 +14,7 @@ from interlock.workflow.package import packages
 from interlock.workflow.package import workflow as workflows
 from interlock.workflow.package.packages import Package
 from scripts.fetch_bmad_corpus import FIRST, SECOND, THIRD
+from tests.corpus.commands import commands as commands_of
 from tests.corpus.conftest import Corpus
 
 
@@ -42,7 +43,7 @@ def test_all_70_workflows_are_read_with_their_settings_and_steps(first: Package)
 
 
 def test_all_96_commands_are_invocations_that_resolve_to_the_file_they_name(first: Package) -> None:
-    commands = first.commands()
+    commands = list(commands_of(first))
     names = [skill.key for skill in first.skills]
     assert len(commands) == 96
     for command in commands:
@@ -54,7 +55,7 @@ def test_all_96_commands_are_invocations_that_resolve_to_the_file_they_name(firs
 
 def test_every_command_of_the_later_generations_resolves_too(installed: list[Package]) -> None:
     for package in installed[1:]:
-        commands = package.commands()
+        commands = list(commands_of(package))
         assert len(commands) == {2: 42, 3: 50}[package.generation]
         for command in commands:
             invocation = detect(command.invocation)

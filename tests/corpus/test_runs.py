@@ -32,11 +32,12 @@ def installed(corpus: Corpus, version: str, directory: Path) -> Path:
 
 
 def sources(root: Path) -> str:
-    """One hash over everything the installer laid down."""
+    """One hash over everything the installer laid down; what the package's own renderer makes is not part of it."""
     whole = hashlib.sha256()
     for path in sorted(root.rglob("*")):
         inside = path.relative_to(root).as_posix()
-        if path.is_file() and inside.startswith(("_bmad/", ".claude/")):
+        made = inside.startswith("_bmad/render/") and not inside.endswith(".gitignore")
+        if path.is_file() and inside.startswith(("_bmad/", ".claude/")) and not made:
             whole.update(inside.encode() + b"\0" + path.read_bytes())
     return whole.hexdigest()
 

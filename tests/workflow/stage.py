@@ -25,7 +25,7 @@ from interlock.workflow.entry.workflow_entry_wrapper import Invocation, detect
 from interlock.workflow.hooks.definitions import everywhere
 from interlock.workflow.hooks.moments import Hooking
 from interlock.workflow.hooks.runner import HookRunner
-from interlock.workflow.package import packages
+from interlock.workflow.package import packages, rendering
 from interlock.workflow.package import workflow as workflows
 from interlock.workflow.preferences.overrides import Profile
 from interlock.workflow.state.document import Plan, WorkflowState
@@ -253,7 +253,7 @@ def play(
     assert isinstance(asked, Invocation)
     found = package.find(asked)
     assert found is not None, skill
-    workflow = workflows.read(package, found)
+    workflow = rendering.rendered(package, workflows.read(package, found))
     desk = desk or MemoryDesk()
     state = state or WorkflowState("bmm-make-plan-x", skill, plan=plan or Plan(project=str(root), tier=1))
     limits = limits or Limits()

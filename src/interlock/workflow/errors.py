@@ -3,7 +3,8 @@
 Conflict
 ├── StateConflict                state_conflict
 ├── StateUnreadable              state_unreadable         (damaged: start again; the message says what is lost)
-└── RollbackRefused              rollback_refused
+├── RollbackRefused              rollback_refused
+└── WorkflowNotRendered          workflow_not_rendered    (no `uv`, or the package's renderer failed)
 Forbidden
 └── SafetyOverrideBlocked        safety_override_blocked
 """
@@ -29,6 +30,12 @@ class RollbackRefused(Conflict):
     """A rollback that cannot be done as asked; nothing was changed, and `alternatives` says what would work."""
 
     code = "rollback_refused"
+
+
+class WorkflowNotRendered(Conflict):
+    """A skill that its package renders before it is followed could not be; `missing` names a program that it needs."""
+
+    code = "workflow_not_rendered"
 
 
 class SafetyOverrideBlocked(Forbidden):

@@ -171,14 +171,13 @@ def test_steps_within_instructions_are_found_though_they_are_no_xml() -> None:
         (2, "Save", 6, True),
         ("2.1", "Step 2.1", 7, True),
     ]
-    assert [one.text for one in instructions.asked(found[0])] == ["Which & what?"]
-    assert instructions.outputs(found[1]) == ["summary"]
+    assert "<ask>Which & what?</ask>" in found[0].text and "summary" in found[1].text
 
 
 @given(st.text(alphabet=st.sampled_from("<>step n=\"1'/ask\n#2.:"), max_size=200))
 def test_no_text_breaks_the_instructions(text: str) -> None:
     for one in [*instructions.steps_of(text, "x"), *instructions.sections_of(text, "x")]:
-        instructions.asked(one)
+        assert one.id is not None
 
 
 @pytest.fixture
@@ -229,17 +228,3 @@ def test_a_package_is_found_from_within_its_project(project: Path, tmp_path_fact
     (project / "deep" / "er").mkdir(parents=True)
     found = packages.find(str(project / "deep" / "er"))
     assert found and found.root == str(project)
-
-
-@pytest.mark.parametrize(
-    ("body", "path"),
-    [
-        ("LOAD the FULL @_bmad/core/workflows/x/workflow.md, READ", "_bmad/core/workflows/x/workflow.md"),
-        ("1. LOAD the FULL {project-root}/_bmad/core/tasks/workflow.xml\n2. {project-root}/_bmad/a/workflow.yaml as",
-         "_bmad/a/workflow.yaml"),
-        ("LOAD and execute the task at: _bmad/core/tasks/index-docs.xml", "_bmad/core/tasks/index-docs.xml"),
-        ("Nothing.", None),
-    ],
-)  # fmt: skip
-def test_a_command_names_its_definition(body: str, path: str | None) -> None:
-    assert packages.target(body) == path

@@ -107,8 +107,9 @@ def step_prompt(workflow: Workflow, state: WorkflowState, step: Step, *, again: 
     """One step. `again` says why it is begun once more."""
     variables = steps.variables_of(workflow, step, state.plan.values)
     # A menu is quoted in the step as the agent will show it; everything else of the text stays as it was written.
-    title = f"# {step.title}" if str(step.id).startswith(GATE) else f"# Step {step.id}: {step.title}"
-    parts = [title, f"File: {step.path}" if step.path else ""]
+    whole = workflow.one_prompt or str(step.id).startswith(GATE)
+    title = f"# {step.title}" if whole else f"# Step {step.id}: {step.title}"
+    parts = [title, f"File: {step.rendered or step.path}" if step.path else ""]
     condition = {
         name: value for name, value in step.attributes.items() if name in ("if", "optional", "for-each", "repeat")
     }

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import html
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -32,8 +31,6 @@ MANIFESTS = {"workflows": "workflow-manifest.csv", "agents": "agent-manifest.csv
 TOOLS = "tool-manifest.csv"
 SKILLS = "skill-manifest.csv"
 SKILL_FOLDERS = (".claude/skills", ".agents/skills", ".github/skills")
-TARGET = re.compile(r"(?:@|\{project-root\}/|\bat: ?)(_bmad/[^\s`'\",]+(?: [^\s`'\",]+)*?\.(?:yaml|md|xml))\b")
-ENGINE = "_bmad/core/tasks/workflow.xml"
 
 
 @dataclass(frozen=True)
@@ -130,19 +127,6 @@ class Package:
                 merged |= table if isinstance(table, Mapping) else {}
         return merged
 
-    def commands(self) -> tuple[Command, ...]:
-        """Every command and skill that was installed for an agent program."""
-        return tuple(_commands(self))
-
-
-@dataclass(frozen=True)
-class Command:
-    """An installed command: its file, how it is written, and the definition its body names (from the root)."""
-
-    path: str
-    invocation: str
-    target: str | None
-
 
 def find(directory: str) -> Package | None:
     """The package installed in `directory` or above it, or None."""
@@ -195,33 +179,6 @@ def _skills(files: Files) -> Iterator[Skill]:
         path = next((place for place in places if files.exists(place)), row.get("path", places[0]))
         type_ = "agents" if agent else "workflows"
         yield Skill(row.get("module", ""), type_, name, path, row.get("description", ""), known)
-
-
-def _commands(package: Package) -> Iterator[Command]:
-    root = package.root
-    nested, flat = os.path.join(root, ".claude/commands/bmad"), os.path.join(root, ".claude/commands")
-    for directory, below, names in os.walk(nested):
-        below.sort()
-        for name in sorted(names):
-            path = os.path.relpath(os.path.join(directory, name), root).replace(os.sep, "/")
-            parts = path.removesuffix(".md").split("/")[3:]
-            if name.endswith(".md") and len(parts) == 3:
-                yield Command(path, "/bmad:" + ":".join(parts), target(package.files.text(path) or ""))
-    for name in sorted(os.listdir(flat)) if os.path.isdir(flat) else ():
-        if name.startswith("bmad-") and name.endswith(".md"):
-            path = f".claude/commands/{name}"
-            yield Command(path, "/" + name.removesuffix(".md"), target(package.files.text(path) or ""))
-    for skill in package.skills if package.generation == 3 else ():
-        if package.files.exists(skill.path):
-            yield Command(skill.path, skill.invocation, skill.path)
-
-
-def target(body: str) -> str | None:
-    """The definition that a command's text names, from the root; the engine only where nothing else is named."""
-    named = TARGET.findall(body)
-    named += re.findall(r"(?<![\w/@}])(_bmad/[^\s`'\",]+\.(?:yaml|md|xml))\b", body) if not named else []
-    others = [one for one in named if one != ENGINE]
-    return others[0] if others else named[0] if named else None
 
 
 PREFIX = "bmad-agent-"

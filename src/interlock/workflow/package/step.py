@@ -27,7 +27,6 @@ from interlock.workflow.package.variables import Variables
 FILE = re.compile(r"^(?:step-)?(?P<path>[a-z](?=-\d))?-?(?P<number>\d{1,2})(?P<letter>[a-z])?(?:-(?P<slug>.+))?\.md$")
 NAMED = re.compile(r"^step-(?P<slug>.+)\.md$")
 HEADING = re.compile(r"^#\s+(.+)$", re.MULTILINE)
-PROGRESS = re.compile(r"\bstep\s+(\d{1,2})\s+of\s+(\d{1,2})\b", re.IGNORECASE)
 FOLDER = re.compile(r"(?:^|[-_])steps(?:-[a-z])?$")
 
 
@@ -36,7 +35,8 @@ class Step:
     """One step of a workflow.
 
     `id` is an integer, a string where it is lettered or of a path of its own ("8a", "e3", "v2a"); `path` is that of its
-    file from the project's root, `line` where it starts in it (files with several steps).
+    file from the project's root, `line` where it starts in it (files with several steps), `rendered` that of the file
+    that a package's renderer has made of it.
     """
 
     id: int | str
@@ -48,11 +48,12 @@ class Step:
     line: int = 1
     optional: bool = False
     attributes: Mapping[str, str] = field(default_factory=dict, repr=False)
+    rendered: str = ""
 
     @property
     def order(self) -> tuple[str, int, str]:
-        """By which steps of one workflow are sorted: path, number, letter."""
-        return order_of(self.path) or ("", self.id if isinstance(self.id, int) else 0, "")
+        """By which steps of one workflow are sorted: path, number, letter; those without a number come last."""
+        return order_of(self.path) or ("~", 0, str(self.id))
 
     @property
     def oversight(self) -> str | None:
@@ -94,31 +95,21 @@ def of_file(path: str, settings: Settings) -> Step:
     return Step(step_id(path), title, path, settings.body, settings.values, settings.fault, settings.body_line)
 
 
-def progress(step: Step) -> tuple[int, int] | None:
-    """The (number, total) that a step says of itself ("Step 2 of 11"), where it does."""
-    found = PROGRESS.search(step.text)
-    return (int(found[1]), int(found[2])) if found else None
-
-
 STEP = re.compile(r"<step\b((?:[^<>\"']++|\"[^\"]{0,500}+\"|'[^']{0,500}+')*+)>")
 ATTRIBUTE = re.compile(r"(?<![\w-])([\w-]++)\s*+=\s*+(?:\"([^\"]*)\"|'([^']*)')")
 TAG = re.compile(
     r"<(ask|template-output|check|invoke-workflow|invoke-task|goto)\b([^>]{0,2000})>(?:([^<]*)</\1>)?", re.DOTALL
 )
-SECTION = re.compile(r"^#{2,3}\s+(?:step\s+)?(\d{1,2})[.:)]?\s*[:\-–—]?\s*(.+)$", re.IGNORECASE | re.MULTILINE)
+SECTION = re.compile(
+    r"^#{2,3}\s+(?:step\s+)?(\d{1,2}(?:\.\d{1,2}(?![\d.]))?)[.:)]?\s*[:\-–—]?\s*(.+)$", re.IGNORECASE | re.MULTILINE
+)
+CHAPTER = re.compile(r"^#{1,2}\s", re.MULTILINE)
 MOST = 200
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A question within a step: what the agent is told to ask."""
-
-    text: str
-    condition: str = ""
-
-
 def steps_of(text: str, path: str) -> list[Step]:
-    """The steps of an instructions file, in its order. A step with `if`, `optional` or `repeat` says so."""
+    """The steps of an instructions file, in the order of their numbers. A step with `if`, `optional` or `repeat` says
+    so."""
     found = list(STEP.finditer(text))[:MOST]
     if not found:
         return []
@@ -133,7 +124,7 @@ def steps_of(text: str, path: str) -> list[Step]:
         optional = attributes.get("optional") == "true" or "if" in attributes
         line = text.count("\n", 0, match.start()) + 1
         steps.append(Step(number, title, path, text[match.end() : end], {}, None, line, optional, attributes))
-    return steps
+    return _in_order(steps, [one.attributes.get("n", "") for one in steps], ())
 
 
 def sections_of(text: str, path: str, first_line: int = 1) -> list[Step]:
@@ -148,26 +139,36 @@ def sections_of(text: str, path: str, first_line: int = 1) -> list[Step]:
         seen.add(number)
         line = first_line + text.count("\n", 0, match.start())
         steps.append(Step(number, match[2].strip(" *"), path, text[match.end() : end], {}, None, line))
-    return steps
+    # `## Activation` with steps 1 to 6 is done before `## Execution` with steps 0 to 5.
+    levels = [match[0].startswith("###") for match in found]
+    chapters = {
+        place
+        for place in range(1, len(found))
+        if levels[place] and CHAPTER.search(text, found[place - 1].end(), found[place].start())
+    }
+    return _in_order(steps, [match[1] for match in found], chapters)
+
+
+def _in_order(steps: list[Step], numbers: Sequence[str], chapters: Iterable[int]) -> list[Step]:
+    """In exact numerical order (0.5 before 1), as the packages' own engine demands; within a chapter, and within a
+    branch: one begins where a number comes again. What has no number stays behind its predecessor."""
+    keys: list[tuple[int, tuple[int, ...]]] = []
+    chapter, seen = 0, set[str]()
+    last: tuple[int, ...] = ()
+    for place, number in enumerate(numbers):
+        if place in chapters or number in seen:
+            chapter, last = chapter + 1, ()
+            seen.clear()
+        if re.fullmatch(r"\d{1,4}(?:\.\d{1,4})?", number):
+            last = tuple(int(part) for part in number.split("."))
+            seen.add(number)
+        keys.append((chapter, last))
+    return [step for _, step in sorted(zip(keys, steps, strict=True), key=lambda one: one[0])]
 
 
 def attributes_of(text: str) -> Mapping[str, str]:
     """The attributes of a tag."""
     return {name: double or single for name, double, single in ATTRIBUTE.findall(text)}
-
-
-def asked(step: Step) -> list[Asked]:
-    """What a step tells the agent to ask a human."""
-    return [
-        Asked(found[3].strip(), attributes_of(found[2]).get("if", ""))
-        for found in TAG.finditer(step.text)
-        if found[1] == "ask" and found[3] and found[3].strip()
-    ]
-
-
-def outputs(step: Step) -> list[str]:
-    """The sections of the document that a step writes."""
-    return [found[3].strip() for found in TAG.finditer(step.text) if found[1] == "template-output" and found[3]]
 
 
 def _identity(number: str, seen: set[int | str]) -> int | str:
@@ -186,6 +187,8 @@ PROSE = re.compile(
     r"[`\"'(]((?:\{[\w-]+\}/|\.{1,2}/)?[\w./{}-]*?(?:step-[\w{}-]+|[ev]-\d\d?[a-z]?-[\w-]+)\.md)[`\"')]",
     re.IGNORECASE,
 )
+SNAPSHOT = re.compile(r"\[\[bmad-snapshot:([\w./-]+\.md)\]\]")
+"""How the sources of a skill that is rendered name its other files."""
 TERMINAL = re.compile(
     r"\b(?:final step|last step|workflow (?:is )?complete|completes? the workflow"
     r"|no (?:additional|next|further|more) steps?)",
@@ -213,7 +216,8 @@ def next_steps(
     """
     declared = ((MAIN_KEY, "frontmatter"), (BRANCH, "branch"), (RESUME, "resume"))
     keys = ((ANY_KEY, "branch"),) if start else declared
-    found = [*_declared(step, variables, siblings, exists, keys), *_prose(step, variables, siblings, exists)]
+    prose = _snapshots(step, siblings, start) if SNAPSHOT.search(step.text) else None
+    found = [*_declared(step, variables, siblings, exists, keys), *(prose or _prose(step, variables, siblings, exists))]
     unique: dict[str, Next] = {}
     for one in found:
         if one.path != step.path:
@@ -246,6 +250,18 @@ def _prose(step: Step, variables: Variables, siblings: Sequence[str], exists: Ca
         path, there = locate(found[1], step.path, variables, siblings, exists)
         if there:  # what is not there was an example
             yield Next(path, "resume" if "continue" in posixpath.basename(path) else "prose")
+
+
+def _snapshots(step: Step, siblings: Sequence[str], start: bool) -> list[Next]:
+    """What the source of a rendered skill names: what stands in its last line follows. Everything else is a way for
+    certain cases, such as the resume of a spec; the agent says when it is one of them."""
+    folder = posixpath.dirname(step.path)
+    last = step.text.rstrip().rpartition("\n")[2]
+    ways = [posixpath.join(folder, name) for name in (*SNAPSHOT.findall(last), *SNAPSHOT.findall(step.text))]
+    follows = set(ways[: len(SNAPSHOT.findall(last))])
+    return [Next(path, "prose" if path in follows else "resume") for path in ways if path in siblings][
+        : 1 if start else None
+    ]
 
 
 def _by_order(step: Step, siblings: Sequence[str]) -> list[Next]:

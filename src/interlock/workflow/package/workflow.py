@@ -90,13 +90,16 @@ def profiles(files: Files) -> object:
     return files.settings(FILE).values.get("profiles") if files.exists(FILE) else None
 
 
+RENDERER = "_bmad/scripts/render_skill.py"
+ENTRY = "workflow.md"
 STEP_FOLDERS = 12
 MOST_STEPS = 200
 
 
 @dataclass(frozen=True)
 class Workflow:
-    """A workflow, read. `faults` are (path, fault) of every file of it whose settings could not be read."""
+    """A workflow, read. `faults` are (path, fault) of every file of it whose settings could not be read; `renders` says
+    that its sources are rendered before an agent reads them (`package.rendering`)."""
 
     skill: Skill
     kind: str
@@ -110,6 +113,12 @@ class Workflow:
     faults: tuple[tuple[str, Fault], ...] = ()
     files: tuple[str, ...] = ()
     hash: str = ""
+    renders: bool = False
+
+    @property
+    def one_prompt(self) -> bool:
+        """Whether it is a single prompt: whatever steps it has are the agent's own."""
+        return not self.follow and len(self.steps) == 1 and self.steps[0].text == self.text
 
     @property
     def first(self) -> Step | None:
@@ -142,7 +151,8 @@ def read(package: Package, skill: Skill) -> Workflow:
         configs=lambda path: files.settings(path).values,
     )
     kind = "yaml" if skill.path.endswith((".yaml", ".yml")) else "skill" if skill.path.endswith("SKILL.md") else "md"
-    workflow = Workflow(skill, kind, module or skill.module, values, settings.body, variables)
+    renders = kind == "skill" and RENDERER in settings.body
+    workflow = Workflow(skill, kind, module or skill.module, values, settings.body, variables, renders=renders)
     workflow = _with_steps(workflow, package)
     steps = tuple(replace(one, settings={**extra.step(one.id), **one.settings}) for one in workflow.steps)
     faults = [(skill.path, settings.fault)] if settings.fault else []
@@ -155,6 +165,9 @@ def read(package: Package, skill: Skill) -> Workflow:
 def _with_steps(workflow: Workflow, package: Package) -> Workflow:
     """With the steps of its step files, else of its instructions, else of its own text."""
     text, path = workflow.text, workflow.skill.path
+    if workflow.renders:
+        path = posixpath.join(posixpath.dirname(path), ENTRY)
+        text = package.files.settings(path).body
     named = workflow.variables.value("instructions") if workflow.kind == "yaml" else None
     if named:
         path = _relative(package, named)

@@ -34,6 +34,7 @@ from interlock.workflow.hooks import definitions
 from interlock.workflow.hooks.moments import Hooking
 from interlock.workflow.hooks.runner import HookRunner
 from interlock.workflow.memory.memory_bridge import MemoryBridge, Origin
+from interlock.workflow.package import rendering
 from interlock.workflow.package import workflow as overlay
 from interlock.workflow.package.files import Files
 from interlock.workflow.package.packages import Package
@@ -137,6 +138,7 @@ def prepare(workspace: Workspace, caller: Principal, task_id: str, workdir: str)
 
     Raises:
         InvalidRequest, WorkflowNotFound: its workflow is not installed (any more).
+        WorkflowNotRendered: its package could not render it.
         StateUnreadable: its state is damaged; the message says how to start afresh.
         RollbackRefused: an interrupted rollback cannot be finished.
     """
@@ -171,9 +173,10 @@ def prepare(workspace: Workspace, caller: Principal, task_id: str, workdir: str)
         raise WorkflowNotFound(
             f"{error.message} Its run {state.workflow_id} cannot go on.", skill=state.skill
         ) from error
+    workflow = rendering.rendered(found.package, found.workflow)
     steps = len(state.completed_steps)
     said = f"workflow {state.workflow_id}: {'goes on' if steps else 'begins'} ({state.skill}, {steps} steps done)"
-    return Prepared(found.package, found.workflow, state, limits, ceiling, task_id, said, subagents, max_model, hooked)
+    return Prepared(found.package, workflow, state, limits, ceiling, task_id, said, subagents, max_model, hooked)
 
 
 TOLD = 20  # different troubles of one run that are logged

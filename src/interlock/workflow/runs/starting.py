@@ -21,7 +21,7 @@ from interlock.workflow.entry import preflight_validation, validation_type_detec
 from interlock.workflow.entry.workflow_entry_wrapper import Invocation, Malformed, detect
 from interlock.workflow.hooks import definitions, runner
 from interlock.workflow.menus import step_menus
-from interlock.workflow.package import packages
+from interlock.workflow.package import packages, rendering
 from interlock.workflow.package import workflow as overlay
 from interlock.workflow.package import workflow as workflows
 from interlock.workflow.package.packages import Package, Skill
@@ -123,6 +123,7 @@ def state_for(act: UnitOfWork, wanted: Wanted, found: Located) -> WorkflowState:
 
     Raises:
         InvalidRequest: the brief is too long, the tier, profile or mode is none, or there are too many values.
+        WorkflowNotRendered: its package renders it with a program that is not here.
         SafetyOverrideBlocked: a value, the arguments or the configuration want to switch off what nobody can.
     """
     if len(wanted.brief) > BRIEF_LIMIT or len(wanted.values) > VALUES:
@@ -141,6 +142,7 @@ def state_for(act: UnitOfWork, wanted: Wanted, found: Located) -> WorkflowState:
                 f"{fault.message}. Fix it or take it away, then begin again.",
                 field=path,
             )
+    rendering.require(found.workflow)
     override_commands.refuse_configured(found.workflow, found.package.root)
     id, given = new_id(act, found.skill), (wanted.arguments or found.arguments)[:BRIEF_LIMIT]
     said, arguments = override_commands.at_the_beginning(
@@ -236,6 +238,8 @@ def preview(found: Located) -> dict[str, Any]:
         "module": workflow.module,
         "description": found.skill.description,
         "kind": workflow.kind,
+        "one_prompt": workflow.one_prompt,
+        "renders": workflow.renders,
         "workflow_hash": workflow.hash,
         "package": {"generation": found.package.generation, "version": found.package.version},
         "preflight": preflight_validation.validate(
