@@ -7,6 +7,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ HOUSE = "../explanation/how-it-works.md"
 NOTE = "<!-- Written by `make reference` from {source}. Do not edit. -->\n"
 
 
+@cache
 def pages() -> dict[str, str]:
-    """Every page that the present code has, by file name."""
+    """Return every page that the present code has, by file name."""
     from interlock.model.event import EVENT_TYPES
     from interlock.model.task import MOVES
     from interlock.plan.schema import json_schema

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from functools import cache
 
 from tests.architecture.source import ROOT, files
 
@@ -20,6 +21,7 @@ def known() -> dict[str, str]:
     return {row[0]: row[3] for row in rows}
 
 
+@cache
 def marked() -> dict[str, list[str]]:
     """Every id that a `@pytest.mark.req(...)` names, with the places that name it."""
     found: dict[str, list[str]] = defaultdict(list)

@@ -111,8 +111,7 @@ def main() -> None:
     if how == "wait":
         os.mkfifo("go")
         Path("waits").write_text("yes\n")
-        with open("go"):
-            pass  # until somebody opens it to write
+        Path("go").read_text()  # until somebody has written it, for who writes needs a reader to the end
     else:
         disguised(how, [sys.executable, __file__, str(place), "try"], place)
 
