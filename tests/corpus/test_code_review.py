@@ -14,7 +14,7 @@ from scripts import fetch_bmad_corpus as fetcher
 from tests.corpus.acting import Model
 from tests.corpus.conftest import Corpus
 from tests.corpus.test_runs import OUT, installed, sources
-from tests.workflow.reviewed import SMALL, STORY_TEXT, issue, said
+from tests.workflow.reviewed import SMALL, STORY_TEXT, issue, looking_back, said
 from tests.workflow.stage import MemoryDesk, Outcome, Player, play, script
 
 STORY = f"{OUT}/1-2-user-auth.md"
@@ -52,7 +52,7 @@ def test_each_generations_story_is_reviewed_by_its_own_review(corpus: Corpus, tm
     root = installed(corpus, version, tmp_path)
     before = sources(root)
     wrong = said(issue("Five wrong passwords do not lock", "high"), *SMALL)
-    reviewers = Player(script(wrong, said(*SMALL)))
+    reviewers = Player(looking_back(script(wrong, said(*SMALL))))
     outcome = review(root, SKILLS[version], "dev-story", reviewers)
     assert outcome.state.outcome == "COMPLETED", outcome.state.error
     asked = [one for one in outcome.state.asked if str(one["step"]).startswith("gate-")]
@@ -77,7 +77,7 @@ def test_the_first_generations_checklist_has_exactly_nineteen_items(corpus: Corp
 @pytest.mark.parametrize("version", list(REVIEWS))
 def test_a_review_that_a_person_runs_asks_no_more_than_before(corpus: Corpus, tmp_path: Path, version: str) -> None:
     root = installed(corpus, version, tmp_path)
-    reviewers = Player(script(said(*SMALL)))
+    reviewers = Player(looking_back(script(said(*SMALL))))
     outcome = review(root, REVIEWS[version], "code-review", reviewers)
     assert outcome.state.outcome == "COMPLETED" and outcome.state.examinations["code_review"] is not None
     assert len(outcome.desk.asked) <= 1

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+import re
 from pathlib import Path
 
 from interlock.agents.session import Turn
 from interlock.workflow.reviews.code_review import CodeReview
 from interlock.workflow.state.document import Plan, WorkflowState
-from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Player, play
+from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Play, Player, play
 
 OUT = "_bmad-output/implementation-artifacts"
 STORY = f"{OUT}/1-2-sign-in.md"
@@ -107,7 +107,24 @@ def said(*issues: dict[str, str], verdict: str = "", items: int = ITEMS, fail: i
     return "I read src/login.py.\n\n" + "\n".join(lines) + f"\n\n```json\n{json.dumps(block)}\n```\n"
 
 
-Says = Callable[[Part], Awaitable["str | Turn"]]
+def judged(prompt: str, answer: str, verdict: str = "fixed") -> str:
+    """The answer of a reviewer that also gives its verdict on each finding the prompt lists as open and the answer
+    does not report again."""
+    listed = re.findall(r"^(?:> )?- (F\d+), \w+: (.+) \(.*\)$", prompt, re.MULTILINE)
+    earlier = [
+        {"finding": id, "verdict": verdict, "why": "src/login.py:1"} for id, title in listed if title not in answer
+    ]
+    return answer.replace('"findings": ', f'"earlier": {json.dumps(earlier)}, "findings": ', 1) if earlier else answer
+
+
+def looking_back(play: Play) -> Play:
+    """A reviewer that does so in every answer."""
+
+    async def part(part: Part) -> str | Turn:
+        said = await play(part)
+        return judged(part.prompt, said) if isinstance(said, str) else said
+
+    return part
 
 
 class Developer:
@@ -142,8 +159,28 @@ def develop(
     state: WorkflowState | None = None,
     values: dict[str, str] | None = None,
     skill: str = SKILL,
+    looks_back: bool = True,
 ) -> Outcome:
-    """Run dev-story with its review."""
+    """Run dev-story with its review. `looks_back`: the reviewers give a verdict on each finding that is open."""
+    play_of = reviewers.play
+    if looks_back:
+        reviewers.play = looking_back(play_of)
+    try:
+        return _develop(root, reviewers, developer, desk, state, values, skill, tier)
+    finally:
+        reviewers.play = play_of
+
+
+def _develop(
+    root: Path,
+    reviewers: Player,
+    developer: Developer | Player | None,
+    desk: MemoryDesk | None,
+    state: WorkflowState | None,
+    values: dict[str, str] | None,
+    skill: str,
+    tier: int,
+) -> Outcome:
     plan = Plan(project=str(root), tier=tier, values=values or {})
     maker = developer if isinstance(developer, Player) else Player(developer or Developer(root))
     return play(

@@ -388,12 +388,6 @@ def test_what_a_persons_review_leaves_open_is_mended_and_reviewed_by_others(tmp_
     assert "High and Medium findings" in maker.prompts[-1] and len(reviewers.prompts) == 1
 
 
-def test_a_review_that_says_nothing_is_no_approval(tmp_path: Path) -> None:
-    outcome = develop(story_project(tmp_path), Player(script("")), developer=Player(script(DONE)), skill=REVIEW)
-    assert outcome.state.examinations["code_review"]["rounds"] == []
-    assert "does not say what it came to" in outcome.desk.of("workflow.warning")[0]["text"]
-
-
 @pytest.mark.parametrize("where", range(5, 12))
 def test_killed_between_a_block_and_its_question_the_question_is_asked_once(tmp_path: Path, where: int) -> None:
     root = story_project(tmp_path)

@@ -39,10 +39,11 @@ def test_findings_are_ticked_as_rounds_no_longer_find_them(tmp_path: Path) -> No
     text = (root / STORY).read_text()
     assert seen[0] == [OWN]
     assert [one[3] for one in seen[1]] == [" "] * 4, "nothing is settled in the round that finds it"
-    assert [one[3] for one in seen[2]] == [" ", "x", " ", "x", " "], "the developer's own line, and what is found again"
+    assert [one[3] for one in seen[2]] == [" ", "x", " ", "x"], "the developer's own line, and what is found again"
     first, *rest = items(text)
     assert first == OWN, "it is not in the review's section"
-    assert rest and all(one.startswith("- [x] ") for one in rest)
+    assert [one[:11] for one in rest] == ["- [x] [High", *["- [x] [Medi"] * 2, *["- [ ] [Low]"] * 3]
+    assert "Still open from earlier rounds: F2." in text and "F2 fixed: The password is logged" in text
 
 
 def story(*lines: str, section: str = "## Senior Developer Review (AI)", heading: str = HEADING) -> str:
@@ -51,9 +52,10 @@ def story(*lines: str, section: str = "## Senior Developer Review (AI)", heading
     )
 
 
-FOUND = Finding(BLOCKING, "The account is never locked", "src/login.py:3", "fix it", data={"level": "High"})
+FOUND = Finding(BLOCKING, "The account is never locked", "src/login.py:3", "fix it", data={"level": "High", "id": "F1"})
 ROUND = Examined(CHANGES, "", (FOUND,)).as_dict()
-LINE = code_review.item(FOUND, CHANGES)
+LINE = code_review.item(FOUND)
+FIXED = Examined(APPROVE, "", details={"closed": [{"id": "F1", "verdict": "fixed"}]})
 
 
 def ticked(text: str, found: Examined, *rounds: dict[str, object]) -> str:
@@ -63,11 +65,11 @@ def ticked(text: str, found: Examined, *rounds: dict[str, object]) -> str:
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_one_letter_of_the_story_changes_and_no_other(end: str) -> None:
     text = story("- [ ] [Medium] Another", LINE, "- [ ] [AI-Review] mine").replace("\n", end)
-    after = ticked(text, Examined(APPROVE, ""))
+    after = ticked(text, FIXED)
     changed = [place for place, (one, other) in enumerate(zip(text, after, strict=True)) if one != other]
     assert len(changed) == 1 and after[changed[0] - 3 : changed[0] + 9] == "- [x] [High]"
     assert text.rindex(LINE) == changed[0] - 3
-    assert ticked(after, Examined(APPROVE, "")) == after
+    assert ticked(after, FIXED) == after
 
 
 @pytest.mark.parametrize(
@@ -84,29 +86,25 @@ def test_one_letter_of_the_story_changes_and_no_other(end: str) -> None:
     ],
 )
 def test_what_is_not_certainly_an_item_of_that_round_is_left(text: str) -> None:
-    assert ticked(text, Examined(APPROVE, "")) == text
+    assert ticked(text, FIXED) == text
 
 
 @pytest.mark.parametrize(
     "found",
     [
-        Examined(CHANGES, "", (Finding(MAJOR, "The account is never locked", "src/login.py:40"),)),
-        Examined(CHANGES, "", (Finding(MAJOR, "Something else", "src/login.py:90"),)),
-        Examined(CHANGES, "", (Finding(MAJOR, "An account is not locked ever", "src/other.py:3"),)),
+        Examined(APPROVE, ""),
         Examined(CHANGES, "", (Finding(MAJOR, "Something else"),)),
-        Examined(CHANGES, "", details={"further": [FOUND.as_dict()]}),
-        Examined(CHANGES, "", details={"lost": {"security": "died"}}),
+        Examined(APPROVE, "", details={"closed": [{"id": "F2", "verdict": "fixed"}]}),
+        Examined(APPROVE, "", details={"closed": [{"id": "F1", "verdict": "withdrawn"}]}),
     ],
 )
-def test_what_may_have_been_found_again_is_left_open_until_the_approval(found: Examined) -> None:
+def test_only_what_a_reviewer_found_fixed_is_ticked(found: Examined) -> None:
     text = story(LINE)
-    assert ticked(text, found) == text
-    other = Examined(CHANGES, "", (Finding(MAJOR, "Nobody reads the manual", "docs/manual.md:1"),))
-    assert ticked(text, other) != text and ticked(text, Examined(APPROVE, "")) != text
+    assert ticked(text, found) == text and ticked(text, FIXED) != text
 
 
 def test_the_review_that_a_person_ran_keeps_its_own_items() -> None:
-    assert ticked(story(LINE), Examined(APPROVE, ""), {**ROUND, "own": True}) == story(LINE)
+    assert ticked(story(LINE), FIXED, {**ROUND, "own": True}) == story(LINE)
 
 
 def test_a_story_that_is_edited_meanwhile_keeps_what_was_written(tmp_path: Path) -> None:

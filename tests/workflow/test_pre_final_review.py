@@ -18,9 +18,9 @@ from tests.workflow.test_party_runs import HOSTED, line, party_mode, round_of, v
 GATE = "gate-pre_final_review"
 
 
-def verdict(position: str, *findings: dict[str, str]) -> str:
+def verdict(position: str, *findings: dict[str, str], fixed: str = "") -> str:
     table = {"recommendation": f"{position} it", "position": position, "confidence": 80, "findings": list(findings)}
-    return json.dumps(table)
+    return json.dumps({**table, "earlier": [{"finding": fixed, "verdict": "fixed"}] if fixed else []})
 
 
 def run(tmp_path: Path, subagents: Player, *, tier: int = 3, author: Player | None = None, **more: Any) -> Outcome:
@@ -62,7 +62,7 @@ def test_changes_that_are_requested_go_to_the_maker_and_are_reviewed_again(tmp_p
     finding = {"severity": "major", "title": "Part 2 names no date", "location": "plan.md:3", "fix": "name it"}
 
     async def voice(part: Part) -> str:
-        return verdict("approve") if mended else verdict("request changes", finding)
+        return verdict("approve", fixed="F1") if mended else verdict("request changes", finding)
 
     outcome = run(tmp_path, Player(voice), author=Player(part), root=root)
     assert outcome.state.outcome == "COMPLETED" and len(mended) == 1
@@ -119,7 +119,7 @@ def test_one_blocking_finding_keeps_a_majority_from_closing(tmp_path: Path) -> N
     def says(name: str, number: int) -> str:
         seen.append(name)
         lost = {"severity": "critical", "title": "It loses data"}
-        return verdict("approve", lost) if name == "Rowan" and len(seen) <= 3 else verdict("approve")
+        return verdict("approve", lost) if name == "Rowan" and len(seen) <= 3 else verdict("approve", fixed="F1")
 
     async def part(part: Part) -> str:
         return DONE if "asks for changes" in part.prompt else str(await author(part))
@@ -127,6 +127,31 @@ def test_one_blocking_finding_keeps_a_majority_from_closing(tmp_path: Path) -> N
     outcome = run(tmp_path, voices(says), author=Player(part), root=root)
     rounds = outcome.state.examinations["pre_final_review"]["rounds"]
     assert [one["verdict"] for one in rounds] == ["changes_requested", "approve"]
+
+
+def test_what_one_round_of_the_discussion_found_the_next_does_not_forget(tmp_path: Path) -> None:
+    """B1: an answer that no longer names a blocking finding is no verdict on it."""
+    root = project(tmp_path / "p")
+    author, mended = writes(root), []
+
+    async def part(part: Part) -> str:
+        if "asks for changes" in part.prompt:
+            mended.append(part.prompt)
+            return DONE
+        return str(await author(part))
+
+    async def voice(part: Part) -> str:
+        lost = {"severity": "critical", "title": "It loses data"}
+        if mended:
+            return verdict("approve", fixed="F1" if len(mended) > 1 else "")
+        return verdict("request changes" if "Leif" in part.prompt[:40] else "approve", *([lost] if round_of_text(
+            part.prompt) == 1 else []))  # fmt: skip
+
+    outcome = run(tmp_path, Player(voice), author=Player(part), root=root)
+    rounds = outcome.state.examinations["pre_final_review"]["rounds"]
+    assert [one["verdict"] for one in rounds] == ["changes_requested", "changes_requested", "approve"]
+    assert "It loses data" in mended[0] and "It loses data" in mended[1]
+    assert [one["verdict"] for one in rounds[2]["closed"]] == ["fixed"]
 
 
 def test_the_installed_party_mode_reviews_where_there_is_one(tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ async def work(run: RunContext, examination: Examination) -> Ending | None:
         return Ending("capacity", found.summary, found.details.get("retry_at"))
     if found.verdict == STOPPED:
         return Ending("stopped", found.summary)
+    kept["status"] = "not reviewed" if found.verdict in (SKIPPED, NOT_DONE) else "reviewed"
     if found.verdict == SKIPPED:
         run.warn(f"{examination.name}_skipped", f"{record.name} of {state.skill} is left out: {found.summary}")
         await transitions.skipped(run, found.summary)

@@ -40,7 +40,6 @@ from interlock.workflow.engine.examination import (
     CAPACITY,
     CHANGES,
     MAJOR,
-    MINOR,
     NOT_DONE,
     SKIPPED,
     STOPPED,
@@ -53,7 +52,7 @@ from interlock.workflow.reviews import review_brief as changes
 from interlock.workflow.reviews import review_brief as checklist
 from interlock.workflow.reviews import story as stories
 from interlock.workflow.reviews.review_brief import LEAST, MOST, Evaluated
-from interlock.workflow.reviews.reviewers import Answer, Emphasis
+from interlock.workflow.reviews.reviewers import Answer, Emphasis, Followed
 from interlock.workflow.reviews.story import Story
 from interlock.workflow.state import files, status_file
 from interlock.workflow.state.document import CODE_REVIEW
@@ -69,19 +68,19 @@ OPEN = {
 LEFT = ("action item", "leave as", "later")
 
 
-def of_run(run: RunContext) -> Examined:
-    """The first round of such a run. Reads files."""
+def of_run(run: RunContext) -> Examined | None:
+    """The first round of such a run; None where neither what it said nor the story tells. Reads files."""
     state = run.state
     story = stories.of_run(state, run.root, run.package.config(run.workflow.module))
     said = "\n\n".join(one["said"] for one in state.transcript)
     noted = stories.section(story.text, stories.NOTES) if story else ""
     found = verdicts.review(said) or (verdicts.review(noted) if noted else None)
     if found is None:
-        return Examined(SKIPPED, "the review does not say what it came to, and it cannot be told from its findings")
+        return None
     manner = "as it says" if found.printed else "as follows from what it says"
     left = found.verdict == CHANGES and (found.left or _chosen_to_leave(run))
     why = f"{found.why}, {manner}" + ("; what is open was left for later, as was chosen" if left else "")
-    open_ = (OPEN[found.verdict],) if found.verdict != APPROVE else ()
+    open_ = (replace(OPEN[found.verdict], data={"id": "F1"}),) if found.verdict != APPROVE else ()
     return Examined(found.verdict, why, open_, {"own": True, "left_open": left}, {"printed": found.printed})
 
 
@@ -106,27 +105,27 @@ def title(round: int, day: str, verdict: str, run: str) -> str:
     return f"Round {round}, {day}: {OUTCOMES[verdict]} ({run})"
 
 
-def item(one: Finding, verdict: str) -> str:
-    """The line of a finding. What an approval leaves open is no work to do."""
+def item(one: Finding) -> str:
+    """The line of an open finding."""
     place = f" [{one.location}]" if one.location else ""
     mend = f" {one.fix}" if one.fix else ""
-    box = TICKED if verdict == APPROVE and one.severity == MINOR else OPEN_BOX
-    return f"{box}[{one.data.get('level', one.severity)}] {one.title}{place}.{mend}"
+    return f"{OPEN_BOX}[{one.data.get('level', one.severity)}] {one.title}{place}.{mend}"
 
 
 def ticked(text: str, section: str, run: str, rounds: Sequence[Mapping[str, Any]], found: Examined) -> str:
-    """`text` of a story with the items of a run's earlier rounds ticked that are settled: all of them by an approval,
-    else those that are not found again. `section` is the heading that the rounds stand below."""
+    """`text` of a story with the items of a run's earlier rounds ticked that a reviewer has found fixed. `section` is
+    the heading that the rounds stand below."""
     lines = text.split("\n")
+    fixed = {one["id"] for one in found.details.get("closed", ()) if one["verdict"] == reviewers.FIXED}
     for number, kept in enumerate(rounds, 1):
         earlier = Examined.of(kept)
         if kept.get("own") or earlier.verdict not in OUTCOMES:
             continue
         block = _block(lines, section, title(number, "DAY", earlier.verdict, run))
         for one in earlier.findings:
-            wanted = item(one, earlier.verdict)
+            wanted = item(one)
             places = [place for place in block if lines[place].rstrip("\r") == wanted]
-            if len(places) == 1 and wanted.startswith(OPEN_BOX) and _settled(one, found):
+            if len(places) == 1 and one.data.get("id") in fixed:
                 lines[places[0]] = TICKED + lines[places[0]].removeprefix(OPEN_BOX)
     return "\n".join(lines)
 
@@ -143,17 +142,6 @@ def _block(lines: Sequence[str], section: str, title: str) -> range:
         return range(0)
     end = next((place for place in range(start + 1, len(lines)) if HEADING.match(lines[place])), len(lines))
     return range(start + 1, end)
-
-
-def _settled(one: Finding, found: Examined) -> bool:
-    """Whether a finding is certainly no longer there: approved, or every reviewer has looked and names nothing like it,
-    and nothing in its file that might be the same in other words."""
-    if found.verdict == APPROVE:
-        return True
-    if found.details.get("lost"):
-        return False
-    again = [*found.findings, *(Finding.of(given) for given in found.details.get("further", ()))]
-    return bool(one.location) and not any(reviewers.akin(one, other) for other in again)
 
 
 DONE, IN_PROGRESS = "done", "in-progress"
@@ -209,13 +197,17 @@ def _note(
     """Notes, change log and status of the story file, and ticks at what earlier rounds had found."""
     outcome, day, run_id = OUTCOMES[found.verdict], run.desk.now()[:10], run.state.workflow_id
     notes = [f"**Outcome:** {outcome}", "", found.summary]
-    notes += ["", *(item(one, found.verdict) for one in found.findings)] if found.findings else []
+    known = {one.data["id"] for one in reviewers.open_after(_rounds(run)[: round - 1])}
+    new = [item(one) for one in found.findings if one.data.get("id") not in known]
+    still = ", ".join(str(one.data["id"]) for one in found.findings if one.data.get("id") in known)
+    closed = [f"{one['id']} {one['verdict']}: {one['title']}" for one in found.details.get("closed", ())]
+    for part in (new, [f"Still open from earlier rounds: {still}."] if still else [], closed):
+        notes += ["", *part] if part else []
     change = f"{day}: code review, round {round}: {outcome}"
     heading = title(round, day, found.verdict, run_id)
-    rounds = run.state.examinations.get(CODE_REVIEW, {}).get("rounds", ())
 
     def noted(text: str) -> str:
-        text = ticked(text, stories.NOTES, run_id, rounds[: round - 1], found)
+        text = ticked(text, stories.NOTES, run_id, _rounds(run)[: round - 1], found)
         return stories.with_notes(text, heading, notes, change, status)
 
     text = _put(run, story.path, noted, done)
@@ -226,6 +218,11 @@ def _note(
     done["change log"] = f"an entry in {story.path}" if change in text else ""
     if status is not None and story.status:
         done["status"] = f"{story.path} says {status}"
+
+
+def _rounds(run: RunContext) -> Sequence[Mapping[str, Any]]:
+    rounds: Sequence[Mapping[str, Any]] = run.state.examinations.get(CODE_REVIEW, {}).get("rounds", ())
+    return rounds
 
 
 def _put(run: RunContext, path: str, change: Callable[[str], str], done: dict[str, str]) -> str | None:
@@ -296,11 +293,12 @@ class Gathered:
 
 @dataclass(frozen=True)
 class Reviewed:
-    """What reviewers came to: their last answers by label, and who of them came to none, with the reason."""
+    """What reviewers came to: their answers by label, who of them came to none, with the reason, and what is open."""
 
     answers: Mapping[str, Answer]
     texts: Mapping[str, str]
     lost: Mapping[str, str]
+    followed: Followed
     harder: bool = False
 
 
@@ -325,7 +323,12 @@ class CodeReview:
     async def examine(self, run: RunContext, round: int) -> Examined:
         """See the port."""
         if round == 1 and run.workflow.skill.name in review_brief.NAMES:
-            return await self._decided(run, round, await self._apart(lambda: of_run(run)))
+            own = await self._apart(lambda: of_run(run))
+            if own is not None:
+                return await self._decided(run, round, own)
+            # A review that says nothing is no review: then others do it.
+            unsaid = "the review does not say what it came to, and it cannot be told from its findings"
+            run.warn("code_review_unsaid", f"{unsaid}; others review the work now")
         why = skipped(run)
         if why is not None and run.workflow.skill.name in MAKERS:
             return Examined(SKIPPED, f"{why}; nobody has reviewed this work")
@@ -349,25 +352,30 @@ class CodeReview:
         first = await examination.gather(run, self.name, asked)
         if (stopped := _stopped(first)) is not None:
             return stopped
-        texts = {one.label: one.text for one in first if one.status == "completed"}
+        rounds = _rounds(run)[: round - 1]
+        said = {one.label: [one.text] for one in first if one.status == "completed"}
         lost = {one.label: one.detail or one.status for one in first if one.status != "completed"}
-        few = bool(texts) and round == 1 and len(_merged(_answers(texts))) < LEAST
-        wanted = _wanted(texts, gathered.items, few)
+        answers = _answers(said)
+        followed = reviewers.followed(rounds, answers)
+        few = bool(said) and round == 1 and len(followed.open) < LEAST
+        wanted = _wanted(said, gathered.items, few, followed)
         second = await examination.gather(
-            run, self.name, [_again(one, texts, wanted) for one in asked if one.label in wanted]
+            run, self.name, [_again(one, said, wanted) for one in asked if one.label in wanted]
         )
         if (stopped := _stopped(second)) is not None:
             return stopped
         for report in second:
             label = report.label.removesuffix(AGAIN)
             if report.status == "completed" and reviewers.answer(report.text, label).readable:
-                texts[label] = f"{texts[label]}\n\n{report.text}"
-        answers = _answers(texts)
-        lost |= {label: "its answer could not be read" for label in texts if label not in answers}
+                said[label].append(report.text)
+        answers = _answers(said)
+        lost |= {label: "its answer could not be read" for label in said if label not in answers}
         if not answers:
             reasons = "; ".join(f"{label}: {why}" for label, why in lost.items())
             return Examined(NOT_DONE, f"no reviewer came to a verdict ({reasons})", details={"lost": lost})
-        return Reviewed(answers, {label: texts[label] for label in answers}, lost, few)
+        answers = {label: _named(label, one) for label, one in answers.items()}
+        texts = {label: "\n\n".join(said[label]) for label in answers}
+        return Reviewed(answers, texts, lost, reviewers.followed(rounds, answers), few)
 
 
 def skipped(run: RunContext) -> str | None:
@@ -392,15 +400,17 @@ def gather(run: RunContext) -> Gathered:
     own = review_brief.installed(package, module)
     asked = f"{state.plan.arguments}\n\n{state.plan.brief}".strip()
     kept = state.examinations.get(CODE_REVIEW, {})
-    earlier = review_brief.before(kept.get("rounds", ()), str(kept.get("answer") or ""), str(kept.get("advice") or ""))
+    earlier = review_brief.before(_rounds(run), str(kept.get("answer") or ""), str(kept.get("advice") or ""))
     text = review_brief.brief(state.skill, story, asked, changed, own, package, module, earlier)
     return Gathered(story, text, own.items, changed.paths)
 
 
 def judged(found: Reviewed, gathered: Gathered, round: int) -> Examined:
     """What the reviewers' answers come to together: findings, each once, the checklist, and the verdict."""
-    merged = _merged(found.answers)
-    findings, further = merged[:MOST], merged[MOST:]
+    levelled = [
+        replace(one, data={**one.data, "level": LEVELS.get(one.severity, "Low")}) for one in found.followed.open
+    ]
+    findings, further = tuple(levelled[:MOST]), levelled[MOST:]
     verdict = verdict_of(found.answers, findings)
     grave = sum(one.severity in LEVELS for one in findings)
     counts = _counts(findings)
@@ -415,6 +425,7 @@ def judged(found: Reviewed, gathered: Gathered, round: int) -> Examined:
         "reports": {label: text[-REPORT:] for label, text in found.texts.items()},
         "lost": dict(found.lost),
         "further": [one.as_dict() for one in further],
+        "closed": [dict(one) for one in found.followed.closed],
         "reviewed": list(gathered.paths[:100]),
     }
     details["checklist"] = [one.as_dict() for one in checklist.evaluated(gathered.items, found.texts)]
@@ -441,35 +452,51 @@ def _opinion(one: Answer) -> str:
     return verdict_of({"": one}, one.findings)
 
 
-def _answers(texts: Mapping[str, str]) -> dict[str, Answer]:
-    """Those that can be read. What one says in its second answer stands for what it said in the first."""
-    found = {label: reviewers.answer(text, label) for label, text in texts.items()}
-    return {label: one for label, one in found.items() if one.readable}
+def _answers(said: Mapping[str, Sequence[str]]) -> dict[str, Answer]:
+    """All that those said whose answers can be read."""
+    read = {label: [reviewers.answer(text, label) for text in texts] for label, texts in said.items()}
+    readable = {label: [one for one in answers if one.readable] for label, answers in read.items()}
+    return {label: reviewers.combined(answers) for label, answers in readable.items() if answers}
 
 
-def _merged(answers: Mapping[str, Answer]) -> tuple[Finding, ...]:
-    merged = reviewers.merge({label: one.findings for label, one in answers.items()})
-    return tuple(replace(one, data={**one.data, "level": LEVELS.get(one.severity, "Low")}) for one in merged)
+def _named(label: str, one: Answer) -> Answer:
+    """The same, with a finding where it rejects the work and names none: its verdict counts all the same."""
+    if one.findings or any(given.verdict == reviewers.STILL_OPEN for given in one.earlier):
+        return one
+    severity = {BLOCKED: BLOCKING, CHANGES: MAJOR}.get(verdicts.of_word(one.verdict) or "")
+    if severity is None:
+        return one
+    title = one.summary or f"{label} says {one.verdict} and names no finding"
+    return replace(one, findings=(Finding(severity, title, found_by=(label,)),))
 
 
-def _wanted(texts: Mapping[str, str], items: Sequence[str], few: bool) -> dict[str, list[str]]:
-    """What is missing in whose answer: its form, more issues, items of the checklist that nobody looked at."""
-    wanted: dict[str, list[str]] = {}
-    for label, text in texts.items():
-        if not reviewers.answer(text).readable:
-            wanted.setdefault(label, []).append(UNREADABLE)
+def _wanted(
+    said: Mapping[str, Sequence[str]], items: Sequence[str], few: bool, followed: Followed
+) -> dict[str, list[str]]:
+    """What is missing in whose answer: its form, more issues, a verdict on grave findings that nobody judged, items of
+    the checklist that nobody looked at."""
+    wanted: dict[str, list[str]] = {label: [] for label in said}
+    readable = _answers(said)
+    for label in said:
+        if label not in readable:
+            wanted[label].append(UNREADABLE)
         if few:
-            wanted.setdefault(label, []).append(TOO_FEW)
+            wanted[label].append(TOO_FEW)
+    for one in followed.open:
+        if one.data["id"] in followed.unjudged and one.severity in LEVELS and said:
+            finder = next((label for label in one.found_by if label in said), next(iter(said)))
+            wanted[finder].append(f'a verdict on {one.data["id"]} in "earlier": {one.title} ({one.location})')
+    texts = {label: "\n\n".join(one) for label, one in said.items()}
     open_ = [one for one in checklist.open_items(checklist.evaluated(items, texts)) if not checklist.is_ours(one.text)]
-    if open_ and texts:
+    if open_ and said:
         numbers = ", ".join(str(one.number) for one in open_)
-        wanted.setdefault(next(iter(texts)), []).append(f"items {numbers} of the checklist, each on a line of its own")
-    return wanted
+        wanted[next(iter(said))].append(f"items {numbers} of the checklist, each on a line of its own")
+    return {label: reasons for label, reasons in wanted.items() if reasons}
 
 
-def _again(one: Assignment, texts: Mapping[str, str], wanted: Mapping[str, Sequence[str]]) -> Assignment:
+def _again(one: Assignment, said: Mapping[str, Sequence[str]], wanted: Mapping[str, Sequence[str]]) -> Assignment:
     """The same reviewer once more."""
-    prompt = review_brief.harder(one.prompt, texts[one.label], wanted[one.label])
+    prompt = review_brief.harder(one.prompt, said[one.label][0], wanted[one.label])
     return replace(one, label=f"{one.label}{AGAIN}", prompt=prompt)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,6 @@ from interlock.workflow.engine.examination import (
     BLOCKING,
     CHANGES,
     MAJOR,
-    MINOR,
     PRE_FINAL_REVIEW,
     Examined,
     Finding,
@@ -30,23 +29,24 @@ from interlock.workflow.party import cast, in_a_step, party_mode_driver, rounds
 from interlock.workflow.party.contributions import Contribution
 from interlock.workflow.party.party_mode_driver import Party, summary
 from interlock.workflow.party.rounds import PARTY_MODE
+from interlock.workflow.reviews import reviewers
+from interlock.workflow.reviews.reviewers import Answer
 
 PERSPECTIVES = 2
 ROUNDS = 2  # of the discussion: a look by oneself, and one at what the others have found
 PATIENCE = 3  # examinations before a human is asked
 FINDINGS = 40
 
-FORM = '"findings": [{"severity": "blocking|major|minor", "title": "…", "location": "path:line", "fix": "…"}]'
+FORM = (
+    '"findings": [{"severity": "blocking|major|minor", "title": "…", "location": "path:line", "fix": "…"}], '
+    '"earlier": [{"finding": "id or title of an open finding", "verdict": "fixed|open|withdrawn", "why": "…"}]'
+)
 OPTIONS = {"A": "approve", "B": "request changes", "C": "block"}
 QUESTIONS = (
     "Is everything there that was asked for, and does it fit together?",
     "What would those who go on with this work stumble over?",
     "Is there anything that must not leave here as it is? Approve where there is not.",
 )
-SEVERITY = {
-    **dict.fromkeys(("blocking", "blocker", "critical", "fatal", "high"), BLOCKING),
-    **dict.fromkeys(("minor", "low", "nit", "info", "trivial"), MINOR),
-}
 VERDICTS = (
     (BLOCKED, re.compile(r"\bblock\w*|\breject\w*", re.IGNORECASE)),
     (CHANGES, re.compile(r"\bchange\w*|\brequest\w*|\bneeds? work|\bfix\w*|\bnot ready|\brevise\w*", re.IGNORECASE)),
@@ -76,7 +76,7 @@ class PreFinalReview:
         party = rounds.of(run)
         if party is None or not party.running or (party.purpose, party.visit) != (self.name, round):
             party = _new(run, round)
-        return _examined(await rounds.hold(run, party), round)
+        return _examined(await rounds.hold(run, party), _rounds(run)[: round - 1], round)
 
 
 def _new(run: RunContext, round: int) -> Party:
@@ -90,27 +90,40 @@ def _new(run: RunContext, round: int) -> Party:
         run, PRE_FINAL_REVIEW, "large work is reviewed before it is closed", topic=cast.REVIEW, problem=problem
     )
     context = "\n\n".join([party.context, *(["The steps that were done:\n" + "\n".join(steps[-40:])] if steps else [])])
-    known = _earlier(state.examinations.get(PRE_FINAL_REVIEW, {}).get("rounds", ()))
+    known = _earlier(_rounds(run))
     return replace(
         party, visit=round, questions=QUESTIONS, options=dict(OPTIONS), form=FORM, max_rounds=ROUNDS,
         context="\n\n".join(part for part in (context, known) if part),
     )  # fmt: skip
 
 
-def _earlier(rounds: Iterable[Mapping[str, Any]]) -> str:
+def _rounds(run: RunContext) -> Sequence[Mapping[str, Any]]:
+    rounds: Sequence[Mapping[str, Any]] = run.state.examinations.get(PRE_FINAL_REVIEW, {}).get("rounds", ())
+    return rounds
+
+
+def _earlier(rounds: Sequence[Mapping[str, Any]]) -> str:
     """What was found before, and is said to be fixed now."""
-    found = [one for round in rounds for one in round.get("findings", ())]
-    listed = "\n".join(f"- {one['severity']}: {one['title']} {one.get('location', '')}".rstrip() for one in found[-20:])
-    return f"Found in an earlier round, and said to be fixed now; check that it is:\n{listed}" if listed else ""
+    found = reviewers.open_after(rounds)[:FINDINGS]
+    listed = "\n".join(f"- {one.data['id']}, {one.severity}: {one.title} {one.location}".rstrip() for one in found)
+    if not listed:
+        return ""
+    return (
+        "Found in an earlier round, and said to be fixed now. Check each, and give a verdict on it by its id in "
+        f'"earlier": one without a verdict stays open.\n{listed}'
+    )
 
 
-def _examined(party: Party, round: int) -> Examined:
+def _examined(party: Party, rounds: Sequence[Mapping[str, Any]], round: int) -> Examined:
     said = {agent: one for agent, (one, _) in party_mode_driver.latest(party.rounds).items()}
     verdicts = {agent: verdict_of(one) for agent, one in said.items()}
-    findings = merged(said.values())
+    followed = reviewers.followed(rounds, _answers(party))
+    findings, further = followed.open[:FINDINGS], followed.open[FINDINGS:]
     came_to = summary(party)
     details = {
         "perspectives": verdicts,
+        "further": [one.as_dict() for one in further],
+        "closed": [dict(one) for one in followed.closed],
         "discussion": {"exit_reason": party.exit_reason, "rounds": len(party.rounds), "error": party.error},
     }
     if len(verdicts) < PERSPECTIVES:
@@ -119,7 +132,10 @@ def _examined(party: Party, round: int) -> Examined:
         return Examined(BLOCKED, why, findings, details)
     counted = Counter(verdicts.values())
     most = len(verdicts) / 2
-    serious = any(one.severity == BLOCKING for one in findings)
+    known = {one.data["id"] for one in reviewers.open_after(rounds)}
+    serious = any(
+        one.severity == BLOCKING or (one.severity == MAJOR and one.data["id"] in known) for one in followed.open
+    )
     if counted[BLOCKED] > most:
         verdict = BLOCKED
     elif counted[APPROVE] > most and not serious:
@@ -131,8 +147,8 @@ def _examined(party: Party, round: int) -> Examined:
         verdict, told = BLOCKED, f"{told}; {round} rounds of changes have not satisfied it"
     if verdict == CHANGES and not findings:
         findings = tuple(
-            Finding(MAJOR, one.recommendation or one.position, found_by=(agent,))
-            for agent, one in said.items()
+            Finding(MAJOR, one.recommendation or one.position, found_by=(agent,), data={"id": f"F{n}"})
+            for n, (agent, one) in enumerate(said.items(), 1 + reviewers.highest(rounds))
             if verdicts[agent] != APPROVE
         )
     return Examined(verdict, told, findings, details, signals={"party_mode": came_to.confidence})
@@ -150,43 +166,12 @@ def verdict_of(one: Contribution) -> str:
     return CHANGES
 
 
-def merged(said: Iterable[Contribution]) -> tuple[Finding, ...]:
-    """The findings of all voices, the worst first; what several have found once, with all of them."""
-    found: list[Finding] = []
-    for one in said:
-        for given in _listed(one.data.get("findings")):
-            finding = _finding(given, one.agent)
-            if finding is None:
-                continue
-            same = next((n for n, known in enumerate(found) if _same(known, finding)), None)
-            if same is None:
-                found.append(finding)
-                continue
-            known = found[same]
-            worst = min(known, finding, key=lambda one: (BLOCKING, MAJOR, MINOR).index(one.severity))
-            by = tuple(dict.fromkeys((*known.found_by, one.agent)))
-            found[same] = replace(worst, found_by=by, fix=known.fix or finding.fix)
-    found.sort(key=lambda one: (BLOCKING, MAJOR, MINOR).index(one.severity))
-    return tuple(found[:FINDINGS])
-
-
-def _listed(given: object) -> list[Any]:
-    return given[:FINDINGS] if isinstance(given, list) else []
-
-
-def _finding(given: Any, agent: str) -> Finding | None:
-    table = given if isinstance(given, Mapping) else {"title": given}
-
-    def word(name: str) -> str:
-        value = table.get(name)
-        return " ".join(str(value).split())[:500] if isinstance(value, (str, int, float)) else ""
-
-    title = word("title") or word("issue") or word("description")
-    if not title:
-        return None
-    severity = SEVERITY.get(word("severity").lower(), MAJOR)
-    return Finding(severity, title, word("location"), word("fix"), (agent,))
-
-
-def _same(one: Finding, other: Finding) -> bool:
-    return one.location == other.location and party_mode_driver.alike(one.title, other.title)
+def _answers(party: Party) -> dict[str, Answer]:
+    """What each voice has found over all rounds of the discussion: a later one adds to an earlier one."""
+    said: dict[str, list[Answer]] = {}
+    for round in party.rounds:
+        for one in round.contributions:
+            found = reviewers.findings_of(one.data.get("findings"), one.agent)
+            earlier = reviewers.verdicts_of(one.data.get("earlier"))
+            said.setdefault(one.agent, []).append(Answer(True, found, earlier=earlier))
+    return {agent: reviewers.combined(answers) for agent, answers in said.items()}

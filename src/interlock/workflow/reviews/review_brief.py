@@ -21,11 +21,11 @@ from typing import Any
 from interlock.errors import GitFailed
 from interlock.gitwork.git import Git
 from interlock.workflow.engine import steps
-from interlock.workflow.engine.examination import Examined
 from interlock.workflow.engine.prompts import quoted
 from interlock.workflow.package import workflow as workflows
 from interlock.workflow.package.packages import FOLDER, Package, Skill
 from interlock.workflow.package.variables import is_set
+from interlock.workflow.reviews import reviewers
 from interlock.workflow.reviews.story import Story
 from interlock.workflow.state import files
 from interlock.workflow.state.document import WorkflowState
@@ -373,12 +373,15 @@ def before(rounds: Sequence[Mapping[str, Any]], answer: str, advice: str) -> str
     """What earlier rounds came to, for those who look again."""
     parts = []
     if rounds:
-        last = Examined.of(rounds[-1])
-        listed = "\n".join(f"- {one.severity}: {one.title} ({one.location or 'no place'})" for one in last.findings)
+        listed = "\n".join(
+            f"- {one.data['id']}, {one.severity}: {one.title} ({one.location or 'no place'})"
+            for one in reviewers.open_after(rounds)
+        )
         parts.append(
-            f"## This is round {len(rounds) + 1}\n\nThe round before found:\n\n{listed or '- nothing'}\n\n"
-            "Look at each: an issue that still stands is reported again, with the same title; one that was fixed is "
-            "not. Then look at what the fixing changed. There need not be new issues."
+            f"## This is round {len(rounds) + 1}\n\nOpen from the rounds before:\n\n{listed or '- nothing'}\n\n"
+            'Look at each and give a verdict on it by its id in "earlier": `fixed` where you have read what fixed it, '
+            "`open` where it still stands, `withdrawn` where it never was a problem. Without a verdict it stays open. "
+            "Then look at what the fixing changed. There need not be new issues."
         )
     if answer.strip():
         parts.append(f"What the developer says to it:\n\n{quoted(answer)}")
@@ -390,4 +393,8 @@ def before(rounds: Sequence[Mapping[str, Any]], answer: str, advice: str) -> str
 def harder(base: str, said: str, wanted: Sequence[str]) -> str:
     """The same again, for a reviewer whose first answer was not enough; `wanted` says in which way."""
     listed = "\n".join(f"- {one}" for one in wanted)
-    return f"{base}\n\n## Your answer so far\n\n{quoted(said[-STORY:])}\n\n## What is missing in it\n\n{listed}"
+    return (
+        f"{base}\n\n## Your answer so far\n\n{quoted(said[-STORY:])}\n\nIt stands, with all its findings: what you say "
+        'now adds to it. One that was a mistake is withdrawn in "earlier", by its title.\n\n'
+        f"## What is missing in it\n\n{listed}"
+    )

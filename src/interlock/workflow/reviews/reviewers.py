@@ -1,7 +1,10 @@
 """Several reviewers of one piece of work: what they are asked, what they answer, and what it comes to (FR23b).
 
 `fork` gives all of them the same context and each another emphasis. None knows of the others or of what they found, so
-that nobody agrees with somebody; `merge` brings their findings together once all have answered. Everything here is
+that nobody agrees with somebody; `merge` brings their findings together once all have answered.
+
+Nothing that was found is forgotten: what a reviewer says in several answers is taken together (`combined`), and over
+the rounds a finding stays open until a reviewer gives a verdict on that very finding (`followed`). Everything here is
 pure: the dispatcher runs the assignments.
 """
 
@@ -16,6 +19,7 @@ from typing import Any
 
 from interlock.workflow.agents.assignment import CODE_REVIEW, NORMAL, Assignment
 from interlock.workflow.engine.examination import BLOCKING, MAJOR, MINOR, SEVERITIES, Finding
+from interlock.workflow.entry import verdicts
 
 LABEL = "reviewer-"
 
@@ -60,16 +64,24 @@ Change nothing. Say what you looked at, then end with one JSON block:
 ```json
 {"verdict": "approve" or "changes_requested" or "blocked", "summary": "one sentence",
  "findings": [{"severity": "blocking" or "major" or "minor", "title": "what is wrong, in a few words",
-               "location": "path:line", "fix": "what would fix it"}]}
+               "location": "path:line", "fix": "what would fix it"}],
+ "earlier": [{"finding": "id of a finding listed as open", "verdict": "fixed" or "open" or "withdrawn",
+              "why": "path:line that shows it"}]}
 ```
 
 blocking: it must not be used like this; major: to be fixed before it is accepted; minor: may stay. Without findings
-the list is empty."""
+the list is empty. `earlier` closes findings that were reported before: fixed, or withdrawn because it never was a
+problem. A finding that it does not name stays open."""
 
 SAID = {
     **dict.fromkeys(("blocking", "blocker", "critical", "must", "must fix", "fatal", "high"), BLOCKING),
     **dict.fromkeys(("major", "medium", "med", "moderate", "important", "should", "should fix", "error"), MAJOR),
     **dict.fromkeys(("minor", "low", "nit", "nitpick", "info", "trivial", "could", "suggestion", "style"), MINOR),
+}
+FIXED, STILL_OPEN, WITHDRAWN = "fixed", "open", "withdrawn"
+CLOSING = {
+    **dict.fromkeys(("fixed", "resolved", "closed", "done", "addressed"), FIXED),
+    **dict.fromkeys(("withdrawn", "withdraw", "retracted", "invalid", "not a problem", "false positive"), WITHDRAWN),
 }
 MOST = 200  # findings of one answer
 LOOKED = 100_000  # characters at an answer's end that are read
@@ -97,29 +109,143 @@ def fork(
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class FindingVerdict:
+    """A verdict on one finding that was reported before, named by its id or its title: fixed, open or withdrawn."""
+
+    finding: str
+    verdict: str
+    why: str = ""
+
+    def concerns(self, one: Finding) -> bool:
+        """Whether it is about that finding."""
+        return self.finding.casefold() == str(one.data.get("id", "")).casefold() or _words(self.finding) == _words(
+            one.title
+        )
+
+
 @dataclass(frozen=True)
 class Answer:
     """What a reviewer answered. Not `readable`: there was no block of the form, so nothing is known about its
-    findings; ask it again. `verdict` is as it was printed, "" where it was not."""
+    findings; ask it again. `verdict` is as it was printed, "" where it was not; `earlier` are verdicts on findings that
+    were reported before."""
 
     readable: bool
     findings: tuple[Finding, ...] = ()
     verdict: str = ""
     summary: str = ""
+    earlier: tuple[FindingVerdict, ...] = ()
 
 
 def answer(text: str, label: str = "") -> Answer:
-    """The last block with findings in `text`, whatever stands around it; a bare list of findings counts too."""
+    """All blocks with findings in `text`, whatever stands around them; a bare list of findings counts too."""
+    said: list[Answer] = []
     for found in _blocks(text[-LOOKED:]):
         listed = found.get("findings") if isinstance(found, dict) else found
         if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
             continue
-        findings = tuple(one for one in (_finding(given, label) for given in listed[:MOST]) if one is not None)
+        findings = findings_of(listed, label)
         if isinstance(found, dict):
-            return Answer(True, findings, _word(found, "verdict").casefold(), _word(found, "summary"))
-        if findings or not listed:
+            words = _word(found, "verdict").casefold(), _word(found, "summary")
+            said.append(Answer(True, findings, *words, verdicts_of(found.get("earlier"))))
+        elif not said and (findings or not listed):
             return Answer(True, findings)
-    return Answer(False)
+    return combined(said[::-1]) if said else Answer(False)
+
+
+def findings_of(listed: object, label: str = "") -> tuple[Finding, ...]:
+    """The findings of a list as agents write it."""
+    tables = (
+        [one if isinstance(one, dict) else {"title": one} for one in listed[:MOST]] if isinstance(listed, list) else []
+    )
+    return tuple(one for one in (_finding(given, label) for given in tables) if one is not None)
+
+
+def verdicts_of(listed: object) -> tuple[FindingVerdict, ...]:
+    """The verdicts on earlier findings of a list as agents write it. What is neither fixed nor withdrawn is open."""
+    tables = [one for one in listed[:MOST] if isinstance(one, dict)] if isinstance(listed, list) else []
+    return tuple(
+        FindingVerdict(name, CLOSING.get(_plain(_word(one, "verdict")), STILL_OPEN), _word(one, "why"))
+        for one in tables
+        if (name := _word(one, "finding") or _word(one, "id") or _word(one, "title"))
+    )
+
+
+def combined(answers: Sequence[Answer]) -> Answer:
+    """All that one reviewer has answered in a round, in order: a later answer adds to an earlier one and never erases
+    it. A finding goes only where a later answer withdraws it by name; of several verdicts the strictest counts."""
+    findings: list[Finding] = []
+    for one in answers:
+        gone = [given for given in one.earlier if given.verdict == WITHDRAWN]
+        findings = [kept for kept in findings if not any(given.concerns(kept) for given in gone)]
+        findings += [given for given in one.findings if given not in findings]
+    strictness = {verdicts.BLOCKED: 2, verdicts.CHANGES: 1}
+    strictest = max((one.verdict for one in answers), key=lambda one: strictness.get(verdicts.of_word(one) or "", 0))
+    summary = next((one.summary for one in answers if one.summary), "")
+    return Answer(True, tuple(findings), strictest, summary, tuple(given for one in answers for given in one.earlier))
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The findings that are open after a round, the worst first, each with its id; those that the round closed, with
+    the verdict that did (`{id, title, verdict, why, by}`); the ids of the open ones that nobody gave a verdict on."""
+
+    open: tuple[Finding, ...]
+    closed: tuple[Mapping[str, Any], ...] = ()
+    unjudged: tuple[str, ...] = ()
+
+
+def open_after(rounds: Sequence[Mapping[str, Any]]) -> tuple[Finding, ...]:
+    """The findings that the rounds so far have left open. Those of a run that began before findings had ids get one."""
+    if not rounds:
+        return ()
+    last = rounds[-1]
+    kept = [Finding.of(one) for one in (*last.get("findings", ()), *last.get("further", ()))]
+    number = highest(rounds)
+    found = []
+    for one in kept:
+        number += "id" not in one.data
+        found.append(one if "id" in one.data else replace(one, data={**one.data, "id": f"F{number}"}))
+    return tuple(found)
+
+
+def followed(rounds: Sequence[Mapping[str, Any]], answers: Mapping[str, Answer]) -> Followed:
+    """What is open after the reviewers' answers by label: what they have found, and of what earlier rounds found all
+    that no verdict closes. Of several verdicts on a finding the strictest counts, and reporting it again keeps it open.
+    """
+    found = list(merge({label: one.findings for label, one in answers.items()}))
+    earlier = open_after(rounds)
+    open_, closed, unjudged = [], [], []
+    for one in earlier:
+        id = str(one.data["id"])
+        again = [new for new in found if _again(one, new)]
+        found = [new for new in found if new not in again]
+        given = [(label, said) for label, answer in answers.items() for said in answer.earlier if said.concerns(one)]
+        if given and not again and all(said.verdict != STILL_OPEN for _, said in given):
+            said = given[0][1]
+            by = [label for label, _ in given]
+            closed.append({"id": id, "title": one.title, "verdict": said.verdict, "why": said.why, "by": by})
+            continue
+        if not given and not again:
+            unjudged.append(id)
+        worst = min((one, *again), key=lambda one: SEVERITIES.index(one.severity))
+        by_all = sorted({label for other in (one, *again) for label in other.found_by})
+        open_.append(replace(one, severity=worst.severity, found_by=tuple(by_all)))
+    number = max(highest(rounds), *(int(str(one.data["id"])[1:]) for one in earlier), 0)
+    open_ += [replace(one, data={**one.data, "id": f"F{n}"}) for n, one in enumerate(found, number + 1)]
+    return Followed(tuple(sorted(open_, key=_order)), tuple(closed), tuple(unjudged))
+
+
+def highest(rounds: Sequence[Mapping[str, Any]]) -> int:
+    """The highest number of a finding in any round."""
+    kept = (one for round in rounds for name in ("findings", "further", "closed") for one in round.get(name, ()))
+    return max((int(one["id"][1:]) for one in kept if re.fullmatch(r"F\d{1,9}", str(one.get("id", "")))), default=0)
+
+
+def _again(one: Finding, new: Finding) -> bool:
+    """Whether a later round reports an open finding again: in the same file, in the same words; lines have moved. In
+    other words it is another finding, and the open one is asked about."""
+    return _words(one.title) == _words(new.title) and _place(one.location)[0] == _place(new.location)[0]
 
 
 def merge(found: Mapping[str, Sequence[Finding]]) -> tuple[Finding, ...]:
@@ -180,14 +306,6 @@ def _same(one: Finding, other: Finding) -> bool:
     return words == its_words or len(words & its_words) / len(words | its_words) >= ALIKE
 
 
-def akin(one: Finding, other: Finding) -> bool:
-    """Whether two findings may be about one thing, told at different times: in the same file, or in like words."""
-    (path, _), (its_path, _) = _place(one.location), _place(other.location)
-    words, its_words = _words(one.title), _words(other.title)
-    alike = words == its_words or len(words & its_words) / len(words | its_words) >= ALIKE
-    return alike or path == its_path or not its_path
-
-
 def _place(location: str) -> tuple[str, int | None]:
     """(path, line) of a location, as far as it says."""
     text = location.strip().strip("`'\"")
@@ -205,13 +323,17 @@ def _finding(given: Mapping[str, Any], label: str) -> Finding | None:
     title = _word(given, "title") or _word(given, "issue") or _word(given, "description") or _word(given, "message")
     if not title:
         return None
-    severity = SAID.get(re.sub(r"[^a-z]+", " ", _word(given, "severity").casefold()).strip(), MAJOR)
+    severity = SAID.get(_plain(_word(given, "severity")), MAJOR)
     location = _word(given, "location") or _word(given, "file") or _word(given, "path")
     line = given.get("line")
     if isinstance(line, int) and not isinstance(line, bool) and location and ":" not in location:
         location = f"{location}:{line}"
     fix = _word(given, "fix") or _word(given, "suggestion") or _word(given, "recommendation")
     return Finding(severity, title, location, fix, (label,) if label else ())
+
+
+def _plain(word: str) -> str:
+    return re.sub(r"[^a-z]+", " ", word.casefold()).strip()
 
 
 def _word(given: Mapping[str, Any], name: str) -> str:
