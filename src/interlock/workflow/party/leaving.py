@@ -64,7 +64,7 @@ def said(document: Mapping[str, Any], state: WorkflowState) -> str | None:
     return str(found["word"])
 
 
-async def unless(run: RunContext, round: Awaitable[T]) -> tuple[T | None, str | None]:
+async def unless(run: RunContext, round: Callable[[], Awaitable[T]]) -> tuple[T | None, str | None]:
     """(what a round came to, None) or (None, the exit word): who still speaks then gets the grace to end.
 
     Raises:
@@ -81,7 +81,7 @@ async def unless(run: RunContext, round: Awaitable[T]) -> tuple[T | None, str | 
 
         group.start_soon(listen)
         try:
-            found = await round
+            found = await round()
         except Postponed as error:  # raised again below, not wrapped in a group
             postponed = error
         group.cancel_scope.cancel()

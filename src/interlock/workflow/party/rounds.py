@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import anyio
@@ -97,7 +98,7 @@ async def hold(run: RunContext, party: Party) -> Party:
         party, given = after(run, party, Answered((), left=word))
     try:
         while given is not None:
-            found, word = await leaving.unless(run, manner.round(given))
+            found, word = await leaving.unless(run, partial(manner.round, given))
             # A round that has come to its end just then counts whole.
             party, given = after(run, party, Answered(manner.so_far(), left=word) if found is None else found)
             if given is not None:
