@@ -112,7 +112,9 @@ def test_what_reviewers_said_before_something_was_mended_counts_no_longer(tmp_pa
         if "about to be closed" not in part.prompt:
             return said(*SMALL)
         asked.append(part.prompt)
-        return verdict("request changes", issue("A gap", "major")) if len(asked) <= 3 else verdict("approve", fixed="F1")
+        return (
+            verdict("request changes", issue("A gap", "major")) if len(asked) <= 3 else verdict("approve", fixed="F1")
+        )
 
     root = story_project(tmp_path)
     outcome = play(
