@@ -46,7 +46,7 @@ BOUNDED = {
     "interlock.workflow.entry.cross_reference_validator.COMMENT": "only up to the last closing mark",
     "interlock.workflow.party.contributions.AFTER": "match of a line",
     "interlock.workflow.preferences.preferences._REMEMBER": "fullmatch",
-    "interlock.workflow.preferences.progress_display._SAID": "fullmatch of at most 80 characters",
+    "interlock.workflow.preferences.hints._MODE": "fullmatch of at most 80 characters",
     "interlock.workflow.preferences.safety._WISHES": "fullmatch of at most 160 characters",
     "interlock.workflow.preferences.overrides": "at most 160 characters",
     "interlock.workflow.package.validators.ITEM": "only up to the last closing tag",

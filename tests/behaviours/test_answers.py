@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from interlock.app.team import Team
 from interlock.model.question import Question
-from interlock.processes.output import plain
+from interlock.model.text import plain
 
 
 def asked(team: Team, *options: str) -> Question:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import interlock
-from interlock.core.reports.text import as_text
+from interlock.model.report import as_text
 from interlock.storage.sqlite.schema import DIRECTORY
 from tests.behaviours.driving import SHELL, Place, running, until
 from tests.behaviours.repository import Repository, stage

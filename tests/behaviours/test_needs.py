@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interlock.app.home import Home
-from interlock.core.reports.needs import folded
+from interlock.model.report import folded
 
 
 @pytest.mark.req("GUARD-closed")

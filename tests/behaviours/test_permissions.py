@@ -11,8 +11,8 @@ import pytest
 
 from interlock.agents.scripted import Say
 from interlock.agents.session import Opening, Permission, PermissionChoice
-from interlock.core.reports.text import as_text
 from interlock.errors import Forbidden, InvalidRequest
+from interlock.model.report import as_text
 from interlock.runner.permissions import is_allowed_command, is_inside, judge
 from tests.behaviours.driving import Place, until
 from tests.behaviours.lasting import driven, event, events, play

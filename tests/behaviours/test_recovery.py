@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import signal
 
-from interlock.core.reports.needs import folded
-from interlock.core.reports.text import as_text, headline
 from interlock.core.unit_of_work import Principal
 from interlock.model.names import SYSTEM
+from interlock.model.report import as_text, folded, headline
 from interlock.runner import scheduler
 from tests.behaviours.driving import SHELL, Place, follow, pids, running
 

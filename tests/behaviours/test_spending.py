@@ -12,8 +12,8 @@ import pytest
 from interlock.agents.scripted import Say
 from interlock.agents.session import Opening, Turn, Update
 from interlock.clock import iso, seconds
-from interlock.core.reports.text import as_text
 from interlock.errors import PlanError
+from interlock.model.report import as_text
 from tests.agents.acting import acp_member
 from tests.behaviours.driving import Place, until
 from tests.behaviours.lasting import driven, events, play, settled

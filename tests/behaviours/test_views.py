@@ -15,10 +15,10 @@ def test_the_board_shows_so_many_of_each_state_and_counts_all(team: Team) -> Non
         team.claim(id, by="ada")
         team.complete(id, by="ada")
     board = team.board(limit=2)
-    assert (board["counts"]["ready"], board["counts"]["done"], board["counts"]["blocked"]) == (4, 3, 0)
-    assert [task.id for task in board["tasks"]["ready"]] == [urgent, ids[3]]
-    assert [task.id for task in board["tasks"]["done"]] == [ids[2], ids[1]]
-    assert "deleted" not in board["tasks"]
+    assert (board.counts["ready"], board.counts["done"], board.counts["blocked"]) == (4, 3, 0)
+    assert [task.id for task in board.tasks["ready"]] == [urgent, ids[3]]
+    assert [task.id for task in board.tasks["done"]] == [ids[2], ids[1]]
+    assert "deleted" not in board.tasks
 
 
 def test_one_state_is_listed_a_page_at_a_time(team: Team) -> None:
@@ -46,12 +46,12 @@ def test_the_story_of_a_task_is_all_that_belongs_to_it(team: Team) -> None:
     team.ask(task, "Which way?", by="ada")
     team.reply(task, "Left")
     found = team.story(task)
-    assert found["task"].id == task and [run.number for run in found["runs"]] == [1]
-    assert [text for _, _, text in found["log"]] == ["half done"]
-    assert [(one.text, one.answer) for one in found["questions"]] == [("Which way?", "Left")]
-    assert [one.id for one in found["blockers"]] == [before] and [one.id for one in found["dependents"]] == [after]
-    assert found["events"][0].type == "task.created" and found["handoff"] is None and found["parent"] is None
-    assert len(team.story(task, events=2)["events"]) == 2
+    assert found.task.id == task and [run.number for run in found.runs] == [1]
+    assert [text for _, _, text in found.log] == ["half done"]
+    assert [(one.text, one.answer) for one in found.questions] == [("Which way?", "Left")]
+    assert [one.id for one in found.blockers] == [before] and [one.id for one in found.dependents] == [after]
+    assert found.events[0].type == "task.created" and found.handoff is None and found.parent is None
+    assert len(team.story(task, events=2).events) == 2
     with pytest.raises(TaskNotFound):
         team.story("999")
 
@@ -71,10 +71,8 @@ def test_the_crew_is_each_member_with_what_it_does(team: Team) -> None:
     task = team.create_task("task").id
     team.claim(task, by="ada")
     team.send(to="bob", content="hello")
-    crew = {one["name"]: one for one in team.crew()}
+    crew = {one.member.name: one for one in team.crew()}
     assert list(crew) == ["lead", "ada", "bob"]
-    assert [(one["task_id"], one["state"], one["reviews"]) for one in crew["ada"]["tasks"]] == [
-        (task, "in-progress", False)
-    ]
-    assert crew["ada"]["tasks"][0]["since"] is not None
-    assert (crew["bob"]["tasks"], crew["bob"]["unread"]) == ([], 1)
+    assert [(one.task_id, one.state, one.reviews) for one in crew["ada"].tasks] == [(task, "in-progress", False)]
+    assert crew["ada"].tasks[0].since is not None
+    assert (crew["bob"].tasks, crew["bob"].unread) == ([], 1)

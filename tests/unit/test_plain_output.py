@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.processes.output import plain
+from interlock.model.text import plain
 
 
 @pytest.mark.parametrize(

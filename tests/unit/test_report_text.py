@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interlock.core.reports import text as report_text
+from interlock.model import report as report_text
 
 NASTY = "<script>alert(1)</script> `rm` *x* \x1b[31m\x07"
 

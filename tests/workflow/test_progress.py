@@ -10,9 +10,10 @@ from hypothesis import strategies as some
 
 from interlock.clock import iso
 from interlock.model.event import Event
+from interlock.model.progress import MODES, ProgressDisplay, live, percent, summary
+from interlock.model.text import count
 from interlock.surfaces.cli.workflow_board import last_words
-from interlock.workflow.preferences import progress_display
-from interlock.workflow.preferences.progress_display import MODES, ProgressDisplay, live, percent, summary, understood
+from interlock.workflow.preferences.hints import progress_mode
 
 START = 1_795_000_000.0
 RUN = "bmm-make-plan-x"
@@ -169,7 +170,7 @@ def test_a_summary_on_request_names_the_steps_and_estimates_the_rest() -> None:
     ],
 )
 def test_a_mode_is_asked_for_in_words(text: str, mode: str | None) -> None:
-    assert understood(text) == mode
+    assert progress_mode(text) == mode
 
 
 STEPS = some.lists(
@@ -198,7 +199,7 @@ def test_whatever_happens_nothing_is_lost_or_told_twice(mode: str, happened: lis
         assert mode != "silent" or lines == []
     told = [*lines, *story.end()]
     ended = next(line for line in told if line.startswith("Completed"))
-    assert f"{progress_display.counted(steps, 'step')}, {progress_display.counted(menus, 'other operation')}" in ended
+    assert f"{count(steps, 'step')}, {count(menus, 'other operation')}" in ended
     if mode in ("verbose", "summary", "streaming"):
         whole = "; ".join(told)
         assert all(whole.count(f"step {one} completed: Part {one}") >= 1 for one in range(1, steps + 1))

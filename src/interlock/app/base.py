@@ -19,10 +19,10 @@ from interlock.errors import (
     TeamNotFound,
 )
 from interlock.model.names import SYSTEM, check_team_name
+from interlock.model.run import RunOrigin
 from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.processes import ancestry
-from interlock.processes.ancestry import RunOrigin
 from interlock.processes.ref import current
 from interlock.settings import Settings
 from interlock.storage.catalog import Catalog
@@ -111,6 +111,15 @@ class HomeBase:
             error = found.refusal(what)
             self.note_refusal(found, error)
             raise error
+
+    def tokens(self) -> app.running.Tokens:
+        """Who may come in over HTTP: tokens, links and cookies."""
+        return app.running.Tokens(self.path)
+
+    def origin_of(self, client: tuple[str, int], server: int) -> RunOrigin | None:
+        """The run that the process belongs to which connected from `client` (address and port) to our port `server`;
+        None where it is none's, or cannot be known."""
+        return app.running.connected_run(self.path, client, server)
 
     def note_refusal(self, origin: RunOrigin, error: Forbidden, face: str = "python") -> None:
         """Record, as an event of its team, that the run `origin` was refused something; `error` said so to it."""

@@ -10,6 +10,7 @@ from interlock.workflow.entry.workflow_entry_wrapper import Invocation, detect
 from interlock.workflow.package import packages
 from interlock.workflow.package.variables import is_set
 from interlock.workflow.party.leaving import under_way as under_way
+from interlock.workflow.preferences.preferences import understood as feedback_in
 from interlock.workflow.runs import chat_commands
 from interlock.workflow.runs.chat_commands import ADJUST, INVALID, LEAVE, ChatCommand
 from interlock.workflow.runs.commands import cancel, find, installed, shown, take_up
@@ -52,6 +53,7 @@ __all__ = [
     "decisions",
     "dequeue",
     "enqueue",
+    "feedback_in",
     "find",
     "in_force_now",
     "installed_workflows",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from interlock import app
 from interlock.app.base import TeamBase, plain, whole_number
@@ -16,7 +16,7 @@ from interlock.core.shutdown import expire
 from interlock.core.unit_of_work import UnitOfWork, unknown_member
 from interlock.core.waiting import StillWaiting, Wait
 from interlock.errors import InterlockError, InvalidRequest
-from interlock.model.message import Message, as_xml
+from interlock.model.message import Message, MessageFields, as_xml
 from interlock.model.names import HUMAN
 from interlock.processes.ref import alive, current
 from interlock.runner.run_processes import verifier
@@ -55,34 +55,18 @@ class Mail:
 class Mailing(TeamBase):
     """The mail of one member."""
 
-    def send(
-        self,
-        sender: str | None = None,
-        *,
-        to: str,
-        content: str,
-        type: str = "message",
-        summary: str | None = None,
-        urgent: bool = False,
-        request_id: str | None = None,
-        approve: bool | None = None,
-        reason: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        client_id: str | None = None,
-    ) -> Message:
-        """Send one message. `client_id` makes a repeated send harmless.
+    def send(self, sender: str | None = None, *, to: str, content: str, **fields: Unpack[MessageFields]) -> Message:
+        """Send one message; see `MessageFields` for what may be said with it.
 
         Raises:
             MemberNotFound: there is no such recipient.
             InvalidRequest: the content is empty or too long, or a field makes no sense.
         """
-        fields: dict[str, Any] = {
-            "type": type, "summary": summary, "urgent": urgent, "request_id": request_id, "approve": approve,
-            "reason": reason, "metadata": plain(metadata), "client_id": client_id,
-        }  # fmt: skip
-        asks = isinstance(type, str) and type.startswith("shutdown_")
-        store = shutdown.send_message if asks else mailbox.send
-        return self._store(sender, content, client_id, lambda act: store(act, to, content, **fields))
+        if "metadata" in fields:
+            fields["metadata"] = plain(fields["metadata"])
+        asks = isinstance(type := fields.get("type"), str) and type.startswith("shutdown_")
+        store: Callable[..., Message] = shutdown.send_message if asks else mailbox.send
+        return self._store(sender, content, fields.get("client_id"), lambda act: store(act, to, content, **fields))
 
     def broadcast(
         self, sender: str | None = None, *, content: str, summary: str | None = None, client_id: str | None = None

@@ -38,6 +38,7 @@ from interlock.memory.store import OpenMemory as OpenMemory
 from interlock.mirror.task_view import show
 from interlock.model.task import Task
 from interlock.processes.ancestry import origin
+from interlock.processes.peers import origin as connected_run
 from interlock.runner import merge_queue
 from interlock.runner.agent_check import MEMBER as TRIAL_MEMBER
 from interlock.runner.agent_check import try_out as try_out
@@ -85,6 +86,7 @@ __all__ = [
     "abandoned",
     "asdict",
     "changes",
+    "connected_run",
     "end_run_programs",
     "examine_home",
     "examine_team",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Unpack
 
 from interlock.app.base import TeamBase, plain, warned, whole_number
 from interlock.core.tasks import change, claim, finish, verify
@@ -16,8 +16,9 @@ from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import RunNotFound
 from interlock.mirror.task_view import complete, show
 from interlock.model.names import HUMAN
+from interlock.model.report import OutputEnd
 from interlock.model.run import Run
-from interlock.model.task import Task, states_filtered
+from interlock.model.task import NewTask, Task, states_filtered
 from interlock.processes.ref import alive
 from interlock.runner.run_processes import verifier
 
@@ -27,51 +28,19 @@ READY_LIMIT = 1_000_000
 class TaskVerbs(TeamBase):
     """Tasks, their states and their runs. Every verb that names a task raises TaskNotFound or AmbiguousId."""
 
-    def create_task(
-        self,
-        subject: str,
-        *,
-        body: str = "",
-        type: str | None = None,
-        priority: str = "normal",
-        assignee: str | None = None,
-        blocked_by: Sequence[str] = (),
-        review: str | None = None,
-        verify: str | None = None,
-        run: str | None = None,
-        parent_id: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        env: Sequence[str] | None = None,
-        timeout: float | None = None,
-        retries: int | None = None,
-        limits: Mapping[str, float] | None = None,
-        by: str | None = None,
-    ) -> Task:
-        """Create a task.
-
-        Args:
-            review: who reviews the work: None or `none` for nobody, `human`, or a member.
-            verify: the command that checks the work.
-            run: the command that a shell member executes.
-            env: names of the user's variables that its programs get.
-            timeout: seconds that a run of it may take.
-            retries: how often it is tried again.
-            limits: what its runs may use before a person is asked: `turns`, `tokens`, `cost_usd`.
-            metadata: data; Interlock does not act on it.
+    def create_task(self, subject: str, *, by: str | None = None, **fields: Unpack[NewTask]) -> Task:
+        """Create a task; `NewTask` says what else it may say.
 
         Raises:
             InvalidRequest: a field makes no sense.
-            Forbidden: `verify`, `run`, `env`, `timeout`, `retries` and `limits` are for people, and for a lead outside
+            Forbidden: a control (`TaskField.control`) is set by somebody who is neither a person nor a lead outside
                 every run.
             MemberNotFound, TaskNotFound: an assignee or blocker is unknown.
             TaskLimit: too many tasks are open.
         """
+        fields["metadata"] = plain(fields.get("metadata"))
         with self._act(by, acknowledge=True) as act:
-            task = create(
-                act, subject, body=body, type=type, priority=priority, assignee=assignee, blocked_by=blocked_by,
-                review=review, verify=verify, command=run, parent_id=parent_id, metadata=plain(metadata),
-                env=env, timeout=timeout, retries=retries, limits=limits,
-            )  # fmt: skip
+            task = create(act, subject, **fields)
             claim.refuse_stopped(act.rows, task.assignee)
             show(act.rows, task)
         return warned(act, task)
@@ -132,8 +101,8 @@ class TaskVerbs(TeamBase):
         return None if task is None else warned(act, task)
 
     def update(self, task: str, *, by: str | None = None, **fields: Any) -> Task:
-        """Edit subject, body, type, priority, review, verify, command, env, timeout, retries, limits, metadata; add a
-        `log` line; move forward to a `status`.
+        """Edit the subject, or what `NewTask` lists and `TaskField.fixed` does not exclude (`run` is called `command`
+        here); add a `log` line; move forward to a `status`.
 
         Raises:
             InvalidRequest: a field is unknown or makes no sense.
@@ -247,6 +216,18 @@ class TaskVerbs(TeamBase):
                 return path, number
         what = f"run {run}" if run is not None else "run"
         raise RunNotFound(f"{found.id} has no {what} with output. `interlock task show {found.id}` lists its runs.")
+
+    def output_end(self, task: str, run: int | None = None, *, most: int) -> OutputEnd:
+        """The last `most` bytes that a run printed, in whole lines, of the newest by default. Raises RunNotFound."""
+        path, number = self.output(task, run)
+        try:
+            with open(path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                file.seek(max(0, size - most))
+                text = file.read(most).decode("utf-8", "replace")
+        except OSError as error:
+            raise RunNotFound(f"The output of {task} cannot be read: {error.strerror}.") from error
+        return OutputEnd(number, text.partition("\n")[2] if size > most else text, size)
 
     def verify_pending(self) -> list[Task]:
         """Run the verify of tasks whose verifier has died; returns those tasks."""

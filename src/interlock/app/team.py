@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Any
 
 from interlock import app
@@ -18,18 +18,22 @@ from interlock.core.reports.night import report
 from interlock.core.reports.now import status, unable
 from interlock.core.tasks import answer
 from interlock.core.tasks.find import find
+from interlock.errors import InterlockError
 from interlock.mirror.task_view import complete, show
 from interlock.model.event import Event
 from interlock.model.question import Question
+from interlock.model.report import Board, CrewMember, TaskStory
+from interlock.model.run import RunOrigin
 from interlock.model.task import Task
 from interlock.model.team import Member
-from interlock.processes.ancestry import RunOrigin
 from interlock.processes.ref import alive
 from interlock.runner import registration
 from interlock.runner.run_processes import verifier
-from interlock.wakeup.notifier import Waiter
+from interlock.wakeup.notifier import Waiter, woken
 
 EVENTS_AT_ONCE = 1000
+LOOK_AGAIN = 1.0
+"""Seconds until the next look at a busy ledger."""
 LONGEST_LIST = 1000
 
 
@@ -248,14 +252,28 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
         with self._workspace.ledger.snapshot() as rows:
             return rows.events.head()
 
-    def waiter(self) -> Waiter:
-        """Register for every change of the team, for servers; see `notifier.woken`. The caller closes it."""
+    async def changes(self) -> AsyncGenerator[None]:
+        """Yield at once, and whenever something of the team may have changed, for ever."""
+        import anyio.to_thread  # slow to load, and needed by servers only
+
+        waiter = await anyio.to_thread.run_sync(self._waiter)
+        try:
+            while True:
+                yield
+                try:
+                    await woken(waiter, 3600.0)
+                except InterlockError:  # The ledger is busy.
+                    await anyio.sleep(LOOK_AGAIN)
+        finally:
+            waiter.close()
+
+    def _waiter(self) -> Waiter:
         workspace = self._workspace
         return workspace.notifier.waiter(workspace.name, [], workspace.ledger.watch())
 
     def follow(self, since: int = 0) -> Iterator[Event]:
         """Yield events after `since` as they come, for ever."""
-        with self.waiter() as waiter:
+        with self._waiter() as waiter:
             while True:
                 with self._workspace.ledger.snapshot() as rows:
                     found = rows.events.since(since, EVENTS_AT_ONCE)
@@ -285,8 +303,8 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
         with self._workspace.look() as rows:
             return report(rows, self.name, since, self._now())
 
-    def board(self, *, limit: int = 50) -> dict[str, Any]:
-        """The tasks by state: `{"counts": {state: number}, "tasks": {state: [Task]}}`.
+    def board(self, *, limit: int = 50) -> Board:
+        """The tasks by state.
 
         At most `limit` tasks of each state but `deleted`: the ready ones in the order of the queue, finished ones the
         newest first, others the oldest first.
@@ -306,11 +324,8 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
         with self._workspace.look() as rows:
             return complete(rows, now.in_state(rows, state, after, _bounded(limit)))
 
-    def story(self, task: str, *, events: int = 200) -> dict[str, Any]:
-        """Everything about one task: `{task, runs, log, events, questions, handoff, parent, blockers, dependents}`.
-
-        `questions` are all that were asked, oldest first; `blockers` and `dependents` are tasks, also finished ones.
-        """
+    def story(self, task: str, *, events: int = 200) -> TaskStory:
+        """Everything about one task, with its newest `events`."""
         with self._workspace.look() as rows:
             return now.story(rows, find(rows, task), _bounded(events))
 
@@ -324,11 +339,8 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
             found = rows.runs.artifacts(find(rows, task).id)
         return [one.as_dict(self._workspace.artifact_path(one.task_id, one.run, one.path)) for one in found]
 
-    def crew(self) -> list[dict[str, Any]]:
-        """Members, the lead first, with what each is doing: `Member.as_dict()` and `{unread, tasks, last_words}`.
-
-        `tasks` are those it holds, or reviews now: `[{task_id, subject, state, since, run}]`.
-        """
+    def crew(self) -> list[CrewMember]:
+        """Members, the lead first, with what each is doing."""
         with self._workspace.look() as rows:
             return now.crew(rows, self._workspace.log_path)
 

@@ -116,7 +116,7 @@ class TeamsOfHome(WindowVerbs):
         self._notifier.notify(name, {"events"})
         if _inode(workspace.directory) == files:  # Still the deleted team's, where its ledger is kept elsewhere.
             app.running.rmtree(workspace.directory, ignore_errors=True)
-        app.running.Tokens(self.path).forget_team(name)
+        self.tokens().forget_team(name)
         forget()
 
 

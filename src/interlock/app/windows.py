@@ -66,7 +66,7 @@ class Window(Mailing):
         Raises:
             MemberLimit: see `hear`.
         """
-        process = self._process or (ancestry.starter() or current()).as_text()
+        process = self._process or starter()
         with self._act() as act:
             return sessions.take(
                 act, program=self._program, session=self._session, process=process, name=self._called, alive=alive
@@ -206,6 +206,11 @@ class WindowVerbs(HomeBase):
         from hashlib import sha256  # slow to load, and needed for joining and leaving only
 
         return os.path.join(self.path, JOINED, sha256(os.fsencode(project)).hexdigest()[:32])
+
+
+def starter() -> str:
+    """The program that had this process started, as text."""
+    return (ancestry.starter() or current()).as_text()
 
 
 def lineage() -> list[str]:

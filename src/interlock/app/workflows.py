@@ -231,6 +231,13 @@ class WorkflowVerbs(TeamBase):
         `text` says back what was understood."""
         return self._learned_of(run, by).give(text)
 
+    def tell_workflow(self, text: str, *, run: str | None = None, by: str | None = None) -> str:
+        """Say something to a run: feedback (`workflow_feedback`) where it is that, else how careful or talkative it is
+        to be (`adjust_workflow`). Returns what was understood."""
+        if app.engine.feedback_in(text) is not None:
+            return str(self.workflow_feedback(text, run=run, by=by)["text"])
+        return str(self.adjust_workflow(text, run, by=by)["text"])
+
     def learned_preferences(self, run: str | None = None) -> list[dict[str, Any]]:
         """What was learned of people's preferences in a run's project, and is in force: `{id, kind, source, at,
         text}`."""

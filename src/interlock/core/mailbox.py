@@ -8,11 +8,12 @@ is full. Handing over takes two commits: *offered* before a byte is printed, *de
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from interlock.core.unit_of_work import UnitOfWork, acknowledged, add_person, requeue
 from interlock.errors import InboxFull, InvalidRequest, MessageTooLarge, RecipientNotFound
-from interlock.model.message import TYPES, UNLIMITED, Message
+from interlock.model.json import Json
+from interlock.model.message import TYPES, UNLIMITED, Message, MessageFields
 from interlock.model.names import HUMAN, check_metadata, check_storable, check_text
 from interlock.storage.ledger import Rows
 
@@ -30,6 +31,8 @@ NOTICE_LIMIT = 20_000
 NOTICE = {"notice": True}
 """The metadata of Interlock's own notices, by which a runner knows that they are worth no prompt of their own."""
 IN_HAND = ("offered", "delivered")
+UNSAID: Json = {**dict.fromkeys(MessageFields.__annotations__), "type": "message", "urgent": False}
+"""What a message says where nothing else is given."""
 MAY_BE_EMPTY = UNLIMITED | {"idle"}
 """Types that say something by their type alone."""
 
@@ -39,16 +42,9 @@ def send(
     to: str,
     content: str,
     *,
-    type: str = "message",
-    summary: str | None = None,
-    urgent: bool = False,
-    request_id: str | None = None,
-    approve: bool | None = None,
-    reason: str | None = None,
-    metadata: dict[str, Any] | None = None,
-    client_id: str | None = None,
     notice: bool = False,
     sender: str | None = None,
+    **given: Unpack[MessageFields],
 ) -> Message:
     """Store one message. With a `client_id` that this sender used before, answer the first one again.
 
@@ -61,17 +57,20 @@ def send(
         InboxFull: the recipient has `inbox_limit` unread messages.
         InvalidRequest: not text, empty, or an unknown type.
     """
-    _check(act, content, type, summary, reason, notice)
+    fields: Json = {**UNSAID, **given}
+    _check(act, content, fields["type"], fields["summary"], fields["reason"], notice)
+    client_id, unlimited = fields.pop("client_id"), fields["type"] in UNLIMITED
     before = sent_before(act, client_id)
     if before:
         return before[0]
-    metadata = None if metadata is None else check_metadata(metadata)
+    fields["urgent"] = fields["urgent"] or unlimited
+    fields["metadata"] = None if fields["metadata"] is None else check_metadata(fields["metadata"])
     name, unread = recipient(act, to)
     message = Message(
-        0, act.clock.new_id(), sender or act.name, name, type, content, summary, act.at, "stored", 0, None, request_id,
-        approve, reason, metadata, urgent or type in UNLIMITED,
+        n=0, id=act.clock.new_id(), sender=sender or act.name, recipient=name, content=content, timestamp=act.at,
+        stage="stored", attempt=0, session=None, **fields,
     )  # fmt: skip
-    return _store(act, message, unread, client_id, unlimited=notice or type in UNLIMITED)
+    return _store(act, message, unread, client_id, unlimited=notice or unlimited)
 
 
 def sent_before(act: UnitOfWork, client_id: str | None) -> list[Message]:

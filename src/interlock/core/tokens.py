@@ -71,6 +71,8 @@ class Cookie:
 class Tokens:
     """The doors of one home."""
 
+    cookie_seconds = COOKIE_SECONDS
+
     def __init__(self, home: str, clock: Clock | None = None) -> None:
         self._home = home
         self._path = os.path.join(home, "tokens.json")

@@ -23,9 +23,9 @@ from interlock.errors import Forbidden, InterlockError, MemberNotFound
 from interlock.mirror.projector import RESTORED, Mirror
 from interlock.mirror.writer import EditedFile
 from interlock.model.names import HUMAN, LEAD, PERSON_KEY, SESSION_KEY_LIMIT, SYSTEM, check_text
+from interlock.model.run import RunOrigin
 from interlock.model.team import Member
 from interlock.processes import ancestry
-from interlock.processes.ancestry import RunOrigin
 from interlock.settings import Settings
 from interlock.storage.ledger import Ledger, Rows
 from interlock.wakeup.notifier import Notifier

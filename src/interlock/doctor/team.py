@@ -12,7 +12,7 @@ from shlex import quote
 from typing import Any
 
 from interlock.agents.registry import WhyIdle
-from interlock.core.reports.now import in_words, unable
+from interlock.core.reports.now import unable
 from interlock.core.tasks.transition import end_run, move, waiting_state
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.doctor import home as home_level
@@ -34,6 +34,7 @@ from interlock.errors import InterlockError, LedgerBusy, LedgerUnusable, Storage
 from interlock.gitwork.isolation import look, trees
 from interlock.model import text
 from interlock.model.names import SYSTEM
+from interlock.model.report import cannot_work
 from interlock.runner import workspace_allocation
 
 KEPT = frozenset({"deadletter", "cancelled", "deleted"})
@@ -165,7 +166,7 @@ def _agents(workspace: Workspace, why_idle: WhyIdle | None) -> list[DoctorFindin
     """Agents that cannot be had here; somebody has to do something about them where there is work for the team."""
     with workspace.ledger.snapshot() as rows:
         level = "warning" if rows.team.get().open_tasks else "info"
-        idle = {one["member"]: in_words(one) for one in unable(rows, why_idle)}
+        idle = {one["member"]: cannot_work(one) for one in unable(rows, why_idle)}
         found = unable(rows, partial(why_idle, wholly=True)) if why_idle is not None else []
         return [DoctorFinding(level, idle.get(one["member"], f"{one['member']}: {one['why']}.")) for one in found]
 

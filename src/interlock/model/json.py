@@ -9,5 +9,5 @@ Json = dict[str, Any]
 
 
 def fields_of(value: object, names: Iterable[str]) -> Json:
-    """Those fields of `value`, in that order."""
-    return {name: getattr(value, name) for name in names}
+    """Those fields of `value`, in that order; `to=recipient` shows the field `recipient` as `to`."""
+    return {name.partition("=")[0]: getattr(value, name.rpartition("=")[2]) for name in names}

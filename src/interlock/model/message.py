@@ -8,8 +8,9 @@ stored ──> offered ──> delivered ──> acknowledged
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypedDict
 
-from interlock.model.json import Json
+from interlock.model.json import Json, fields_of
 
 TYPES = (
     "message", "plain", "broadcast", "task_assignment", "shutdown_request", "shutdown_response", "shutdown_approved",
@@ -21,9 +22,23 @@ UNLIMITED = frozenset(type for type in TYPES if type.startswith("shutdown_"))
 STAGES = ("stored", "offered", "delivered", "acknowledged")
 
 
-_SHOWN = (
-    "id sender to type content summary timestamp read stage request_id approve reason metadata redelivered"
+SHOWN = (
+    "id sender to=recipient type content summary timestamp read stage request_id approve reason metadata redelivered"
 ).split()
+
+
+class MessageFields(TypedDict, total=False):
+    """What may be said with a message beside its recipient and content. `client_id` is the sender's own: a repeated
+    send with it is harmless."""
+
+    type: str
+    summary: str | None
+    urgent: bool
+    request_id: str | None
+    approve: bool | None
+    reason: str | None
+    metadata: Json | None
+    client_id: str | None
 
 
 @dataclass(slots=True)
@@ -59,8 +74,7 @@ class Message:
 
     def as_dict(self) -> Json:
         """The contract's shape, the same in `messages.jsonl`."""
-        shown = {name: self.recipient if name == "to" else getattr(self, name) for name in _SHOWN}
-        return {**shown, "metadata": self.metadata or {}}
+        return {**fields_of(self, SHOWN), "metadata": self.metadata or {}}
 
 
 def as_xml(message: Message) -> str:

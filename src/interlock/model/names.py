@@ -91,6 +91,12 @@ def sanitized(session_key: str) -> str:
     return re.sub(r"[^A-Za-z0-9-]", "_", session_key)
 
 
+ANY = r"^[^\x00]*$"
+"""The pattern of a text that may be stored."""
+FULL = r"^[^\x00]*[^\s\x00][^\x00]*$"
+"""The same, not blank."""
+
+
 def check_text(value: object, field: str, *, limit: int, required: bool = False, setting: str | None = None) -> str:
     """`value` as text of at most `limit` characters, storable as UTF-8.
 

@@ -11,7 +11,8 @@ GUARDED = frozenset({"permission", "checkpoint", "limit", "merge"})
 """Kinds that only a person may answer, on the page or at a terminal, and never from inside a run."""
 
 
-_SHOWN = "id task_id kind text options default context asked_at held".split()
+SHOWN = "id task_id kind text options default context asked_at held".split()
+EXCHANGE = [*SHOWN, "asked_by", "state", "answer", "answered_by", "answered_at"]
 
 
 def reply_command(question_id: str, task_id: str, team: str | None = None) -> str:
@@ -53,8 +54,8 @@ class Question:
 
     def as_dict(self) -> Json:
         """The contract's shape."""
-        return fields_of(self, _SHOWN)
+        return fields_of(self, SHOWN)
 
     def exchange(self) -> Json:
         """The question and its answer, for the conversation of its task."""
-        return fields_of(self, (*_SHOWN, "asked_by", "state", "answer", "answered_by", "answered_at"))
+        return fields_of(self, EXCHANGE)

@@ -5,14 +5,55 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from interlock.errors import Forbidden
 from interlock.model.json import Json, fields_of
 
-_SHOWN = (
-    "task_id number member session started_at ended_at outcome reason heartbeat_at expires_at result agent_session "
-    "spent"
+SHOWN = (
+    "run_id=id task_id number member session started_at ended_at outcome reason heartbeat_at expires_at result "
+    "agent_session spent"
 ).split()
+ARTIFACT = ("run", "path", "kind", "size", "sha256")
 KEPT = frozenset({"file", "link", "patch"})
 """The kinds that are kept with the run; a `cache` or a `special` file (a socket, a pipe) is only listed."""
+
+
+@dataclass(slots=True, frozen=True)
+class RunOrigin:
+    """The run that a process belongs to: the member that it acts as, and no other. A check acts for nobody: `member`
+    is None. Not `certain`: the process may belong to some run; which one is not known."""
+
+    pid: int
+    home: str | None = None
+    team: str | None = None
+    member: str | None = None
+    session: str | None = None
+    certain: bool = True
+
+    def must_be(self, team: str, member: str) -> None:
+        """Refuse to act as another member.
+
+        Raises:
+            Forbidden: that is another member.
+        """
+        if (team, member) != (self.team, self.member):
+            raise Forbidden(
+                f"{self} It cannot act as {member} in {team}, whatever its environment says. Leave out --as, or act "
+                f"as {member} from a terminal outside of the run.",
+                member=member,
+            )
+
+    def refusal(self, what: str) -> Forbidden:
+        """The error for what only a person may do."""
+        return Forbidden(
+            f"{self} It cannot {what}: a person does that, at a terminal outside of every run.", member=self.member
+        )
+
+    def __str__(self) -> str:
+        if not self.certain:
+            return "This process has no terminal, and began while a run was open: it may belong to that run."
+        if self.member is None:
+            return "This runs within what Interlock itself runs (a check, a setup or a hook), which acts for nobody."
+        return f"This runs within a run of {self.member} in {self.team}, and acts as {self.member} only."
 
 
 @dataclass(slots=True, frozen=True)
@@ -29,8 +70,7 @@ class Artifact:
 
     def as_dict(self, where: str) -> Json:
         """All of it; `file` is where it is kept, None where it is not."""
-        shown = fields_of(self, ("run", "path", "kind", "size", "sha256"))
-        return {**shown, "file": where if self.kind in KEPT else None}
+        return {**fields_of(self, ARTIFACT), "file": where if self.kind in KEPT else None}
 
 
 @dataclass(slots=True)
@@ -90,7 +130,7 @@ class Run:
 
     def as_dict(self) -> Json:
         """What the runs of a task are listed with."""
-        return {"run_id": self.id, **fields_of(self, _SHOWN)}
+        return fields_of(self, SHOWN)
 
     @property
     def tokens(self) -> tuple[int, int]:

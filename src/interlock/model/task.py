@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from types import NoneType
+from typing import Annotated, Any, TypedDict, get_args, get_origin, get_type_hints
 
 from interlock.errors import InvalidRequest
-from interlock.model.json import Json
+from interlock.model.json import Json, fields_of
+from interlock.model.names import ANY, FULL
 
 MOVES: dict[str, frozenset[str]] = {
     "backlog": frozenset("ready in-progress awaiting-response blocked cancelled deleted".split()),
@@ -58,10 +63,10 @@ AOF: dict[str, tuple[str, type]] = {
 """The names of AOF that stand in a task's metadata, with the field that holds each and its type."""
 
 
-_SHOWN = (
+SHOWN = (
     "id subject body state status owner assignee type priority review verify evidence blocked_by blocks warnings "
-    "parent_id group_id project_id run env timeout retries limits run_id attempt metadata question output context "
-    "worktree created_at updated_at claimed_at completed_at"
+    "parent_id group_id project_id run=command env timeout retries limits run_id attempt metadata question output "
+    "context worktree created_at updated_at claimed_at completed_at"
 ).split()
 
 
@@ -89,6 +94,112 @@ def states_named(word: str) -> frozenset[str]:
             f"or a state: {', '.join(STATES)}.",
             field="status",
         )
+    return found
+
+
+@dataclass(slots=True, frozen=True)
+class TaskField:
+    """What every face needs to know of a field that a new task, or an edit of one, may have.
+
+    Attributes:
+        words: what it says.
+        value: how the command line shows its value.
+        default: what counts where it is left out.
+        agents: it is in the tools of agents, too.
+        control: it says what is executed, with which variables, and how far it may go: only for plans, people, and a
+            lead outside every run.
+        fixed: it cannot be edited later.
+        column: what the task calls it, where that is something else.
+        longest: characters of a text, or of each of several.
+        most: how many there may be.
+        bounds: of a number.
+        kind, optional: its type as JSON has it, and whether it may be null; from its annotation.
+    """
+
+    words: str
+    value: str | None = None
+    default: Any = None
+    agents: bool = False
+    control: bool = False
+    fixed: bool = False
+    column: str = ""
+    choices: tuple[str, ...] = ()
+    longest: int | None = None
+    blank: bool = True
+    most: int | None = None
+    bounds: tuple[int, int | None] = (0, None)
+    kind: Any = str
+    optional: bool = False
+
+    def schema(self) -> Json:
+        """Its JSON Schema, without null."""
+        text = _said({"type": "string", "pattern": ANY if self.blank else FULL, "maxLength": self.longest})
+        number: Json = {"type": "number", "minimum": self.bounds[0], "maximum": self.bounds[1]}
+        values, names = {"type": "number", "minimum": 0}, {"enum": list(self.choices)}
+        shapes: dict[Any, Json] = {
+            str: {"type": "string", **names} if self.choices else text,
+            list[str]: {"type": "array", "items": text, "maxItems": self.most},
+            int: {**number, "type": "integer"},
+            float: number,
+            dict[str, float]: {"type": "object", "additionalProperties": values, "propertyNames": names},
+            dict[str, Any]: {"type": "object", "additionalProperties": True},
+        }
+        return _said(shapes[self.kind])
+
+
+def _said(schema: Json) -> Json:
+    return {name: value for name, value in schema.items() if value is not None}
+
+
+class NewTask(TypedDict, total=False):
+    """What a new task may say beside its subject. This is the only list: the verb, the options of the command line, the
+    bodies of requests and the arguments of tools are made from it (`task_fields`)."""
+
+    body: Annotated[
+        str, TaskField("What is to be done, and when it counts as done.", default="", longest=10_000, agents=True)
+    ]
+    type: Annotated[str | None, TaskField("What kind of work it is.", "T", choices=TYPES, agents=True)]
+    priority: Annotated[str, TaskField("How urgent it is.", default="normal", choices=PRIORITIES, agents=True)]
+    assignee: Annotated[str | None, TaskField("The only member that may claim it.", "M", fixed=True, agents=True)]
+    blocked_by: Annotated[
+        Sequence[str], TaskField("Tasks it waits for.", "ID …", default=(), fixed=True, blank=False, agents=True)
+    ]
+    review: Annotated[
+        str | None, TaskField("Who must approve before it is done: none, human or a member.", "WHO", agents=True)
+    ]
+    verify: Annotated[
+        str | None,
+        TaskField("The command that must succeed before it is done.", "CMD", control=True, blank=False, agents=True),
+    ]
+    run: Annotated[
+        str | None,
+        TaskField("The command that a shell member runs to do it.", "CMD", control=True, blank=False, column="command"),
+    ]
+    parent_id: Annotated[str | None, TaskField("The task it is a part of.", "ID", fixed=True, blank=False)]
+    metadata: Annotated[Json | None, TaskField("Your own data; Interlock does not act on it.", "JSON")]
+    env: Annotated[
+        Sequence[str] | None,
+        TaskField("Variables that its programs may see.", "NAME,…", control=True, blank=False, longest=100, most=100),
+    ]
+    timeout: Annotated[float | None, TaskField("How many seconds one run may take.", "SECONDS", control=True)]
+    retries: Annotated[int | None, TaskField("How often it may fail.", "N", control=True, bounds=(0, 1000))]
+    limits: Annotated[
+        Mapping[str, float] | None,
+        TaskField("What its runs may use before a person is asked.", "JSON", control=True, choices=MEASURES),
+    ]
+
+
+@cache
+def task_fields() -> dict[str, TaskField]:
+    """The fields of `NewTask`, in its order."""
+    found = {}
+    for name, hint in get_type_hints(NewTask, include_extras=True).items():
+        annotation, described = get_args(hint)
+        types = [one for one in get_args(annotation) if one is not NoneType] if NoneType in get_args(annotation) else []
+        kind = types[0] if types else annotation
+        kinds = {Sequence: list[str], Mapping: dict[str, float], dict: dict[str, Any]}
+        kind = kinds.get(get_origin(kind), kind)
+        found[name] = replace(described, column=described.column or name, kind=kind, optional=bool(types))
     return found
 
 
@@ -192,4 +303,4 @@ class Task:
 
     def as_dict(self) -> Json:
         """The contract's shape, keys in its order; `run` is the task's command."""
-        return {name: self.command if name == "run" else getattr(self, name) for name in _SHOWN}
+        return fields_of(self, SHOWN)

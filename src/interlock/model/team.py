@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from interlock.model.json import Json, fields_of
 
-_MEMBER = "name session_key role status agent type model current_task joined_at last_active_at".split()
+TEAM = "name id lead_session_key settings status workdir created_at updated_at".split()
+MEMBER = "name session_key role status agent type model current_task joined_at last_active_at".split()
 
 
 @dataclass(slots=True)
@@ -28,9 +29,7 @@ class Team:
 
     def as_dict(self, members: list[Json]) -> Json:
         """The shape of `config.json` and of `team show`."""
-        head = fields_of(self, ("name", "id", "lead_session_key"))
-        rest = fields_of(self, ("settings", "status", "workdir", "created_at", "updated_at"))
-        return {**head, "members": members, **rest}
+        return {**fields_of(self, TEAM[:3]), "members": members, **fields_of(self, TEAM[3:])}
 
 
 @dataclass(slots=True)
@@ -61,7 +60,7 @@ class Member:
 
     def as_dict(self) -> Json:
         """The contract's shape."""
-        return fields_of(self, _MEMBER)
+        return fields_of(self, MEMBER)
 
     def registration(self) -> Json:
         """What `config.json` says of a member: only what changes when members come and go."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,6 +11,11 @@ from interlock.clock import seconds
 
 JOINERS = "\u200c\u200d"
 """They hold emoji together, and keep letters of some scripts apart; they steer nothing."""
+# What steers a terminal: colours and cursor movements, titles and links, single-letter escapes.
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~]?)")
+# What turns text round: an option could look like another one.
+_BIDI = [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_CONTROLS = {code: None for code in [*range(32), 127, *range(128, 160), *_BIDI] if chr(code) not in "\n\t"}
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 
 
@@ -44,6 +50,17 @@ def span(length: float) -> str:
 def clean(text: object) -> str:
     """Text on one line, without the characters that steer a terminal."""
     return "".join(c if c.isprintable() or c in JOINERS else " " for c in str(text)).strip()
+
+
+def plain(text: str) -> str:
+    """`text` as it may be stored and shown: no terminal escapes, no control characters but tab and line break.
+
+    Of a line that was printed over itself (a progress bar) only the last version stays.
+    """
+    if text.isprintable():
+        return text
+    lines = (line.rstrip("\r").rpartition("\r")[2] for line in _ESCAPES.sub("", text).split("\n"))
+    return "\n".join(lines).translate(_CONTROLS).encode("utf-8", "replace").decode("utf-8")
 
 
 def block(text: str, indent: str = "  ") -> list[str]:

@@ -1,11 +1,19 @@
-"""What the ledger keeps of workflows: the row of a run's state, and an entry of the queue of pending ones."""
+"""What the ledger keeps of workflows: the row of a run's state, an entry of the queue; how people read of its steps."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from interlock.model.json import Json, fields_of
 from interlock.model.task import PRIORITIES
+
+GATE = "gate-"
+"""Begins the ids of steps that are the engine's own: validations and examinations."""
+_OWN = re.compile(rf"\b(?:step[ _])?({GATE}[a-z]+(?:_[a-z]+)+)")
+
+NOT_THE_RUNS = "not written by this run, as far as it tells"
+"""Why a rollback asks before it restores a file that somebody else has written."""
 
 
 @dataclass(slots=True)
@@ -48,3 +56,21 @@ class QueueEntry:
         """The shape every face shows; `position` counts from 1."""
         shown = fields_of(self, ("task_id", "skill", "priority", "queued_by", "queued_at", "data"))
         return {"position": position, **shown}
+
+
+def is_gate(id: object) -> bool:
+    """Whether a step is an examination or validation of the engine's own, whose id tells people nothing."""
+    return str(id).startswith(GATE)
+
+
+def place_of(step: object, name: str | None = None) -> str:
+    """How a step is called where people and agents read of it: `step 3`; one of the engine's own, whose id tells them
+    nothing, by its name."""
+    if not is_gate(step):
+        return f"step {step}"
+    return name or re.sub(r"[_-]+", " ", str(step).removeprefix(GATE)).capitalize()
+
+
+def spoken(text: object) -> str:
+    """A text of the engine for people: what only it numbers is called by its name, as `place_of` does."""
+    return _OWN.sub(lambda found: place_of(found[1]), str(text))

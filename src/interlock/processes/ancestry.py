@@ -14,7 +14,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
-from interlock.errors import Forbidden, InvalidRequest
+from interlock.errors import InvalidRequest
+from interlock.model.run import RunOrigin
 from interlock.processes import table
 from interlock.processes.groups import RUN_HOME, RUN_TEAM, RUN_TOKEN, supervises
 from interlock.processes.ref import ProcessRef, this_boot, this_host
@@ -23,58 +24,6 @@ GENERATIONS = 64
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "busybox"})
 SUBREAPED = sys.platform == "linux"
 """Whether what loses its parent stays below its run's supervisor. Elsewhere it goes to the system's first process."""
-
-
-class RunOrigin:
-    """The run that a process belongs to: the member that it acts as, and no other. A check acts for nobody: `member`
-    is None."""
-
-    def __init__(self, environment: Mapping[str, str], pid: int) -> None:
-        self.home = environment.get(RUN_HOME) or environment.get("INTERLOCK_HOME")
-        self.team = environment.get(RUN_TEAM) or environment.get("INTERLOCK_TEAM")
-        self.member = environment.get("INTERLOCK_MEMBER")
-        self.session = environment.get("INTERLOCK_SESSION")
-        self.pid = pid
-
-    def concerns(self, home: str) -> bool:
-        """Whether it is a run of that home; one that names none is of every home."""
-        if self.home is None or self.home == home:
-            return True
-        try:
-            return os.path.samefile(self.home, home)
-        except OSError:
-            return False  # One of them does not exist.
-
-    def must_be(self, team: str, member: str) -> None:
-        """Refuse to act as another member.
-
-        Raises:
-            Forbidden: that is another member.
-        """
-        if (team, member) != (self.team, self.member):
-            raise Forbidden(
-                f"{self} It cannot act as {member} in {team}, whatever its environment says. Leave out --as, or act "
-                f"as {member} from a terminal outside of the run.",
-                member=member,
-            )
-
-    def refusal(self, what: str) -> Forbidden:
-        """The error for what only a person may do."""
-        return Forbidden(
-            f"{self} It cannot {what}: a person does that, at a terminal outside of every run.", member=self.member
-        )
-
-    def __str__(self) -> str:
-        if self.member is None:
-            return "This runs within what Interlock itself runs (a check, a setup or a hook), which acts for nobody."
-        return f"This runs within a run of {self.member} in {self.team}, and acts as {self.member} only."
-
-
-class PossibleRun(RunOrigin):
-    """A process that may belong to some run; which one is not known."""
-
-    def __str__(self) -> str:
-        return "This process has no terminal, and began while a run was open: it may belong to that run."
 
 
 def possible_run(runs: Iterable[str | None]) -> RunOrigin | None:
@@ -94,19 +43,39 @@ def possible_run(runs: Iterable[str | None]) -> RunOrigin | None:
     except OSError:
         pass
     oldest = [row for row in _rows_up(os.getpid()) if row.pid > 1][-1:]
-    return PossibleRun({}, os.getpid()) if began and oldest and oldest[0].started >= min(began) else None
+    return RunOrigin(os.getpid(), certain=False) if began and oldest and oldest[0].started >= min(began) else None
 
 
 def origin(home: str) -> RunOrigin | None:
     """The run of that home that this process belongs to; None outside of every run."""
     # Nothing gets out of a run, or into one: the ancestors are looked at once.
-    known = _runs_around_us() or ([RunOrigin(os.environ, os.getpid())] if RUN_TOKEN in os.environ else [])
-    return next((run for run in known if run.concerns(home)), None)
+    known = _runs_around_us() or ([_run_of(os.environ, os.getpid())] if RUN_TOKEN in os.environ else [])
+    return next((run for run in known if _concerns(run, home)), None)
 
 
 def origin_of(pid: int, home: str) -> RunOrigin | None:
     """The run of that home that another process belongs to; None outside of every run."""
-    return next((run for run in _runs_around(pid) if run.concerns(home)), None)
+    return next((run for run in _runs_around(pid) if _concerns(run, home)), None)
+
+
+def _run_of(environment: Mapping[str, str], pid: int) -> RunOrigin:
+    return RunOrigin(
+        pid,
+        home=environment.get(RUN_HOME) or environment.get("INTERLOCK_HOME"),
+        team=environment.get(RUN_TEAM) or environment.get("INTERLOCK_TEAM"),
+        member=environment.get("INTERLOCK_MEMBER"),
+        session=environment.get("INTERLOCK_SESSION"),
+    )
+
+
+def _concerns(run: RunOrigin, home: str) -> bool:
+    """Whether it is a run of that home; one that names none is of every home."""
+    if run.home is None or run.home == home:
+        return True
+    try:
+        return os.path.samefile(run.home, home)
+    except OSError:
+        return False  # One of them does not exist.
 
 
 @cache
@@ -123,7 +92,7 @@ def _runs_around(pid: int) -> list[RunOrigin]:
     for row in _rows_up(pid):
         environment = table.environment(row.pid)
         if RUN_TOKEN in environment:
-            found.insert(0, RunOrigin(environment, row.pid))
+            found.insert(0, _run_of(environment, row.pid))
     # What a program below has changed its variables to says nothing; without a supervisor (it was killed) it is all
     # there is.
     return [run for run in found if supervises(run.pid)] or found

@@ -6,7 +6,6 @@ Everything downstream (log file, updates, evidence, a prompt with findings) sees
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable
 
 from interlock.errors import StorageError
@@ -16,23 +15,6 @@ LOG_BYTES = 268_435_456  # a program that prints for ever must not fill the disk
 LINE_BYTES = 65_536  # a longer line reaches `on_line` in pieces
 
 _SHORTEST_SECRET_LINE = 8
-
-# What steers a terminal: colours and cursor movements, titles and links, single-letter escapes.
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~]?)")
-# What turns text round: an option could look like another one.
-_BIDI = [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
-_CONTROLS = {code: None for code in [*range(32), 127, *range(128, 160), *_BIDI] if chr(code) not in "\n\t"}
-
-
-def plain(text: str) -> str:
-    """`text` as it may be stored and shown: no terminal escapes, no control characters but tab and line break.
-
-    Of a line that was printed over itself (a progress bar) only the last version stays.
-    """
-    if text.isprintable():
-        return text
-    lines = (line.rstrip("\r").rpartition("\r")[2] for line in _ESCAPES.sub("", text).split("\n"))
-    return "\n".join(lines).translate(_CONTROLS).encode("utf-8", "replace").decode("utf-8")
 
 
 class Blanker:

@@ -15,8 +15,8 @@ import ipaddress
 import os
 import sys
 
+from interlock.model.run import RunOrigin
 from interlock.processes import ancestry, groups, table
-from interlock.processes.ancestry import RunOrigin
 from interlock.processes.supervisor import NAME
 
 TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
@@ -35,7 +35,7 @@ def origin(home: str, client: tuple[str, int], server: int) -> RunOrigin | None:
     if socket is None:
         return None  # It is on another machine, or in a network of its own.
     if socket == "0":
-        return RunOrigin({}, 0)
+        return RunOrigin(0)
     rows = table.rows()
     for top, found in runs:
         for row in groups.descendants(rows, top):

@@ -32,8 +32,8 @@ from interlock.errors import CannotStart, Conflict, InterlockError, InvalidReque
 from interlock.gitwork.staging import tree_of
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
+from interlock.model.text import plain
 from interlock.processes import ref
-from interlock.processes.output import plain
 from interlock.processes.ref import ProcessRef, alive
 from interlock.runner import completion, run_processes, workspace_allocation
 from interlock.runner.context import ActiveRun, setting

@@ -35,8 +35,8 @@ from interlock.model.evidence import row
 from interlock.model.guard import CAUSES
 from interlock.model.run import Run
 from interlock.model.task import WAITING, Task
+from interlock.model.text import plain
 from interlock.processes import ref
-from interlock.processes.output import plain
 from interlock.processes.ref import alive
 from interlock.protocol.dropped import adopt, apply_recorded
 from interlock.protocol.handlers import REASON_CHARS, digest, record, stop

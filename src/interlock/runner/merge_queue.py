@@ -30,8 +30,7 @@ from interlock.gitwork.trees import MERGING, Trees
 from interlock.model.evidence import NOT_STARTED, ended
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
-from interlock.model.text import named
-from interlock.processes.output import plain
+from interlock.model.text import named, plain
 from interlock.processes.ref import token_of
 from interlock.runner import artifacts, run_processes, verify, workspace_allocation
 from interlock.runner.context import RunnerContext, setting

@@ -15,7 +15,7 @@ import anyio
 from interlock.core.unit_of_work import Principal
 from interlock.core.waiting import in_thread
 from interlock.errors import InterlockError
-from interlock.processes.output import plain
+from interlock.model.text import plain
 from interlock.protocol.message import ParsedMessage, ProtocolAnswer, may_be_ours, parse
 from interlock.protocol.routing import route
 from interlock.runner.context import ActiveRun

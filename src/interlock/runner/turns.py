@@ -33,7 +33,7 @@ from interlock.core.waiting import StillWaiting, Wait, in_thread
 from interlock.model.message import Message
 from interlock.model.run import Run
 from interlock.model.task import WAITING, Task
-from interlock.processes.output import plain
+from interlock.model.text import plain
 from interlock.protocol.dropped import adopt
 from interlock.runner import usage
 from interlock.runner.completion import read_outcome, read_verdict

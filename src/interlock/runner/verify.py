@@ -37,10 +37,10 @@ from interlock.model import evidence
 from interlock.model.names import SYSTEM
 from interlock.model.run import Run
 from interlock.model.task import Task
+from interlock.model.text import plain
 from interlock.plan.surroundings import checkout_of, elsewhere
 from interlock.processes import commands
 from interlock.processes.groups import RUN_TOKEN
-from interlock.processes.output import plain
 from interlock.processes.program import Program
 from interlock.processes.ref import ProcessRef, token_of
 from interlock.runner import run_processes

@@ -27,7 +27,7 @@ from interlock.core.waiting import HumanWait, in_thread
 from interlock.errors import AgentError, InterlockError, RunLimit
 from interlock.model.task import Task
 from interlock.model.team import Member
-from interlock.processes.output import plain
+from interlock.model.text import plain
 from interlock.runner import completion
 from interlock.runner.attempt import TaskAttempt
 from interlock.runner.context import ActiveRun, RunnerContext

@@ -17,7 +17,10 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 import interlock
 
 SOURCE = str(Path(interlock.__file__).resolve().parents[1])
-PROGRAM = "import sys; from interlock.surfaces.mcp import serve; serve(*(word or None for word in sys.argv[1:5]))"
+PROGRAM = (
+    "import sys; from interlock import connect; from interlock.surfaces.mcp import serve; "
+    "home, *words = (word or None for word in sys.argv[1:5]); serve(connect(home), *words)"
+)
 
 
 @dataclass

@@ -60,23 +60,6 @@ def needs_me(rows: Rows) -> list[dict[str, Any]]:
     return found
 
 
-def folded(needs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same for people: what waits only for a task in deadletter is told there, since one answer fixes it all."""
-    retries = {need["verb"] for need in needs if need["kind"] == "deadletter"}
-    waiting: dict[str, set[str]] = {}
-    for need in needs:
-        if need["kind"] == "broken" and need["verb"] in retries:
-            waiting.setdefault(need["verb"], set()).add(need["task_id"])
-    found = []
-    for need in needs:
-        if need["kind"] == "deadletter" and (behind := len(waiting.get(need["verb"], ()))):
-            wait = "1 task waits" if behind == 1 else f"{behind} tasks wait"
-            need = {**need, "text": f"{need['text']} ({wait} for it)"}
-        if need["kind"] != "broken" or need["verb"] not in retries:
-            found.append(need)
-    return found
-
-
 def in_team(verb: str, team: str) -> str:
     """A command line that acts in that team, wherever it is typed."""
     return f"{verb} --team {team}"

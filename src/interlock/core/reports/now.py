@@ -13,9 +13,10 @@ from interlock.core.teams import members
 from interlock.errors import InvalidRequest
 from interlock.mirror.task_view import complete, show
 from interlock.model.names import HUMAN, LEAD
+from interlock.model.report import Board, CrewMember, Occupation, TaskStory
 from interlock.model.task import FINAL, HELD, STATES, Task
 from interlock.model.team import Member
-from interlock.processes.output import plain
+from interlock.model.text import plain
 from interlock.storage.ledger import Rows
 
 NEXT_SHOWN = 10
@@ -83,14 +84,6 @@ def unable(rows: Rows, why_idle: Callable[[Member], str | None] | None) -> list[
     return [{"member": member.name, "agent": member.agent, "why": why} for member, why in found if why is not None]
 
 
-def in_words(one: dict[str, Any]) -> str:
-    """What one of `unable` comes to, and what to do about it."""
-    return (
-        f"{one['member']} cannot work here: {one['why']} The others work without it. `interlock agents list` shows "
-        "what is installed."
-    )
-
-
 def last_words(path: str) -> str | None:
     """The last line a run printed; null where it has said nothing."""
     try:
@@ -138,13 +131,13 @@ NEWEST = 2**62
 """More than any task's `n`."""
 
 
-def board(rows: Rows, limit: int) -> dict[str, Any]:
-    """`{"counts": {state: number}, "tasks": {state: [Task]}}`, at most `limit` tasks of each state."""
+def board(rows: Rows, limit: int) -> Board:
+    """The tasks by state, at most `limit` of each."""
     counts = rows.tasks.counts()
     tasks = {state: in_state(rows, state, 0, limit) if counts.get(state) else [] for state in SHOWN}
     tasks["ready"] = rows.tasks.ready(limit)
     complete(rows, [task for some in tasks.values() for task in some])
-    return {"counts": {state: counts.get(state, 0) for state in SHOWN}, "tasks": tasks}
+    return Board({state: counts.get(state, 0) for state in SHOWN}, tasks)
 
 
 def in_state(rows: Rows, state: str, after: int, limit: int) -> list[Task]:
@@ -160,50 +153,33 @@ def in_state(rows: Rows, state: str, after: int, limit: int) -> list[Task]:
     return rows.tasks.select(states=[state], after=after, limit=limit)
 
 
-def story(rows: Rows, task: Task, events: int) -> dict[str, Any]:
-    """See `client_views.Views.story`."""
+def story(rows: Rows, task: Task, events: int) -> TaskStory:
+    """Everything about one task, with its newest `events`."""
     blockers = [rows.tasks.get(id) for id, _ in rows.graph.blockers(task.id)]
     dependents = [rows.tasks.get(id) for id in rows.graph.dependents(task.id)]
-    return {
-        "task": show(rows, task),
-        "runs": rows.runs.of_task(task.id),
-        "log": rows.tasks.log(task.id),
-        "events": rows.events.of_task(task.id, events),
-        "questions": rows.questions.of_task(task.id),
-        "handoff": rows.handoffs.get(task.id),
-        "parent": rows.tasks.get(task.parent_id) if task.parent_id else None,
-        "blockers": complete(rows, [one for one in blockers if one is not None]),
-        "dependents": complete(rows, [one for one in dependents if one is not None]),
-    }
+    return TaskStory(
+        show(rows, task), rows.runs.of_task(task.id), rows.tasks.log(task.id), rows.events.of_task(task.id, events),
+        rows.questions.of_task(task.id), rows.handoffs.get(task.id),
+        rows.tasks.get(task.parent_id) if task.parent_id else None,
+        blockers=complete(rows, [one for one in blockers if one is not None]),
+        dependents=complete(rows, [one for one in dependents if one is not None]),
+    )  # fmt: skip
 
 
-def crew(rows: Rows, log_path: Callable[[str, int, str], str]) -> list[dict[str, Any]]:
-    """See `client_views.Views.crew`."""
-    doing: dict[str, list[dict[str, Any]]] = {}
+def crew(rows: Rows, log_path: Callable[[str, int, str], str]) -> list[CrewMember]:
+    """The members, the lead first, with what each is doing."""
+    doing: dict[str, list[Occupation]] = {}
     said: dict[str, str | None] = {}
     for task in rows.tasks.select(states=HELD):
         review = under_review(rows, task)
         who = review.member if review is not None else task.owner
         since = review.started_at if review is not None else task.claimed_at
         if who is not None:
-            doing.setdefault(who, []).append(
-                {
-                    "task_id": task.id,
-                    "subject": task.subject,
-                    "state": task.state,
-                    "reviews": review is not None,
-                    "since": since,
-                    "run": task.run,
-                }
-            )
+            found = Occupation(task.id, task.subject, task.state, review is not None, since, task.run)
+            doing.setdefault(who, []).append(found)
             if task.state == "in-progress" or review is not None:
                 said[who] = last_words(log_path(task.id, task.run, "output"))
     return [
-        {
-            **member.as_dict(),
-            "unread": rows.messages.unread_of(member.name),
-            "tasks": doing.get(member.name, []),
-            "last_words": said.get(member.name),
-        }
-        for member in members(rows)
+        CrewMember(one, rows.messages.unread_of(one.name), doing.get(one.name, []), said.get(one.name))
+        for one in members(rows)
     ]

@@ -7,7 +7,7 @@ from typing import Any
 from interlock.core import questions
 from interlock.core.mailbox import notify
 from interlock.core.tasks.claim import claim, must_hold, refuse_stale, refuse_stopped
-from interlock.core.tasks.create import CONTROLS, allow_controls, check_fields, member_named
+from interlock.core.tasks.create import CONTROLS, FIELDS, allow_controls, check_fields, member_named
 from interlock.core.tasks.finish import ask_reviewer, check_reason, complete
 from interlock.core.tasks.transition import (
     ask_anew,
@@ -29,7 +29,7 @@ from interlock.model.task import FINAL, HELD, STATES, WAITING, Task, states_name
 GATES = ("review", *CONTROLS)
 """What decides whether work is good enough, or what is run; not for who merely does the work to change."""
 
-EDITABLE = ("subject", "body", "type", "priority", "review", "metadata", *CONTROLS)
+EDITABLE = ("subject", *(column for column, field in FIELDS.items() if not field.fixed))
 LOG_LIMIT = 10_000
 _ORDER = {"pending": 0, "in_progress": 1, "completed": 2}
 

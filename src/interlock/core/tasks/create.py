@@ -7,8 +7,8 @@ worker's own permissions never allowed. Of `metadata` only two names of AOF coun
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict, Unpack
+from collections.abc import Sequence
+from typing import Any, Unpack
 
 from interlock.core.mailbox import notify
 from interlock.core.tasks.find import find
@@ -16,17 +16,14 @@ from interlock.core.unit_of_work import UnitOfWork, unknown_member
 from interlock.errors import Forbidden, InvalidRequest, MemberNotFound, TaskLimit
 from interlock.model.json import Json
 from interlock.model.names import HUMAN, check_metadata, check_text
-from interlock.model.task import AOF, MEASURES, PRIORITIES, TYPES, Task
+from interlock.model.task import AOF, PRIORITIES, TYPES, NewTask, Task, task_fields
 
-CONTROLS = ("verify", "command", "env", "timeout", "retries", "limits")
-"""Fields of a task that say what is executed, with which variables, and how far it may go."""
-RESERVED = frozenset(("env", "timeout", "retries", "limits", "run", "verify", "workflow"))
+FIELDS = {field.column: field for field in task_fields().values()}
+"""The fields that may be set, by their columns."""
+CONTROLS = tuple(column for column, field in FIELDS.items() if field.control)
+RESERVED = frozenset(("workflow", *(name for name, field in task_fields().items() if field.control)))
 """Names that metadata must not hold, lest somebody believes that they do something there."""
-
-DEFAULTS: Json = {"body": "", "priority": "normal", **dict.fromkeys(("type", "review", *CONTROLS))}
-
 COMMAND_LIMIT = 10_000
-ENV_LIMIT = 100
 
 
 def allow_controls(act: UnitOfWork, names: list[str]) -> None:
@@ -52,24 +49,24 @@ def check_control(name: str, value: Any) -> Any:
     """
     if value is None:
         return None
-    if name in ("verify", "command"):
+    field, found = FIELDS[name], value
+    least, most = field.bounds
+    if field.kind is str:
         return check_text(value, name, limit=COMMAND_LIMIT, required=True)
-    if name == "env":
-        texts = isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value)
-        if texts and len(value) <= ENV_LIMIT:
-            return list(value) or None
-        raise InvalidRequest(f"env must be a list of at most {ENV_LIMIT} names of variables.", field=name)
-    if name == "retries":
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 1000:
-            return value
-        raise InvalidRequest("retries must be a whole number from 0 to 1000.", field=name)
-    if name == "timeout":
-        if _amount(value):
-            return value
-        raise InvalidRequest("timeout must be a number of seconds.", field=name)
-    if hasattr(value, "items") and all(one in MEASURES and _amount(limit) for one, limit in value.items()):
-        return dict(value) or None
-    raise InvalidRequest(f"limits must be an object of numbers for {', '.join(MEASURES)}.", field=name)
+    if field.kind == list[str]:
+        must = f"a list of at most {field.most} texts"
+        fits = isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value)
+        fits, found = fits and len(value) <= (field.most or len(value)), list(value) if fits else None
+    elif field.kind in (int, float):
+        must = f"a {'whole ' if field.kind is int else ''}number from {least}{'' if most is None else f' to {most}'}"
+        fits = _amount(value, least, most) and (field.kind is float or isinstance(value, int))
+    else:
+        must = f"an object of numbers for {', '.join(field.choices)}"
+        fits = hasattr(value, "items") and all(one in field.choices and _amount(of) for one, of in value.items())
+        found = dict(value) if fits else None
+    if not fits:
+        raise InvalidRequest(f"{name} must be {must}.", field=name)
+    return None if found in ([], {}) else found
 
 
 def metadata_columns(act: UnitOfWork, metadata: Any, task: Task | None = None) -> Json:
@@ -79,7 +76,7 @@ def metadata_columns(act: UnitOfWork, metadata: Any, task: Task | None = None) -
         InvalidRequest: it is no object, holds a control, or a value of the wrong type.
         Forbidden: it would change what AOF reads, and the actor may not.
     """
-    data = check_metadata(metadata)
+    data = {} if metadata is None else check_metadata(metadata)
     reserved = sorted(RESERVED & data.keys())
     if reserved:
         raise InvalidRequest(
@@ -103,44 +100,24 @@ def metadata_columns(act: UnitOfWork, metadata: Any, task: Task | None = None) -
     return {"metadata": data, **found}
 
 
-def _amount(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
+def _amount(value: Any, least: float = 0, most: float | None = None) -> bool:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    return least <= value < float("inf") and (most is None or value <= most)
 
 
 BLOCKER_LIMIT = 1000
-
-
-class TaskFields(TypedDict, total=False):
-    """What creating and editing a task set alike; left out, or None, is the default."""
-
-    body: str
-    type: str | None
-    priority: str
-    review: str | None
-    """None, `none`, `human` or a member."""
-    verify: str | None
-    command: str | None
-    """What a shell member runs."""
-    metadata: Json | None
-    env: Sequence[str] | None
-    timeout: float | None
-    """Seconds that one run may take."""
-    retries: int | None
-    limits: Mapping[str, float] | None
 
 
 def create(
     act: UnitOfWork,
     subject: str,
     *,
-    assignee: str | None = None,
-    blocked_by: Sequence[str] = (),
-    parent_id: str | None = None,
     group_id: str | None = None,
     project_id: str | None = None,
     plan_key: str | None = None,
     plan_digest: str | None = None,
-    **given: Unpack[TaskFields],
+    **given: Unpack[NewTask],
 ) -> Task:
     """Create a task: `ready` when nothing blocks it, else `backlog`.
 
@@ -153,9 +130,12 @@ def create(
         MemberNotFound: the assignee or reviewer does not exist.
         TaskLimit: `task_limit` tasks are open.
     """
-    if given.get("metadata") is None:
-        given["metadata"] = {}
-    fields = check_fields(act, subject=subject, **{**DEFAULTS, **given})
+    names = task_fields()
+    fields: Json = {names[name].column if name in names else name: value for name, value in given.items()}
+    assignee, parent_id = fields.pop("assignee", None), fields.pop("parent_id", None)
+    blocked_by = fields.pop("blocked_by", ())
+    fields = {name: field.default for name, field in FIELDS.items() if not field.fixed} | fields
+    fields = check_fields(act, subject=subject, **fields)
     allow_controls(act, [name for name in CONTROLS if fields[name] is not None])
     blockers = _blockers(act, blocked_by)
     limit = act.settings.get("task_limit")

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from interlock.processes.output import plain
+from interlock.model.text import plain
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
 

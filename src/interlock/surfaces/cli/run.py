@@ -15,9 +15,9 @@ import click
 from interlock.agents.session import Update
 from interlock.app.server_lock import find, page_at
 from interlock.app.team import Team
-from interlock.core.reports.text import as_text
 from interlock.core.tokens import Tokens
 from interlock.errors import InvalidRequest, RunnerAlive
+from interlock.model.report import as_text
 from interlock.plan.comparing import PlanChanges
 from interlock.plan.proposal import file_name
 from interlock.runner.plan_apply import StagedPlan

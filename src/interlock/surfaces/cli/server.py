@@ -141,6 +141,6 @@ def mcp(call: Call, joined: str | None, name: str | None) -> None:
     who = call.who
     team = call.asked.team or choose_team(call.home)
     if joined is not None and not os.environ.get("INTERLOCK_SESSION"):
-        serve_mcp(call.home.path, team, name or joined, None, joined)
+        serve_mcp(call.home, team, name or joined, None, joined)
     else:
-        serve_mcp(call.home.path, team, who.name, who.session)
+        serve_mcp(call.home, team, who.name, who.session)

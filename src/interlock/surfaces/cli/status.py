@@ -8,11 +8,10 @@ from typing import Any
 import click
 
 from interlock.clock import iso, seconds
-from interlock.core.reports import text as report_text
-from interlock.core.reports.needs import folded
-from interlock.core.reports.now import in_words
 from interlock.errors import InterlockError, InvalidRequest
+from interlock.model import report as report_text
 from interlock.model.names import HUMAN
+from interlock.model.report import cannot_work, folded
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
 
@@ -101,7 +100,7 @@ def _team(found: dict[str, Any]) -> list[str]:
     for word in ("paused", "stopped"):
         names = [words.clean(name) for name in found[word]]
         lines += [f"{name} is {word}: `interlock resume --member {name}`" for name in names]
-    return lines + [click.style(words.clean(in_words(one)), fg="yellow") for one in found["unable"]]
+    return lines + [click.style(words.clean(cannot_work(one)), fg="yellow") for one in found["unable"]]
 
 
 def _cut(line: str) -> str:

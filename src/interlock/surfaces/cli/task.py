@@ -3,40 +3,85 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import click
 
 from interlock.errors import InvalidRequest
 from interlock.model.evidence import in_words
-from interlock.model.task import PRIORITIES, TYPES, Task
+from interlock.model.task import Task, task_fields
 from interlock.surfaces.cli import task_text, words
 from interlock.surfaces.cli.call import TEXT, Call, verb
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 EMPTY = 'No tasks yet. Create one: interlock task create "SUBJECT"'
 TASK = click.argument("task")
 REASON = click.option("--reason", type=TEXT, help="Why.")
 
 
+def task_options(*, edit: bool) -> Callable[[F], F]:
+    """Add an option for each field of `NewTask`, or of an edit of a task."""
+
+    def decorated(function: F) -> F:
+        for name, field in reversed(task_fields().items()):
+            if edit and field.fixed:
+                continue
+            kind: Any = field.kind if field.kind in (int, float) else str
+            words = field.words
+            if name == "body":
+                kind, words = TEXT, f"{words[:-1]}; - reads it from stdin."
+            elif field.choices and not field.optional:
+                kind = click.Choice(field.choices)
+            elif field.choices and field.kind is str:
+                words = f"One of {', '.join(field.choices)}."
+            if edit and field.optional and field.kind not in (int, float):
+                words = f'{words[:-1]}; "" for none.'
+            function = click.option(
+                f"--{name.removesuffix('_id').replace('_', '-')}", field.column if edit else name, type=kind,
+                help=words, metavar=field.value, multiple=field.kind == list[str],
+                default=None if edit else field.default or None, show_default=not edit,
+            )(function)  # fmt: skip
+        return function
+
+    return decorated
+
+
+def task_values(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were given, as the verbs take them: lists taken apart, JSON read, and none for an empty text."""
+    found = {name: value for name, value in given.items() if value not in (None, ())}
+    for name, field in task_fields().items():
+        name = field.column if field.column in found else name
+        if name not in found:
+            continue
+        value = found[name]
+        if field.kind == list[str]:
+            found[name] = [one for text in value for one in text.split(",") if one]
+        elif value == "" and field.optional:
+            found[name] = None
+        elif field.kind not in (str, int, float):
+            try:
+                found[name] = json.loads(value)
+            except ValueError as error:
+                raise InvalidRequest(f"{name} is not JSON: {error}.", field=name) from None
+            if not isinstance(found[name], dict):
+                raise InvalidRequest(f"{name} must be a JSON object.", field=name)
+    return found
+
+
 @verb("create", example='interlock task create "Test the parser" --blocked-by 001 --verify "pytest -q"')
 @click.argument("subject", type=TEXT)
 @click.argument("more", nargs=-1, metavar="")
-@click.option("--body", type=TEXT, default="", help="What is to be done; - reads it from stdin.")
-@click.option("--type", metavar="T", help=f"One of {', '.join(TYPES)}.")
-@click.option("--priority", type=click.Choice(PRIORITIES), default="normal", show_default=True)
-@click.option("--assignee", metavar="M", help="The only member that may claim it.")
-@click.option("--blocked-by", metavar="ID …", multiple=True, help="Tasks it waits for.")
-@click.option("--review", metavar="none|human|M", help="Who must approve before it is done.")
-@click.option("--verify", metavar="CMD", help="The command that must succeed before it is done.")
-@click.option("--run", metavar="CMD", help="The command that a shell member runs to do it.")
-@click.option("--parent", "parent_id", metavar="ID", help="The task it is a part of.")
-def create(call: Call, subject: str, more: tuple[str, ...], blocked_by: tuple[str, ...], **given: Any) -> None:
+@task_options(edit=False)
+def create(call: Call, subject: str, more: tuple[str, ...], **given: Any) -> None:
     """Create a task. It is ready when nothing blocks it."""
-    if more and not blocked_by:
+    fields = task_values(given)
+    if more and "blocked_by" not in fields:
         raise click.UsageError(f"The subject is one argument; quote it: '{' '.join([subject, *more])}'")
-    # `--blocked-by 001 002`: what follows the subject beyond the first id.
-    blockers = [one for text in (*blocked_by, *more) for one in text.split(",") if one]
-    task = call.team().create_task(subject, blocked_by=blockers, **given)
+    if more:  # `--blocked-by 001 002`: what follows the subject beyond the first id.
+        fields["blocked_by"] += [one for text in more for one in text.split(",") if one]
+    task = call.team().create_task(subject, **fields)
     waits = f" (waits for {', '.join(task.blocked_by)})" if task.blocked_by else ""
     call.answer(task.as_dict(), f"{words.strong(task.id)} created: {words.clean(task.subject)}{waits}")
     call.warn(task.warnings)
@@ -209,33 +254,14 @@ def heartbeat(call: Call, task: str) -> None:
 @click.option("--status", metavar="S", help="Go forward: in_progress claims it, completed completes it.")
 @click.option("--log", type=TEXT, help="Add a line to its Work Log; - reads it from stdin.")
 @click.option("--subject", type=TEXT)
-@click.option("--body", type=TEXT, help="- reads it from stdin.")
-@click.option("--type", metavar="T", help=f"One of {', '.join(TYPES)}.")
-@click.option("--priority", type=click.Choice(PRIORITIES))
-@click.option("--review", metavar="none|human|M", help="Who must approve before it is done.")
-@click.option("--verify", metavar="CMD", help='The command that must succeed before it is done; "" for none.')
-@click.option("--run", "command", metavar="CMD", help='The command that a shell member runs to do it; "" for none.')
-@click.option("--env", metavar="NAME,…", help='Variables that its programs may see; "" for none.')
-@click.option("--timeout", type=float, metavar="SECONDS", help="How long one run may take.")
-@click.option("--retries", type=int, metavar="N", help="How often it may fail.")
-@click.option("--metadata", metavar="JSON", help="A JSON object that replaces its metadata.")
+@task_options(edit=True)
 def update(call: Call, task: str, **given: Any) -> int:
     """Edit a task, log a line, or take it forward.
 
     A status only goes forward: pending, in_progress, completed. For the rest there are the verbs release, retry,
     cancel, block and delete.
     """
-    fields = {name: value for name, value in given.items() if value is not None}
-    fields |= {name: None for name in ("verify", "command", "type") if fields.get(name) == ""}
-    if "env" in fields:
-        fields["env"] = [name for name in fields["env"].split(",") if name]
-    if "metadata" in fields:
-        try:
-            fields["metadata"] = json.loads(fields["metadata"])
-        except ValueError as error:
-            raise InvalidRequest(f"metadata is not JSON: {error}.", field="metadata") from None
-        if not isinstance(fields["metadata"], dict):
-            raise InvalidRequest("metadata must be a JSON object.", field="metadata")
+    fields = task_values(given)
     found = call.team().update(task, **fields)
     if fields.get("status") in ("completed", "done"):
         return _completed(call, found)

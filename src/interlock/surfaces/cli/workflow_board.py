@@ -1,6 +1,6 @@
 """What a run of a workflow looks like while it lasts: live on a terminal, lines anywhere else (FR57, FR58, BMAD-7.7).
 
-Both read the team and show what `personal.progress_display` makes of it, in the mode that was said last, so a run of
+Both read the team and show what `model.progress` makes of it, in the mode that was said last, so a run of
 another process looks the same. That a human is needed is shown in every mode.
 """
 
@@ -16,9 +16,9 @@ from interlock.agents.session import Update
 from interlock.app.team import Team
 from interlock.errors import InterlockError
 from interlock.model import text as words
+from interlock.model.progress import SILENT, ProgressDisplay, live, percent
+from interlock.model.workflow import is_gate
 from interlock.surfaces.cli.board import LineView, LiveView, line_for
-from interlock.workflow.preferences import progress_display
-from interlock.workflow.preferences.progress_display import ProgressDisplay
 
 ALWAYS = frozenset({"question.asked", "task.failed", "task.warning", "team.paused", "member.paused"})
 """What is said in `silent` too."""
@@ -67,7 +67,7 @@ class RunFollower:
         heard, self._heard = self._heard, []
         lines = [line for one in heard for line in self.display.heard(one)]
         for event in events:
-            quiet = self.display.mode == progress_display.SILENT and event.type not in ALWAYS
+            quiet = self.display.mode == SILENT and event.type not in ALWAYS
             told = None if quiet else line_for(event)
             lines += [told] if told else self.display.advance([event], self.run, now)
         return [words.clean(line) for line in [*lines, *self.display.tick(self.run, now)]]
@@ -138,15 +138,15 @@ class WorkflowBoard(LiveView):
         if lines:
             # Above the live view, where they stay.
             self._live.console.print(*parts, sep="\n")
-        if self._following.display.mode == progress_display.SILENT:
+        if self._following.display.mode == SILENT:
             return Text(f" {run['skill']}  {self.note or 'silent until it has ended'}", style="dim")
-        much = progress_display.percent(run, now)
+        much = percent(run, now)
         head = Text.assemble(
             (f" {run['skill']} ", "bold reverse"),
             f"  {'█' * (much // 5):░<20} {much} %  ",
             (f"{run['completed_count']} of {run['completed_count'] + run['remaining_count']} steps", "dim"),
         )
-        foot = progress_display.live(run, now) or self._words or self._hint
+        foot = live(run, now) or self._words or self._hint
         return Group(head, Text(""), *self._steps(run, now), Text(""), self.foot(foot))
 
     def _steps(self, run: dict[str, Any], now: float) -> list[Any]:
@@ -165,7 +165,7 @@ class WorkflowBoard(LiveView):
             took = record.get("duration_ms")
             since = f"  {took / 1000:.1f} s" if took and record.get("status") == "completed" else ""
             name = words.clean(str(one["name"]))
-            number = "" if progress_display.is_gate(one["step"]) else one["step"]
+            number = "" if is_gate(one["step"]) else one["step"]
             lines.append(Text.assemble((f"  {mark} ", style), f"{number!s:>3}  {name}", (since, "dim")))
         further = len(done) + len(left) - hidden - len(shown)
         return [*lines, *([Text(f"  · {further} more", style="dim")] if further > 0 else [])]

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.model.question import reply_command
+from interlock.model.workflow import is_gate, place_of, spoken
 from interlock.surfaces.cli import words
-from interlock.workflow.preferences.progress_display import is_gate
 from interlock.workflow.runs.chat_commands import in_force
-from interlock.workflow.state.document import place_of, spoken
 
 if TYPE_CHECKING:
     from interlock.app.team import Team

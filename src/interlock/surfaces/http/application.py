@@ -77,7 +77,7 @@ def create(
         redirect_slashes=False,
     )  # fmt: skip
     app.state.home = home
-    app.state.authenticator = Authenticator(home.path)
+    app.state.authenticator = Authenticator(home)
     app.state.shutdown_signal = anyio.Event()
     app.state.feed = Feed(home)
     app.state.metrics = ServerMetrics()

@@ -25,11 +25,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from interlock.core.tokens import COOKIE_SECONDS, Tokens
+from interlock.app.home import Home
 from interlock.errors import Forbidden, InterlockError, Unauthorized
 from interlock.model.names import HUMAN
-from interlock.processes import peers
-from interlock.processes.ancestry import RunOrigin
+from interlock.model.run import RunOrigin
 from interlock.surfaces.http.failures import CONNECTION, refuse
 from interlock.surfaces.http.security_middleware import SAFE_METHODS, without_port
 
@@ -88,11 +87,11 @@ class HttpPrincipal:
 class Authenticator:
     """The tokens and cookies of one home, as requests bring them."""
 
-    def __init__(self, home: str) -> None:
+    def __init__(self, home: Home) -> None:
         self._home = home
-        self.tokens = Tokens(home)
+        self.tokens = home.tokens()
         # Cookies of one host are shared by all its ports, and so by the servers of all homes of a machine.
-        self.cookie_name = f"interlock_{hashlib.sha256(home.encode()).hexdigest()[:12]}"
+        self.cookie_name = f"interlock_{hashlib.sha256(home.path.encode()).hexdigest()[:12]}"
         self._forms = os.urandom(32)
 
     def caller(self, scope: Scope) -> HttpPrincipal:
@@ -118,7 +117,7 @@ class Authenticator:
             return None  # Not a network connection.
         known: dict[str, RunOrigin | None] = scope.get("state", {}).get(CONNECTION, {})
         if "origin" not in known:
-            known["origin"] = peers.origin(self._home, (client[0], client[1]), server[1])
+            known["origin"] = self._home.origin_of((client[0], client[1]), server[1])
         return known["origin"]
 
     def principal(self, headers: Headers, method: str = "GET") -> HttpPrincipal:
@@ -172,8 +171,9 @@ class Authenticator:
                 return found.value
         return None
 
-    def set_cookie(self, secret: str = "", seconds: float = COOKIE_SECONDS) -> str:
+    def set_cookie(self, secret: str = "", seconds: float | None = None) -> str:
         """Return the header that gives a browser its cookie; with 0 seconds, that takes it away."""
+        seconds = self.tokens.cookie_seconds if seconds is None else seconds
         return f"{self.cookie_name}={secret}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds:.0f}"
 
 

@@ -1,6 +1,6 @@
 """The events of all teams, live, for any number of readers.
 
-One watcher per team sleeps until the team changes (see `notifier`) and wakes the readers; each reader then asks the
+One watcher per team sleeps until the team changes (see `Team.changes`) and wakes the readers; each reader then asks the
 ledger for what comes after its own place. So nothing is queued for a slow reader, nothing can be lost between two
 sources, and a place is all one needs to continue after a broken connection or a restart. Without readers nothing is
 watched.
@@ -16,6 +16,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 
 import anyio
@@ -25,7 +26,6 @@ from anyio.abc import TaskGroup
 from interlock.app.home import Home
 from interlock.errors import InterlockError, InvalidRequest
 from interlock.model.event import Event
-from interlock.wakeup.notifier import woken
 
 LOOK_FOR_TEAMS = 1.0
 """Seconds between two looks for teams that were created or deleted."""
@@ -194,23 +194,16 @@ class Feed:
     async def _watch(self, watched: WatchedTeam) -> None:
         with watched.scope:
             try:
-                waiter = await anyio.to_thread.run_sync(lambda: self._home.team(watched.name).waiter())
+                team = await anyio.to_thread.run_sync(self._home.team, watched.name)
+                async with aclosing(team.changes()) as changes:
+                    # Also before the first sleep: something may have come before there was a waiter.
+                    async for _ in changes:
+                        for reader in self._readers:
+                            reader.wake(watched.name)
             except InterlockError:
                 # Deleted this instant, or busy. The next look at the teams tries again, if there is still one.
                 if self._watched.get(watched.name) is watched:
                     del self._watched[watched.name]
-                return
-            try:
-                while True:
-                    # Also before the first sleep: something may have come before there was a waiter.
-                    for reader in self._readers:
-                        reader.wake(watched.name)
-                    try:
-                        await woken(waiter, 3600.0)
-                    except InterlockError:
-                        await anyio.sleep(LOOK_FOR_TEAMS)
-            finally:
-                waiter.close()
 
 
 def write_cursor(positions: Mapping[bytes, int]) -> str:

@@ -52,6 +52,7 @@ def chat(context: Operator, project: TeamName, said: requests.ChatMessage) -> Re
     return answer(made, 201)
 
 
+@router.get("/projects/{project}/task-groups", responses=GROUPS)
 @router.get("/task-groups", responses=GROUPS)
 def groups(context: Reader, project: TeamName | None = None, offset: Offset = 0, limit: Limit = 50) -> Response:
     """One page of groups, the latest first."""
@@ -59,74 +60,40 @@ def groups(context: Reader, project: TeamName | None = None, offset: Offset = 0,
     return answer({"task_groups": found, "total_count": total})
 
 
-@router.get("/projects/{project}/task-groups", responses=GROUPS)
-def groups_of(context: Reader, project: TeamName, offset: Offset = 0, limit: Limit = 50) -> Response:
-    """One page of a project's groups, the latest first."""
-    return groups(context, project, offset, limit)
-
-
-@router.get("/task-groups/{group}/tasks", responses=GROUP_TASKS)
-def group_tasks(context: Reader, group: str) -> Response:
-    """The tasks of a group, in order."""
-    return _group_tasks(context, None, group)
-
-
 @router.get("/projects/{project}/task-groups/{group}/tasks", responses=GROUP_TASKS)
-def group_tasks_of(context: Reader, project: TeamName, group: str) -> Response:
-    """The tasks of a group of that project, in order."""
-    return _group_tasks(context, project, group)
-
-
-@router.get("/tasks/{id}", responses=ONE)
-def task(context: Reader, id: str) -> Response:
-    """One task; its id must be the only one of that name in the home."""
-    return answer(front_door_task(_team(context, None, id).task(id)))
+@router.get("/task-groups/{group}/tasks", responses=GROUP_TASKS)
+def group_tasks(context: Reader, group: str, project: TeamName | None = None) -> Response:
+    """The tasks of a group, in order."""
+    found = context.home.group_tasks(group, project=context.project(project))
+    return answer({"task_group_id": group, "tasks": [front_door_task(task) for task in found]})
 
 
 @router.get("/projects/{project}/tasks/{id}", responses=ONE)
-def task_of(context: Reader, project: TeamName, id: str) -> Response:
-    """One task of that project."""
+@router.get("/tasks/{id}", responses=ONE)
+def task(context: Reader, id: str, project: TeamName | None = None) -> Response:
+    """One task; without a project its id must be the only one of that name in the home."""
     return answer(front_door_task(_team(context, project, id).task(id)))
 
 
-@router.get("/tasks/{id}/artifacts", responses=ARTIFACTS)
-def artifacts(context: Reader, id: str) -> Response:
-    """What the runs of a task made that is in no commit, and where it is kept."""
-    return answer({"artifacts": _team(context, None, id).artifacts(id)})
-
-
 @router.get("/projects/{project}/tasks/{id}/artifacts", responses=ARTIFACTS)
-def artifacts_of(context: Reader, project: TeamName, id: str) -> Response:
-    """The same of a task of that project."""
+@router.get("/tasks/{id}/artifacts", responses=ARTIFACTS)
+def artifacts(context: Reader, id: str, project: TeamName | None = None) -> Response:
+    """What the runs of a task made that is in no commit, and where it is kept."""
     return answer({"artifacts": _team(context, project, id).artifacts(id)})
 
 
+@router.post("/projects/{project}/tasks/{id}/reply", responses=REPLIED)
 @router.post("/tasks/{id}/reply", responses=REPLIED)
 @slow
-def reply(context: Operator, id: str, said: requests.Reply) -> Response:
+def reply(context: Operator, id: str, said: requests.Reply, project: TeamName | None = None) -> Response:
     """Answer the open question of a task."""
-    return _reply(_team(context, None, id), id, said)
-
-
-@router.post("/projects/{project}/tasks/{id}/reply", responses=REPLIED)
-@slow
-def reply_to(context: Operator, project: TeamName, id: str, said: requests.Reply) -> Response:
-    """Answer the open question of a task of that project."""
-    return _reply(_team(context, project, id), id, said)
-
-
-def _group_tasks(context: RequestContext, project: str | None, group: str) -> Response:
-    found = context.home.group_tasks(group, project=context.project(project))
-    return answer({"task_group_id": group, "tasks": [front_door_task(task) for task in found]})
+    team = _team(context, project, id)
+    before = team.task(id)
+    after = team.reply(id, said.reply, question=said.question_id)
+    done = {"task_id": after.id, "old_status": FRONT_DOOR[before.state], "new_status": FRONT_DOOR[after.state]}
+    return answer({**done, "warnings": after.warnings} if after.warnings else done)
 
 
 def _team(context: RequestContext, project: str | None, id: str) -> Team:
     """Return the team that has the task, acting as the caller."""
     return context.team(context.home.locate(id, project=context.project(project)).name)
-
-
-def _reply(team: Team, id: str, said: requests.Reply) -> Response:
-    before = team.task(id)
-    after = team.reply(id, said.reply, question=said.question_id)
-    done = {"task_id": after.id, "old_status": FRONT_DOOR[before.state], "new_status": FRONT_DOOR[after.state]}
-    return answer({**done, "warnings": after.warnings} if after.warnings else done)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 from pydantic.json_schema import SkipJsonSchema
 
+from interlock.model.names import FULL
+from interlock.model.task import task_fields
 from interlock.surfaces.http.types import (
-    FULL,
     AgentId,
-    Amount,
     Body,
     ChatSession,
     Commands,
     Full,
     Label,
-    Limits,
     Line,
     MemberStatus,
     MessageType,
@@ -24,7 +23,6 @@ from interlock.surfaces.http.types import (
     Permissions,
     Policy,
     Priority,
-    Retries,
     Saying,
     Session,
     SessionKey,
@@ -32,7 +30,7 @@ from interlock.surfaces.http.types import (
     TeamName,
     Text,
     Tier,
-    Variables,
+    Whole,
 )
 
 
@@ -92,34 +90,23 @@ class ResumeRequest(MemberRequest):
     member: Text | None = None
 
 
-class TaskFields(MemberRequest):
-    """What both a new task and an edit of one may say."""
-
-    type: TaskType | None = None
-    review: Text | None = None
-    verify: Full | None = None
-    metadata: dict[str, Any] | None = None
-    env: Variables | None = None
-    timeout: Amount | None = None
-    retries: Retries | None = None
-    limits: Limits | None = None
+def _of_task(*, edit: bool) -> type[MemberRequest]:
+    """Return a model of the fields of a new task, or of an edit of one; the verbs enforce their bounds."""
+    made: dict[str, Any] = {}
+    for name, field in task_fields().items():
+        if not (edit and field.fixed):
+            kind: Any = Annotated[(Whole if field.kind is int else field.kind), WithJsonSchema(field.schema())]
+            optional = edit or field.optional
+            made[field.column if edit else name] = (kind | None if optional else kind, None if edit else field.default)
+    return create_model("TaskFields", __base__=MemberRequest, **made)
 
 
-class NewTask(TaskFields):
+class NewTask(_of_task(edit=False)):  # type: ignore[misc]
     subject: Line
-    body: Body = ""
-    priority: Priority = "normal"
-    assignee: Text | None = None
-    blocked_by: list[Full] = Field(default_factory=list)
-    run: Full | None = None
-    parent_id: Full | None = None
 
 
-class TaskEdit(TaskFields):
+class TaskEdit(_of_task(edit=True)):  # type: ignore[misc]
     subject: Line | None = None
-    body: Body | None = None
-    priority: Priority | None = None
-    command: Full | None = None
     log: Saying | None = None
     status: MemberStatus | None = None
 

@@ -6,12 +6,16 @@ Verbs return these shapes by themselves: a server validates no answer a second t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 from starlette.responses import Response
 
+from interlock.model import message, question, run, task, team
+from interlock.model.event import Event
+from interlock.model.message import Message
+from interlock.model.question import Question
 from interlock.model.task import FRONT_DOOR, Task
 
 MEDIA_TYPE = "application/json"
@@ -30,16 +34,16 @@ def documented(model: type[BaseModel], status: int = 200) -> Documented:
     return {status: {"model": model}}
 
 
-def front_door_task(task: Task) -> dict[str, Any]:
+def front_door_task(found: Task) -> dict[str, Any]:
     """Return a task in the front door's words (contract, Task states, third column)."""
     return {
-        **task.as_dict(),
-        "status": FRONT_DOOR[task.state],
-        "task_id": task.id,
-        "task_group_id": task.group_id,
-        "session_id": task.group_id,
-        "task_type": task.type,
-        "show_reply_ui": task.question is not None,
+        **found.as_dict(),
+        "status": FRONT_DOOR[found.state],
+        "task_id": found.id,
+        "task_group_id": found.group_id,
+        "session_id": found.group_id,
+        "task_type": found.type,
+        "show_reply_ui": found.question is not None,
     }
 
 
@@ -53,148 +57,44 @@ class OpenDocument(Document):
     """An answer of which these fields are promised; it has more."""
 
 
-def _of(name: str, **fields: Any) -> type[Document]:
+def _of(name: str, base: type[Document] = Document, /, **fields: Any) -> type[Document]:
     """Return a document of these required fields."""
     required: dict[str, Any] = {key: (kind, ...) for key, kind in fields.items()}
-    return create_model(name, __base__=Document, **required)
+    return create_model(name, __base__=base, **required)
 
 
-class QuestionDocument(Document):
-    id: str
-    task_id: str
-    kind: str
-    text: str
-    options: list[str]
-    default: str | None
-    context: str | None
-    asked_at: str
-    held: bool
+def _shown(name: str, kind: type, names: Iterable[str], /, **fields: Any) -> type[Document]:
+    """Return the document that `fields_of(value, names)` makes of a value, with its own types, and these fields."""
+    hints = get_type_hints(kind)
+    for key, _, own in (one.partition("=") for one in names):
+        found = getattr(kind, own or key)
+        shown = get_type_hints(found.fget)["return"] if isinstance(found, property) else hints[own or key]
+        fields.setdefault(key, shown)
+    return _of(name, **fields)
 
 
-class ConversationEntry(QuestionDocument):
-    asked_by: str
-    state: str
-    answer: str | None
-    answered_by: str | None
-    answered_at: str | None
+def _optional(kind: type[Document]) -> Any:
+    return kind | None
 
 
-class TaskDocument(Document):
-    id: str
-    subject: str
-    body: str
-    state: str
-    status: str
-    owner: str | None
-    assignee: str | None
-    type: str | None
-    priority: str
-    review: str | None
-    verify: str | None
-    run: str | None
-    evidence: list[dict[str, Any]]
-    blocked_by: list[str]
-    blocks: list[str]
-    warnings: list[str]
-    parent_id: str | None
-    group_id: str | None
-    project_id: str | None
-    run_id: str | None
-    attempt: int
-    env: list[str] | None
-    timeout: float | None
-    retries: int | None
-    limits: dict[str, float] | None
-    metadata: dict[str, Any]
-    worktree: dict[str, Any] | None
-    question: QuestionDocument | None
-    output: str | None
-    context: str | None
-    created_at: str
-    updated_at: str
-    claimed_at: str | None
-    completed_at: str | None
+def _many(kind: type[Document]) -> Any:
+    return list[kind]  # type: ignore[valid-type]
 
 
-class FrontDoorTask(TaskDocument):
-    task_id: str
-    task_group_id: str | None
-    session_id: str | None
-    task_type: str | None
-    show_reply_ui: bool
-
-
-class RunDocument(Document):
-    run_id: str
-    task_id: str
-    number: int
-    member: str
-    session: str
-    agent_session: str | None
-    started_at: str
-    heartbeat_at: str | None
-    expires_at: str | None
-    ended_at: str | None
-    outcome: str | None
-    reason: str | None
-    result: dict[str, Any] | None
-    spent: dict[str, Any]
-
-
-class MemberDocument(Document):
-    name: str
-    session_key: str
-    role: str
-    status: str
-    agent: str | None
-    type: str | None
-    model: str | None
-    current_task: str | None
-    joined_at: str
-    last_active_at: str | None
-
-
-class TeamDocument(Document):
-    name: str
-    id: str
-    status: str
-    lead_session_key: str
-    workdir: str | None
-    settings: dict[str, Any]
-    members: list[MemberDocument]
-    task_counts: dict[str, int]
-    created_at: str
-    updated_at: str
-
-
-class MessageDocument(Document):
-    id: str
-    sender: str
-    to: str
-    type: str
-    content: str
-    summary: str | None
-    timestamp: str
-    read: bool
-    stage: str
-    request_id: str | None
-    approve: bool | None
-    reason: str | None
-    metadata: dict[str, Any] | None
-    redelivered: bool
-
-
-class InboxMessage(MessageDocument):
-    attempt: int
-
-
-class EventDocument(Document):
-    seq: int
-    type: str
-    at: str
-    actor: str
-    task_id: str | None
-    payload: dict[str, Any]
+QuestionDocument = _shown("QuestionDocument", Question, question.SHOWN)
+ConversationEntry = _shown("ConversationEntry", Question, question.EXCHANGE)
+TaskDocument = _shown("TaskDocument", Task, task.SHOWN, question=_optional(QuestionDocument))
+FrontDoorTask = _of(
+    "FrontDoorTask", TaskDocument, task_id=str, task_group_id=str | None, session_id=str | None,
+    task_type=str | None, show_reply_ui=bool,
+)  # fmt: skip
+RunDocument = _shown("RunDocument", run.Run, run.SHOWN)
+Artifact = _shown("Artifact", run.Artifact, run.ARTIFACT, file=str | None)
+MemberDocument = _shown("MemberDocument", team.Member, team.MEMBER)
+TeamDocument = _shown("TeamDocument", team.Team, team.TEAM, members=_many(MemberDocument), task_counts=dict[str, int])
+MessageDocument = _shown("MessageDocument", Message, message.SHOWN)
+InboxMessage = _of("InboxMessage", MessageDocument, attempt=int)
+EventDocument = _shown("EventDocument", Event, Event.__slots__)
 
 
 class ProtocolResult(Document):
@@ -226,19 +126,6 @@ class MergeResult(Document):
     conflicts: list[str]
     dirty: list[str]
     stat: str
-
-
-class TaskGroup(Document):
-    task_group_id: str
-    session_id: str
-    project_id: str
-    task_count: int
-    status_counts: dict[str, int]
-    latest_status: str | None
-    latest_task_id: str | None
-    first_prompt: str
-    created_at: str
-    updated_at: str
 
 
 class WorkflowDocument(OpenDocument):
@@ -280,33 +167,36 @@ class TeamStatus(OpenDocument):
 Failure = _of("Failure", error=str, message=str)
 SignedOut = _of("SignedOut", signed_out=bool)
 Health = _of("Health", status=str)
-TaskList = _of("TaskList", tasks=list[TaskDocument])
-NextTask = _of("NextTask", task=TaskDocument | None)
-RunList = _of("RunList", runs=list[RunDocument])
-WorkLog = _of("WorkLog", work_log=list[_of("LogLine", at=str, author=str, text=str)])  # type: ignore[misc]
-MemberList = _of("MemberList", members=list[MemberDocument])
+TaskList = _of("TaskList", tasks=_many(TaskDocument))
+NextTask = _of("NextTask", task=_optional(TaskDocument))
+RunList = _of("RunList", runs=_many(RunDocument))
+WorkLog = _of("WorkLog", work_log=_many(_of("LogLine", at=str, author=str, text=str)))
+MemberList = _of("MemberList", members=_many(MemberDocument))
 Removed = _of("Removed", removed=str, released=list[str])
 TeamNames = _of("TeamNames", teams=list[str])
 Deleted = _of("Deleted", deleted=str)
-MessageList = _of("MessageList", messages=list[MessageDocument])
-Inbox = _of("Inbox", messages=list[InboxMessage], next=int | None)
-Received = _of("Received", messages=list[InboxMessage], timed_out=bool)
+MessageList = _of("MessageList", messages=_many(MessageDocument))
+Inbox = _of("Inbox", messages=_many(InboxMessage), next=int | None)
+Received = _of("Received", messages=_many(InboxMessage), timed_out=bool)
 Broadcast = _of("Broadcast", delivered=list[str], not_delivered=list[dict[str, Any]])
 Acknowledged = _of("Acknowledged", acknowledged=list[str], unknown=list[str])
-QuestionList = _of("QuestionList", questions=list[QuestionDocument])
-ConversationDocument = _of("ConversationDocument", conversation=list[ConversationEntry])
-EventList = _of("EventList", events=list[EventDocument], next=int)
+QuestionList = _of("QuestionList", questions=_many(QuestionDocument))
+ConversationDocument = _of("ConversationDocument", conversation=_many(ConversationEntry))
+EventList = _of("EventList", events=_many(EventDocument), next=int)
 SessionResults = _of("SessionResults", results=list[dict[str, Any]])
 Project = _of("Project", id=str, workdir=str | None, created_at=str, task_counts=dict[str, int])
-ProjectList = _of("ProjectList", projects=list[Project])  # type: ignore[valid-type]
+ProjectList = _of("ProjectList", projects=_many(Project))
 ChatResult = _of("ChatResult", task_id=str, task_group_id=str, session_id=str, status=str)
-TaskGroupPage = _of("TaskGroupPage", task_groups=list[TaskGroup], total_count=int)
-GroupTasks = _of("GroupTasks", task_group_id=str, tasks=list[FrontDoorTask])
-Artifact = _of("Artifact", run=int, path=str, kind=str, size=int | None, sha256=str | None, file=str | None)
-ArtifactList = _of("ArtifactList", artifacts=list[Artifact])  # type: ignore[valid-type]
+TaskGroup = _of(
+    "TaskGroup", task_group_id=str, session_id=str, project_id=str, task_count=int, status_counts=dict[str, int],
+    latest_status=str | None, latest_task_id=str | None, first_prompt=str, created_at=str, updated_at=str,
+)  # fmt: skip
+TaskGroupPage = _of("TaskGroupPage", task_groups=_many(TaskGroup), total_count=int)
+GroupTasks = _of("GroupTasks", task_group_id=str, tasks=_many(FrontDoorTask))
+ArtifactList = _of("ArtifactList", artifacts=_many(Artifact))
 Diff = _of("Diff", task_id=str, branch=str, base=str, merged=str | None, diff=str)
-WorkflowList = _of("WorkflowList", workflows=list[WorkflowDocument])
+WorkflowList = _of("WorkflowList", workflows=_many(WorkflowDocument))
 CheckpointList = _of("CheckpointList", checkpoints=list[dict[str, Any]])
-PreferenceList = _of("PreferenceList", preferences=list[PreferenceDocument])
+PreferenceList = _of("PreferenceList", preferences=_many(PreferenceDocument))
 QueueEntry = _of("QueueEntry", position=int, task_id=str, skill=str, priority=str)
-QueueList = _of("QueueList", queue=list[QueueEntry])  # type: ignore[valid-type]
+QueueList = _of("QueueList", queue=_many(QueueEntry))

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from interlock.model.message import TYPES as MESSAGE_TYPES
-from interlock.model.names import RESERVED
-from interlock.model.task import FRONT_DOOR, MEASURES, PRIORITIES, STATES, STATUS, TYPES
+from interlock.model.names import ANY, FULL, RESERVED
+from interlock.model.task import FRONT_DOOR, PRIORITIES, STATES, STATUS, TYPES
 from interlock.settings import PERMISSIONS
 
 
@@ -22,8 +22,6 @@ def _one_of(values: Iterable[str]) -> WithJsonSchema:
 
 
 NAME = r"^[a-z0-9][a-z0-9_-]{0,49}$"
-ANY = r"^[^\x00]*$"
-FULL = r"^[^\x00]*[^\s\x00][^\x00]*$"
 LINE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*[^\s\x00-\x1f\x7f-\x9f\u2028\u2029][^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
 
 TeamName = Annotated[str, _text(pattern=NAME)]
@@ -36,10 +34,6 @@ Body = Annotated[str, _text(pattern=ANY, maxLength=10_000)]
 Saying = Annotated[str, _text(pattern=FULL, maxLength=10_000)]
 Label = Annotated[str, _text(pattern=FULL, maxLength=100)]
 Commands = Annotated[list[Full], Field(json_schema_extra={"minItems": 1})]
-
-Amount = Annotated[float, Field(json_schema_extra={"minimum": 0})]
-Limits = Annotated[dict[str, Amount], Field(json_schema_extra={"propertyNames": {"enum": list(MEASURES)}})]
-Variables = Annotated[list[Label], Field(json_schema_extra={"maxItems": 100})]
 
 Priority = Annotated[str, _one_of(PRIORITIES)]
 TaskType = Annotated[str, _one_of(TYPES)]
@@ -57,6 +51,7 @@ AgentId = Annotated[str, Field(pattern=r"^[!-~]{1,100}$")]
 Session = Annotated[str, Field(pattern=r"^[!-~]([ -~]{0,198}[!-~])?$")]
 """The session of a program that reads mail, as in the header Interlock-Session."""
 # 2.0 is a whole number to JSON.
-_whole = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
-Tier = Annotated[int, _whole, Field(ge=0, le=4), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 4})]
-Retries = Annotated[int, _whole, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 1000})]
+Whole = Annotated[
+    int, BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
+]
+Tier = Annotated[Whole, Field(ge=0, le=4), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 4})]

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import gc
 
+from interlock.app.home import Home
 from interlock.surfaces.mcp.connection import Connection, JoinedConnection
 
 
-def serve(home: str | None, team: str, member: str, session: str | None, joined: str | None = None) -> None:
+def serve(home: Home, team: str, member: str, session: str | None, joined: str | None = None) -> None:
     """Speak MCP over stdin and stdout for one member of a team, until stdin closes.
 
     The connection is a session of its own: `session`, else `INTERLOCK_SESSION`, else a new `mcp:<uuid>`, which ends
@@ -25,13 +26,13 @@ def serve(home: str | None, team: str, member: str, session: str | None, joined:
     to stderr. A lead, or a human, may connect before the team exists and create it with `team_create`.
 
     Args:
-        home: the directory of teams; `INTERLOCK_HOME` or `~/.interlock` by default.
+        home: closed in the end.
         joined: the kind of program that started this server after it joined the team: its member is looked up, and
             `member` is only the name for a new one.
 
     Raises:
         TeamNotFound, MemberNotFound: a team, or a member of it, that does not exist.
-        InvalidTeamName, ConfigParseError, LedgerUnusable: the home or the team cannot be opened.
+        InvalidTeamName, LedgerUnusable: the team cannot be opened.
     """
     if joined is None:
         connection = Connection.open(home, team, member, session)

@@ -7,11 +7,10 @@ from uuid import uuid4
 
 from interlock.app.home import Home
 from interlock.app.team import Team
+from interlock.app.windows import starter
 from interlock.errors import InterlockError, TeamNotFound
 from interlock.model.names import HUMAN, LEAD
-from interlock.processes import ancestry, ref
-from interlock.processes.ancestry import RunOrigin
-from interlock.wiring import connect
+from interlock.model.run import RunOrigin
 
 FACE = "mcp"
 
@@ -45,7 +44,7 @@ class Connection:
         self._team: Team | None = None
 
     @classmethod
-    def open(cls, home: str | None, team: str, member: str, session: str | None) -> Connection:
+    def open(cls, home: Home, team: str, member: str, session: str | None) -> Connection:
         """Connect, and find out whether the member leads.
 
         Raises:
@@ -53,7 +52,7 @@ class Connection:
             MemberNotFound: no such member.
         """
         session = session or os.environ.get("INTERLOCK_SESSION") or None
-        made = cls(connect(home), team, member, session, given=session is not None)
+        made = cls(home, team, member, session, given=session is not None)
         try:
             made.adopt(made.home.team(team))
         except TeamNotFound:
@@ -141,10 +140,10 @@ class JoinedConnection(Connection):
         self._program = program
         self._window = self.session
         self._own = False
-        self._process = (ancestry.starter() or ref.current()).as_text()
+        self._process = starter()
 
     @classmethod
-    def join(cls, home: str | None, team: str, name: str, program: str) -> Connection:
+    def join(cls, home: Home, team: str, name: str, program: str) -> Connection:
         """Connect for a window of `program`; where a runner drives the program, for the member that it is.
 
         Args:
@@ -153,11 +152,10 @@ class JoinedConnection(Connection):
         Raises:
             TeamNotFound: no such team.
         """
-        made = cls(connect(home), team, name, program)
+        made = cls(home, team, name, program)
         made.home.team(team)
         run = made.home.managed(team)
         if run is not None:
-            made.home.close()
             return Connection.open(home, team, *run)
         seat = made.home.seated(team)
         if seat is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Unpack
 
 from pydantic import BaseModel, Field
 
@@ -12,7 +12,7 @@ from interlock.app.team import Team
 from interlock.clock import iso
 from interlock.errors import InterlockError, InvalidRequest, MessageRefused
 from interlock.model.names import LEAD
-from interlock.model.task import HELD, PRIORITIES, STATES, STATUS, TYPES, Task
+from interlock.model.task import HELD, PRIORITIES, STATES, STATUS, NewTask, Task
 from interlock.surfaces.mcp.tool import STRICT, McpTool, OneOf, ToolCall, camel, given
 
 LISTED = 100
@@ -39,22 +39,14 @@ def task_create(
     call: ToolCall,
     *,
     subject: Annotated[str, "One line"],
-    body: Annotated[str | None, "What to do and when it counts as done"] = None,
     description: Annotated[str | None, "Same as body"] = None,
-    priority: Priority | None = None,
-    type: Annotated[str, OneOf(TYPES)] | None = None,
-    assignee: Annotated[str | None, "The only member that may claim it"] = None,
-    blocked_by: Annotated[list[str] | None, "Ids of tasks to wait for"] = None,
-    review: Annotated[str | None, "Who must approve: none, human or a member"] = None,
-    verify: Annotated[str | None, "Lead only: command that must succeed before it is completed"] = None,
+    **fields: Unpack[NewTask],
 ) -> dict[str, Any]:
     """Add a task to the team's list. It is claimable once everything in blocked_by is completed."""
-    if body is not None and description is not None:
-        raise InvalidRequest("body and description are the same thing; give one of them.", field="description")
-    fields = given(
-        body=body or description, priority=priority, type=type, assignee=assignee, blocked_by=blocked_by,
-        review=review, verify=verify,
-    )  # fmt: skip
+    if description is not None:
+        if "body" in fields:
+            raise InvalidRequest("body and description are the same thing; give one of them.", field="description")
+        fields["body"] = description
     return call.connection.team.create_task(subject, **fields).as_dict()
 
 

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from inspect import cleandoc, signature
-from typing import Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from interlock.errors import InvalidRequest
+from interlock.model.task import task_fields
 from interlock.surfaces.mcp.connection import Connection
 from interlock.surfaces.mcp.delivery_receipt import DeliveryReceipt
 
@@ -58,6 +59,7 @@ class McpTool:
     """One tool.
 
     Attributes:
+        run: its keyword arguments; `**fields` stands for what agents may say of a new task.
         for_leads: hidden from plain members, and refused to them.
         reads: changes nothing, not even the session.
         hands_over: the answer carries mail.
@@ -114,6 +116,10 @@ class McpTool:
         hints = get_type_hints(self.run, include_extras=True)
         fields: dict[str, Any] = {}
         for name, parameter in list(signature(self.run).parameters.items())[1:]:
+            if parameter.kind is parameter.VAR_KEYWORD:
+                required = {one: made for one, made in fields.items() if made[1].is_required()}
+                fields = required | _task_arguments() | fields
+                continue
             words = next((one for one in getattr(hints[name], "__metadata__", ()) if isinstance(one, str)), None)
             default = ... if parameter.default is parameter.empty else parameter.default
             fields[name] = (hints[name], Field(default, description=words))
@@ -123,6 +129,17 @@ class McpTool:
         close = nearest(name, known)
         takes = f"It takes: {', '.join(known)}." if known else "It takes none."
         return f"{self.name} has no argument {name[:80]!r}. {f'Did you mean {close}?' if close else takes}"
+
+
+def _task_arguments() -> dict[str, Any]:
+    """Return what agents may say of a new task, as pydantic takes it."""
+    found: dict[str, Any] = {}
+    for name, field in task_fields().items():
+        if field.agents:
+            kind = Annotated[field.kind, OneOf(field.choices)] if field.choices else field.kind
+            words = f"{'Lead only: ' if field.control else ''}{field.words.rstrip('.')}"
+            found[name] = (kind | None, Field(None, description=None if field.choices else words))
+    return found
 
 
 class _ShortSchema(GenerateJsonSchema):

@@ -20,7 +20,6 @@ from interlock.surfaces.http.request_context import SLOW_VERBS, Operator
 from interlock.surfaces.web.page_context import PageContext
 from interlock.surfaces.web.rendering import told
 from interlock.surfaces.web.task_actions import perform
-from interlock.workflow.preferences import preferences
 
 EVERYBODY = "*"
 AGREED = "include."
@@ -122,10 +121,7 @@ def say(page: PageContext, form: Form) -> None:
     id, words = page.params["run"], form.get("words", "").strip()
     if not words:
         raise InvalidRequest("Say something: `use tier 3`, say, or `Don't do that again`.", field="words")
-    if preferences.understood(words) is not None:
-        page.told = str(page.acting.workflow_feedback(words, run=id)["text"])
-    else:
-        page.told = str(page.acting.adjust_workflow(words, id)["text"])
+    page.told = page.acting.tell_workflow(words, run=id)
 
 
 def project(page: PageContext, form: Form) -> str | None:

@@ -11,8 +11,8 @@ from interlock.model.event import Event
 from interlock.model.evidence import ended
 from interlock.model.names import HUMAN, SYSTEM
 from interlock.model.text import named, programs
+from interlock.model.workflow import GATE, place_of, spoken
 from interlock.surfaces.web.prose import gist
-from interlock.workflow.state.document import GATE, place_of, spoken
 
 Payload = Mapping[str, Any]
 Sentence = Callable[[Payload], str]

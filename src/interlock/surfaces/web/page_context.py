@@ -12,8 +12,8 @@ from markupsafe import Markup
 
 from interlock.app.home import Home
 from interlock.app.team import Team
-from interlock.core.reports.needs import folded
 from interlock.errors import InterlockError
+from interlock.model.report import folded
 from interlock.surfaces.http.auth import FORM_KEY
 from interlock.surfaces.http.request_context import RequestContext
 

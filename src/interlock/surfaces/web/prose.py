@@ -18,7 +18,7 @@ from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
 
 from interlock.model.guard import FALLBACKS
-from interlock.processes.output import plain
+from interlock.model.text import plain
 
 LONGEST = 40_000
 """Characters of one text that are shown; a page is no place for a whole log."""

@@ -18,15 +18,15 @@ from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from interlock.core.reports.text import beside_git
 from interlock.errors import NotFound
 from interlock.model import text
 from interlock.model.evidence import in_words, latest_check
 from interlock.model.guard import leading_to
+from interlock.model.report import beside_git
+from interlock.model.workflow import place_of, spoken
 from interlock.surfaces.web import event_text
 from interlock.surfaces.web.page_context import PageContext
 from interlock.surfaces.web.prose import gist, line, prose, verbatim
-from interlock.workflow.state.document import place_of, spoken
 
 HERE = Path(__file__).parent
 KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}

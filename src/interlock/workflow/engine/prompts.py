@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from interlock.model.workflow import GATE, place_of
 from interlock.workflow import markdown
 from interlock.workflow.engine import steps
 from interlock.workflow.engine.examination import Examined
-from interlock.workflow.engine.steps import GATE
 from interlock.workflow.package.step import STEP, Step
 from interlock.workflow.package.workflow import Workflow
-from interlock.workflow.state.document import CODE_REVIEW, Plan, WorkflowState, place_of
+from interlock.workflow.state.document import CODE_REVIEW, Plan, WorkflowState
 
 FRAME = 30_000  # characters of the workflow's own text
 DECIDED = 12  # answers that a prompt repeats

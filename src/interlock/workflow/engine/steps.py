@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from interlock.model.workflow import GATE as GATE
 from interlock.workflow.engine import turn_interpreter as readings
 from interlock.workflow.engine.examination import Examination
 from interlock.workflow.package import files
@@ -26,7 +27,6 @@ from interlock.workflow.package.variables import Variables
 from interlock.workflow.package.workflow import Workflow
 from interlock.workflow.state import step_tracking
 from interlock.workflow.state.document import DONE, StepId, StepRecord, WorkflowState, step_key
-from interlock.workflow.state.document import GATE as GATE
 
 START = 0
 GOTO = re.compile(r"^(?:step[-_ ]?)?(\d{1,2}[a-z]?)$", re.IGNORECASE)

@@ -35,10 +35,11 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from interlock.errors import AgentError
+from interlock.model.text import plain
 from interlock.processes import groups
 from interlock.processes.commands import SHELL
 from interlock.processes.groups import RUN_TOKEN
-from interlock.processes.output import blanked, plain
+from interlock.processes.output import blanked
 from interlock.processes.program import LINGER, Child, standard_input
 from interlock.runner.environment import allowed_environment
 from interlock.runner.permissions import is_inside

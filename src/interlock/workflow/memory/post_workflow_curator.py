@@ -26,6 +26,7 @@ from interlock.errors import InterlockError
 from interlock.memory.store import Log, MemoryStore, MemoryUnavailable, shortened, words
 from interlock.memory.store import same as alike
 from interlock.model.names import SYSTEM
+from interlock.model.workflow import place_of
 from interlock.workflow.memory.lesson import (
     DECISION,
     IMPORTANCE,
@@ -39,7 +40,7 @@ from interlock.workflow.memory.lesson import FIX as FIX_PATTERN
 from interlock.workflow.memory.memory_bridge import MemoryBridge, Written
 from interlock.workflow.runs import starting
 from interlock.workflow.runs.opening import origin_of
-from interlock.workflow.state.document import COMPLETED, WorkflowState, place_of
+from interlock.workflow.state.document import COMPLETED, WorkflowState
 from interlock.workflow.state.workflow_state_manager import Store
 
 MOST = 12

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from interlock.model.progress import MODES, SILENT, STREAMING, SUMMARY, VERBOSE
+
 LEAD = (
     r"(?:(?:please|ok(?:ay)?|hey|well|now|just|and|but|from\s+now\s+on|for\s+now|today|let'?s|"
     r"(?:i'?d|i\s+would|i\s+do|i|we)\s+(?:really\s+)?(?:want|like|prefer|need|wish)(?:\s+(?:you|it|this|to|for|that))*|"
@@ -108,3 +110,29 @@ def shift(text: str) -> int | None:
     """By how many levels these words shift care; None where they are no such wish."""
     said = plain(text)
     return next((by for by, pattern in HINTS if pattern.fullmatch(said)), None)
+
+
+PROGRESS = "progress"
+"""Where what was said about it is kept: in the overrides of a session or run."""
+MODE_WORDS = {
+    "quiet": SILENT,
+    "none": SILENT,
+    "detailed": VERBOSE,
+    "summaries": SUMMARY,
+    "stream": STREAMING,
+    "live": STREAMING,
+}
+_WORDS = "|".join([*MODES, *MODE_WORDS])
+_MODE = wish(
+    rf"(?:set\s+)?(?:the\s+)?progress(?:\s+mode|\s+display)?\s*(?:[:=]|to|is)?\s*(?P<one>{_WORDS})|"
+    rf"(?P<two>{_WORDS})\s+progress(?:\s+mode)?|(?:be\s+)?(?P<three>silent|verbose|quiet)(?:\s+mode)?"
+)
+
+
+def progress_mode(text: str) -> str | None:
+    """The mode that a message asks for (`progress: silent`); None where it is about something else."""
+    found = _MODE.fullmatch(" ".join(text.split()).strip(" .!,")) if len(text) <= 80 else None
+    if found is None:
+        return None
+    word = (found["one"] or found["two"] or found["three"]).lower()
+    return MODE_WORDS.get(word, word)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from interlock.clock import iso, seconds
-from interlock.workflow.state.document import place_of
+from interlock.model.workflow import place_of
 
 KEY = "menus"
 """Where the document of a session keeps it."""

@@ -11,13 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from interlock.model.progress import summary
 from interlock.model.question import reply_command
+from interlock.model.workflow import place_of
 from interlock.workflow.entry.workflow_entry_wrapper import Invocation, Malformed, detect
 from interlock.workflow.party import leaving
-from interlock.workflow.preferences import overrides, preferences, progress_display
+from interlock.workflow.preferences import overrides, preferences
+from interlock.workflow.preferences.hints import progress_mode
 from interlock.workflow.preferences.overrides import Blocked
 from interlock.workflow.state import rollback_plan
-from interlock.workflow.state.document import place_of
 
 RUN, STATUS, CANCEL, RESUME, ROLLBACK, CHECKPOINTS, UNDO, FEEDBACK, ADJUST, LEAVE, INVALID = (
     *("run", "status", "cancel", "resume", "rollback", "checkpoints", "undo", "feedback", "adjust", "leave", "invalid"),
@@ -113,7 +115,7 @@ def _short(message: str) -> ChatCommand | None:
 
 def _adjusting(message: str) -> ChatCommand | None:
     """A wish about care or progress. One that is refused is a command too, so that it is explained."""
-    if progress_display.understood(message) is not None:
+    if progress_mode(message) is not None:
         return ChatCommand(ADJUST, message)
     said = overrides.understood(message)
     if said is None:
@@ -179,7 +181,7 @@ def status(found: dict[str, Any]) -> str:
     progress = found["progress"]
     whole = progress["completed_count"] + progress["remaining_count"]
     said = f"{found['skill']}: {progress['completed_count']} of {whole} steps ({progress['progress_percent']} %)"
-    steps = "\n".join(f"  {line}" for line in progress_display.summary(found))
+    steps = "\n".join(f"  {line}" for line in summary(found))
     if found["outcome"]:
         error = f" {found['error']}" if found["error"] else ""
         return f"{said}, {str(found['outcome']).lower()}.{error}\n{steps}"

@@ -11,12 +11,12 @@ from interlock.core.tasks.find import find as find_task
 from interlock.core.tasks.transition import WORKFLOW
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import AmbiguousId, Forbidden, InvalidTransition, WorkflowNotFound
+from interlock.model.progress import percent
 from interlock.model.task import FINAL
 from interlock.storage.ledger import Rows
 from interlock.workflow.engine import machine
 from interlock.workflow.engine.loop_back_handler import Loop
 from interlock.workflow.package.packages import Package
-from interlock.workflow.preferences import progress_display
 from interlock.workflow.runs import override_commands
 from interlock.workflow.state import queue, step_tracking
 from interlock.workflow.state import resume as resuming
@@ -74,7 +74,7 @@ def shown(state: WorkflowState, rows: Rows, at: str, mode: str) -> dict[str, Any
     waits. `mode` is how talkative it is unless somebody said otherwise."""
     whole = documented(state)
     whole |= override_commands.shown(state, rows, seconds(at), mode)
-    whole["estimated_percent"] = progress_display.percent(whole, seconds(at))
+    whole["estimated_percent"] = percent(whole, seconds(at))
     return whole
 
 

@@ -11,15 +11,17 @@ from typing import Any
 
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import Forbidden, InvalidRequest
+from interlock.model.progress import MODES
 from interlock.storage.ledger import Rows
 from interlock.workflow.entry.tier_suggester import adapt
 from interlock.workflow.package import workflow as overlay
 from interlock.workflow.package.files import Files
 from interlock.workflow.package.workflow import Workflow
 from interlock.workflow.party import leaving
-from interlock.workflow.preferences import menu_rate, overrides, progress_display, safety
+from interlock.workflow.preferences import menu_rate, overrides, safety
 from interlock.workflow.preferences import overrides as profiles
 from interlock.workflow.preferences import overrides as wording
+from interlock.workflow.preferences.hints import PROGRESS, progress_mode
 from interlock.workflow.preferences.overrides import (
     BATCH,
     HINT,
@@ -34,7 +36,6 @@ from interlock.workflow.preferences.overrides import (
 )
 from interlock.workflow.state.document import WorkflowState
 
-PROGRESS = progress_display.KEY
 EXAMPLES = (
     "`use tier 3`, `profile: cautious`, `batch_size: 2`, `confidence: 85`, `fewer interruptions` or `progress: silent`"
 )
@@ -86,7 +87,7 @@ def at_the_beginning(
     found = wording.understood(left) if left else None
     if isinstance(found, Blocked):
         raise found.error
-    mode = progress_display.understood(left) if found is None and left else None
+    mode = progress_mode(left) if found is None and left else None
     if found or mode:
         said, left = list(found or ()), ""
     word = word or wording.inline(brief)[0]
@@ -120,7 +121,7 @@ def say(
     if word is not None and state is not None:
         return _left(act, state, word)
     document = act.rows.workflows.session(session)
-    mode = progress_display.understood(text)
+    mode = progress_mode(text)
     said = None if mode else wording.understood(text)
     if isinstance(said, Blocked):
         raise said.error
@@ -227,8 +228,6 @@ def shown(state: WorkflowState, rows: Rows, now: float, mode: str) -> dict[str, 
 
 
 def _progress(mode: str, at: str, by: str) -> dict[str, Any]:
-    if mode not in progress_display.MODES:
-        raise InvalidRequest(
-            f"There is no progress mode {mode!r}. There are: {', '.join(progress_display.MODES)}.", field="progress"
-        )
+    if mode not in MODES:
+        raise InvalidRequest(f"There is no progress mode {mode!r}. There are: {', '.join(MODES)}.", field="progress")
     return {"value": mode, "text": f"progress: {mode}", "by": by, "at": at}

@@ -11,10 +11,11 @@ does not know, so an older engine can show what a newer one wrote.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
+
+from interlock.model.workflow import GATE
 
 SCHEMA_VERSION = 1
 
@@ -33,9 +34,6 @@ STEP_STATUSES = ("pending", "in_progress", "completed", "failed", "skipped", "ro
 DONE = frozenset({"completed", "skipped"})
 
 CODE_REVIEW = "code_review"
-GATE = "gate-"
-"""Begins the ids of steps that are the engine's own: validations and examinations."""
-_OWN = re.compile(rf"\b(?:step[ _])?({GATE}[a-z]+(?:_[a-z]+)+)")
 """The examination whose rounds are the iterations of the review (BMAD-5.13.5)."""
 
 
@@ -335,16 +333,3 @@ def _wrong(state: WorkflowState) -> str | None:
         if not isinstance(getattr(state, name), list):
             return f"{name} must be a list"
     return None
-
-
-def place_of(step: object, name: str | None = None) -> str:
-    """How a step is called where people and agents read of it: `step 3`; one of the engine's own, whose id tells them
-    nothing, by its name."""
-    if not str(step).startswith(GATE):
-        return f"step {step}"
-    return name or re.sub(r"[_-]+", " ", str(step).removeprefix(GATE)).capitalize()
-
-
-def spoken(text: object) -> str:
-    """A text of the engine for people: what only it numbers is called by its name, as `place_of` does."""
-    return _OWN.sub(lambda found: place_of(found[1]), str(text))

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.workflow.state.document import SCHEMA_VERSION, TERMINAL, StepId, WorkflowState, place_of, step_key
+from interlock.model.workflow import place_of
+from interlock.workflow.state.document import SCHEMA_VERSION, TERMINAL, StepId, WorkflowState, step_key
 
 RESUME, FRESH = "resume", "start fresh"
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.errors import CheckpointNotFound
+from interlock.model.workflow import NOT_THE_RUNS
 from interlock.workflow.errors import RollbackRefused
 from interlock.workflow.state.checkpoints import BEGUN, BY_GIT, MOST, Place, restored
 from interlock.workflow.state.document import StepId, WorkflowState, step_key
@@ -20,7 +21,6 @@ from interlock.workflow.state.snapshots import current
 
 EVERYTHING = "*"
 CHANGED = "changed since the run last wrote it"
-UNKNOWN = "not written by this run, as far as it tells"
 FOREIGN = "changed by a commit on the branch that is not this run's"
 UNCOVERED = "no copy of it was kept then"
 
@@ -250,7 +250,7 @@ def _by_git(
 
 def _why(state: WorkflowState, path: str, have: str | None) -> str | None:
     if path not in state.written:
-        return UNKNOWN
+        return NOT_THE_RUNS
     return None if state.written[path] == (have or "") else CHANGED
 
 

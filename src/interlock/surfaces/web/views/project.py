@@ -10,12 +10,11 @@ from typing import Any
 
 from interlock.app.team import Team
 from interlock.clock import iso
-from interlock.core.reports.needs import folded
-from interlock.core.reports.now import in_words
 from interlock.errors import InterlockError, TaskNotFound
 from interlock.model.event import EVENT_TYPES
 from interlock.model.names import HUMAN
 from interlock.model.question import Question
+from interlock.model.report import cannot_work, folded
 from interlock.model.task import FINAL, Task
 from interlock.surfaces.web.event_text import QUIET
 from interlock.surfaces.web.graph_layout import picture
@@ -107,7 +106,7 @@ def _group(team: Team, status: dict[str, Any], me: str) -> dict[str, Any]:
         "project": team.name,
         "needs": needs[:NEEDS_SHOWN],
         "more": len(needs) - NEEDS_SHOWN,
-        "unable": [in_words(one) for one in status["unable"]],
+        "unable": [cannot_work(one) for one in status["unable"]],
         "members": plain_members(team),
     }
 
@@ -141,11 +140,11 @@ def _progress(counts: dict[str, int]) -> dict[str, Any]:
 
 def board(page: PageContext) -> dict[str, Any]:
     found = page.team.board(limit=CARDS_PER_COLUMN)
-    counts = found["counts"]
+    counts = found.counts
     columns = []
     for states in COLUMNS:
         column = [
-            {"state": state, "count": counts[state], "cards": _cards(found["tasks"][state], page)}
+            {"state": state, "count": counts[state], "cards": _cards(found.tasks[state], page)}
             for state in states
             if counts[state] or state in ALWAYS
         ]
@@ -218,13 +217,13 @@ def _chat_tasks(page: PageContext) -> list[Task]:
 
 def members(page: PageContext) -> dict[str, Any]:
     """Members with what each is doing, those at work first."""
-    found = sorted(page.team.crew(), key=lambda one: (not one["tasks"], one["role"] != "lead"))
+    found = sorted(page.team.crew(), key=lambda one: (not one.tasks, one.member.role != "lead"))
     return {"members": found, "paused": page.status["status"] == "paused"}
 
 
 def member(page: PageContext) -> dict[str, Any]:
     name = page.params["member"]
-    return {"member": next((one for one in page.team.crew() if one["name"] == name), None), "name": name}
+    return {"member": next((one for one in page.team.crew() if one.member.name == name), None), "name": name}
 
 
 def mail(page: PageContext) -> dict[str, Any]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from typing import Any
 
 from interlock.errors import InterlockError, RunNotFound
+from interlock.model.report import OutputEnd, TaskStory
 from interlock.model.task import Task
-from interlock.processes.output import plain
+from interlock.model.text import plain
 from interlock.surfaces.web.event_text import QUIET
 from interlock.surfaces.web.graph_layout import around, picture
 from interlock.surfaces.web.page_context import PageContext
@@ -25,13 +25,13 @@ TURNING = re.compile("[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]")
 """Characters that make a line read otherwise than it is compiled."""
 
 
-def story(page: PageContext) -> dict[str, Any]:
+def story(page: PageContext) -> TaskStory:
     """Return `Team.story` of the address's task; read once for all regions of the page."""
     return page.once("story", lambda: page.team.story(page.params["task"]))
 
 
 def title(page: PageContext) -> str:
-    return str(story(page)["task"].subject)
+    return story(page).task.subject
 
 
 def changes_title(page: PageContext) -> str:
@@ -47,12 +47,12 @@ def waits_to_be_merged(task: Task) -> bool:
 def head(page: PageContext) -> dict[str, Any]:
     """What it is and where it stands, with its buttons."""
     found = story(page)
-    task: Task = found["task"]
+    task = found.task
     return {
         "task": task,
         "moves": actions_for(task, page.me),
         "members": plain_members(page.team),
-        "parent": found["parent"],
+        "parent": found.parent,
         "waits": waits_to_be_merged(task),
     }
 
@@ -60,18 +60,18 @@ def head(page: PageContext) -> dict[str, Any]:
 def question(page: PageContext) -> dict[str, Any]:
     """The open question, one of them where several wait."""
     found = story(page)
-    waiting = [one for one in found["questions"] if one.state == "open"]
-    return {"task": found["task"], "question": waiting[0] if waiting else None, "more": len(waiting) - 1}
+    waiting = [one for one in found.questions if one.state == "open"]
+    return {"task": found.task, "question": waiting[0] if waiting else None, "more": len(waiting) - 1}
 
 
 def talk(page: PageContext) -> dict[str, Any]:
     """What was said about it, in order: the order itself, questions and answers, the Work Log, the result."""
     found = story(page)
-    task: Task = found["task"]
+    task = found.task
     said: list[dict[str, Any]] = [
-        {"kind": "log", "at": at, "who": author, "text": text} for at, author, text in found["log"]
+        {"kind": "log", "at": at, "who": author, "text": text} for at, author, text in found.log
     ]
-    for one in found["questions"]:
+    for one in found.questions:
         said.append({"kind": "question", "at": one.asked_at, "who": one.asked_by, "text": one.text, "question": one})
         if one.state == "answered":
             said.append(
@@ -84,48 +84,41 @@ def talk(page: PageContext) -> dict[str, Any]:
         "said": said,
         # A summary is logged too; said twice it would only be longer.
         "output": task.output if task.output and task.output != last and task.question is None else None,
-        "handoff": found["handoff"],
+        "handoff": found.handoff,
     }
 
 
 def output(page: PageContext) -> dict[str, Any]:
     """The end of what its newest run printed, or of an older one (`?run=2`)."""
-    task: Task = story(page)["task"]
-    run, text, size = page.number("run"), "", 0
+    task = story(page).task
     try:
-        path, run = page.team.output(task.id, run)
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            file.seek(max(0, size - TAIL_BYTES))
-            text = file.read(TAIL_BYTES).decode("utf-8", "replace")
-    except (RunNotFound, OSError):
-        size = 0
-    if size > TAIL_BYTES:
-        text = text.partition("\n")[2]
-    return {"task": task, "text": text, "run": run or 0, "size": size, "live": task.state == "in-progress"}
+        found = page.team.output_end(task.id, page.number("run"), most=TAIL_BYTES)
+    except RunNotFound:
+        found = OutputEnd(page.number("run") or 0, "", 0)
+    return {"task": task, "output": found, "live": task.state == "in-progress"}
 
 
 def work(page: PageContext) -> dict[str, Any]:
     """Its runs and its evidence."""
     found = story(page)
-    runs = list(reversed(found["runs"]))
+    runs = list(reversed(found.runs))
     spent = any(run.cost_usd is not None or run.unmetered or any(run.tokens) for run in runs)
-    return {"task": found["task"], "runs": runs, "spent": spent, "files": page.team.artifacts(found["task"].id)}
+    return {"task": found.task, "runs": runs, "spent": spent, "files": page.team.artifacts(found.task.id)}
 
 
 def facts(page: PageContext) -> dict[str, Any]:
     """What was decided about it, what it waits for and what waits for it."""
     found = story(page)
-    metadata = {key: gist(str(value), 200) for key, value in found["task"].metadata.items()}
-    return {name: found[name] for name in ("task", "blockers", "dependents")} | {"metadata": metadata}
+    metadata = {key: gist(str(value), 200) for key, value in found.task.metadata.items()}
+    return {"task": found.task, "blockers": found.blockers, "dependents": found.dependents, "metadata": metadata}
 
 
 def near(page: PageContext) -> dict[str, Any]:
     """Its place in the graph, as a picture of what is near."""
     found = story(page)
-    task: Task = found["task"]
+    task = found.task
     drawn = None
-    if found["blockers"] or found["dependents"]:
+    if found.blockers or found.dependents:
         tasks, edges = page.team.graph()
         close = around(task.id, edges)
         kept = [edge for edge in edges if edge[0] in close and edge[1] in close]
@@ -135,7 +128,7 @@ def near(page: PageContext) -> dict[str, Any]:
 
 def history(page: PageContext) -> dict[str, Any]:
     """What happened to it, newest first."""
-    events = story(page)["events"]
+    events = story(page).events
     everything = page.query.get("all") == "yes"
     return {
         "events": [event for event in reversed(events) if everything or event.type not in QUIET],
@@ -146,7 +139,7 @@ def history(page: PageContext) -> dict[str, Any]:
 
 def changes(page: PageContext) -> dict[str, Any]:
     """The patch with the files it is about, and what merging it into a branch of the person's would do."""
-    task: Task = story(page)["task"]
+    task = story(page).task
     waits = waits_to_be_merged(task)
     refused = merge = why_not = None
     patch = files = ""

@@ -7,13 +7,12 @@ from contextlib import suppress
 from typing import Any
 
 from interlock.errors import InterlockError, TaskNotFound
+from interlock.model import progress
 from interlock.model.task import Task
+from interlock.model.workflow import GATE, NOT_THE_RUNS, place_of
 from interlock.surfaces.web.page_context import PageContext
 from interlock.surfaces.web.views import reviews
 from interlock.surfaces.web.views.task import story
-from interlock.workflow.preferences import progress_display
-from interlock.workflow.state.document import GATE, place_of
-from interlock.workflow.state.rollback_plan import UNKNOWN
 
 RUNS_SHOWN = 20
 SHOWN = 12
@@ -43,7 +42,7 @@ def runs(page: PageContext) -> dict[str, Any]:
 
 def of_task(page: PageContext) -> dict[str, Any]:
     """The run that carries out the address's task, with every decision; none where it is not a workflow."""
-    task = story(page)["task"]
+    task = story(page).task
     found = page.team.workflow_runs() if task.type == "WORKFLOW" else []
     run = next((one for one in found if one.get("task_id") == task.id), None)
     if run is None:
@@ -99,7 +98,7 @@ def shown(run: dict[str, Any]) -> dict[str, Any]:
         ],
         "decisions": run.get("decisions") or [],
         "said_about": ", ".join(f"{name.replace('_', ' ')} {one['value']} ({one['text']})" for name, one in in_force),
-        "live": progress_display.live(run, time.time()),
+        "live": progress.live(run, time.time()),
     }
 
 
@@ -228,7 +227,7 @@ def rollback(page: PageContext) -> dict[str, Any]:
         one["place"] = place(run, one["step_id"])
     if plan is not None:
         plan["places"] = [place(run, one) for one in plan["rolled_back"]]
-        plan["others"] = [one for one in plan["asked"] if one["why"] == UNKNOWN]
-        plan["asked"] = [one for one in plan["asked"] if one["why"] != UNKNOWN]
+        plan["others"] = [one for one in plan["asked"] if one["why"] == NOT_THE_RUNS]
+        plan["asked"] = [one for one in plan["asked"] if one["why"] != NOT_THE_RUNS]
         plan["place"] = place(run, plan["checkpoint"]["step_id"])
     return {"run": run, "checkpoints": checkpoints, "to": to, "plan": plan, "refused": refused}

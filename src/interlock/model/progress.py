@@ -21,41 +21,17 @@ from typing import Any
 
 from interlock.clock import seconds
 from interlock.model.event import Event
-from interlock.workflow.preferences.hints import wish
-from interlock.workflow.state.document import GATE, place_of, spoken
+from interlock.model.text import count
+from interlock.model.workflow import is_gate, place_of, spoken
 
 VERBOSE, SUMMARY, SILENT, STREAMING = "verbose", "summary", "silent", "streaming"
 MODES = (VERBOSE, SUMMARY, SILENT, STREAMING)
-KEY = "progress"
-"""Where what was said about it is kept: in the overrides of a session or run."""
 BUNCH = 5
 EVERY = 30.0
 LONG = 30.0
 """Seconds from which on an operation is long."""
-SILENTLY = {
-    "quiet": SILENT,
-    "none": SILENT,
-    "detailed": VERBOSE,
-    "summaries": SUMMARY,
-    "stream": STREAMING,
-    "live": STREAMING,
-}
-_WORDS = "|".join([*MODES, *SILENTLY])
-_SAID = wish(
-    rf"(?:set\s+)?(?:the\s+)?progress(?:\s+mode|\s+display)?\s*(?:[:=]|to|is)?\s*(?P<one>{_WORDS})|"
-    rf"(?P<two>{_WORDS})\s+progress(?:\s+mode)?|(?:be\s+)?(?P<three>silent|verbose|quiet)(?:\s+mode)?"
-)
 DECISIONS = frozenset({"menu", "question", "recovery", "fix", "examination", "checkpoint", "timeout"})
 """Kinds of decisions that are operations; the others are only told in `verbose`."""
-
-
-def understood(text: str) -> str | None:
-    """The mode that a message asks for (`progress: silent`); None where it is about something else."""
-    found = _SAID.fullmatch(" ".join(text.split()).strip(" .!,")) if len(text) <= 80 else None
-    if found is None:
-        return None
-    word = (found["one"] or found["two"] or found["three"]).lower()
-    return SILENTLY.get(word, word)
 
 
 @dataclass(frozen=True)
@@ -130,7 +106,7 @@ class ProgressDisplay:
             return []
         took = f" in {span(now - began)}" if began is not None and now - began >= 1 else ""
         done = "; ".join(one.text for one in held)
-        return [f"{len(held)} operation{'' if len(held) == 1 else 's'}{took}: {done}. {where(run)}"]
+        return [f"{count(len(held), 'operation')}{took}: {done}. {where(run)}"]
 
     def _stream(self, run: Mapping[str, Any], now: float) -> list[str]:
         line = live(run, now)
@@ -146,7 +122,7 @@ class ProgressDisplay:
         steps, others = self.counts.get("steps", 0), self.counts.get("others", 0)
         took = f" in {span(at - self.began)}" if self.began is not None and at - self.began >= 1 else ""
         outcome = str(event.payload.get("outcome") or "").lower()
-        lines = [f"{outcome.capitalize()}{took}: {counted(steps, 'step')}, {counted(others, 'other operation')}."]
+        lines = [f"{outcome.capitalize()}{took}: {count(steps, 'step')}, {count(others, 'other operation')}."]
         names = [_title(one) for one in _progress(run).get("completed_steps", ())]
         if self.mode == SILENT and names:
             lines.append(f"Done: {', '.join(names)}.")
@@ -237,11 +213,6 @@ def where(run: Mapping[str, Any]) -> str:
     return f"{done} of {done + left} steps, {progress.get('progress_percent', 0)} %"
 
 
-def counted(number: int, what: str) -> str:
-    """`1 step`, `2 steps`."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
 def span(length: float) -> str:
     """`length` seconds for people."""
     whole = max(0, int(length))
@@ -262,11 +233,6 @@ def _current(run: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _names(steps: Iterable[Mapping[str, Any]]) -> str:
     return ", ".join(_named(one) for one in steps) or "none"
-
-
-def is_gate(id: object) -> bool:
-    """Whether a step is an examination or validation of the engine's own, whose id tells people nothing."""
-    return str(id).startswith(GATE)
 
 
 def _named(one: Mapping[str, Any]) -> str:

@@ -1,12 +1,74 @@
-"""What `reports.report` found, as text, Markdown or a page of HTML that needs nothing else."""
+"""What pages show of a team, and its report as text, Markdown or a page of HTML that needs nothing else."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from interlock.core.reports.needs import folded
 from interlock.model import text as words
+from interlock.model.event import Event
 from interlock.model.evidence import UNVERIFIED, latest_check
+from interlock.model.question import Question
+from interlock.model.run import Handoff, Run
+from interlock.model.task import Task
+from interlock.model.team import Member
+
+
+@dataclass(slots=True, frozen=True)
+class Board:
+    """The tasks of a team by state: how many there are, and the first of them."""
+
+    counts: dict[str, int]
+    tasks: dict[str, list[Task]]
+
+
+@dataclass(slots=True, frozen=True)
+class TaskStory:
+    """Everything about one task. `log` is (at, author, text); `questions` are all that were asked, oldest first;
+    `blockers` and `dependents` are tasks, also finished ones."""
+
+    task: Task
+    runs: list[Run]
+    log: list[tuple[str, str, str]]
+    events: list[Event]
+    questions: list[Question]
+    handoff: Handoff | None
+    parent: Task | None
+    blockers: list[Task]
+    dependents: list[Task]
+
+
+@dataclass(slots=True, frozen=True)
+class Occupation:
+    """A task that a member works on, or `reviews`, `since` when."""
+
+    task_id: str
+    subject: str
+    state: str
+    reviews: bool
+    since: str | None
+    run: int
+
+
+@dataclass(slots=True, frozen=True)
+class CrewMember:
+    """A member with what it is doing."""
+
+    member: Member
+    unread: int
+    tasks: list[Occupation]
+    last_words: str | None
+
+
+@dataclass(slots=True, frozen=True)
+class OutputEnd:
+    """The end of what a run printed; `size` is the whole of it in bytes."""
+
+    run: int
+    text: str
+    size: int
+
 
 TAIL_LINES = 12
 ALLOWING = (
@@ -34,6 +96,31 @@ def sections(found: dict[str, Any]) -> list[tuple[str, list[Item]]]:
         ("Kept worktrees", [_kept(task) for task in found.get("kept", ())]),
     ]
     return [(title, items) for title, items in parts if items]
+
+
+def folded(needs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same for people: what waits only for a task in deadletter is told there, since one answer fixes it all."""
+    retries = {need["verb"] for need in needs if need["kind"] == "deadletter"}
+    waiting: dict[str, set[str]] = {}
+    for need in needs:
+        if need["kind"] == "broken" and need["verb"] in retries:
+            waiting.setdefault(need["verb"], set()).add(need["task_id"])
+    found = []
+    for need in needs:
+        if need["kind"] == "deadletter" and (behind := len(waiting.get(need["verb"], ()))):
+            wait = "1 task waits" if behind == 1 else f"{behind} tasks wait"
+            need = {**need, "text": f"{need['text']} ({wait} for it)"}
+        if need["kind"] != "broken" or need["verb"] not in retries:
+            found.append(need)
+    return found
+
+
+def cannot_work(one: dict[str, Any]) -> str:
+    """What one of `unable` comes to, and what to do about it."""
+    return (
+        f"{one['member']} cannot work here: {one['why']} The others work without it. `interlock agents list` shows "
+        "what is installed."
+    )
 
 
 def headline(found: dict[str, Any]) -> str:
