@@ -1,8 +1,9 @@
 """`interlock inject` and `interlock hook PROGRAM`: what agent programs call at every prompt and every tool call.
 
-This is the only module that is written for a short start. It parses its arguments by hand and looks into the ledger
-itself, read-only, with the standard library; where nothing waits, as is the rule, it ends there. Otherwise it imports
-the rest of Interlock as everything else does, which repeats the look properly.
+The modules `hooks_*` are the only ones that are written for a short start. This one parses its arguments by hand and
+looks into the ledger itself, read-only, with the standard library. Where nothing waits, as is the rule, it
+ends there. Mail for a session that the ledger knows is handed over by `hooks_handover`. What needs more is left to the
+rest of Interlock, imported as everything else does, which starts from the beginning.
 
 Both commands fail open: a hook that fails would stop the agent. Where no mail can be had (no team, a busy or broken
 ledger, an unknown member) nothing is printed on stdout and the exit code is 0. `hook` is silent on stderr too, unless
@@ -15,11 +16,11 @@ from __future__ import annotations
 
 import _thread
 import os
-import sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
+from interlock.hooks_team import LocalTeam
 from interlock.integrations.events import HOOKS
 
 HOOK_TIMEOUT = 1.0
@@ -104,22 +105,9 @@ def run_inject(arguments: list[str]) -> int | None:
         return 2
     if options is None:
         return None
-    if "--json" not in options and _nothing_to_inject(options):
-        return 0
-    from interlock.errors import InterlockError
-
     try:
-        hand_over(
-            options.get("--home"),
-            options.get("--team"),
-            options.get("--as"),
-            options.get("--session"),
-            urgent="--urgent" in options,
-            as_json="--json" in options,
-        )
-    except InterlockError as error:
-        if not (error.code == "team_not_found" and "teams" in error.details):  # Outside of a team it is silent.
-            print(f"interlock inject: {error.message}", file=sys.stderr)
+        if "--json" in options or not _injected(options):
+            hand_over(options)
     except BrokenPipeError:
         silence_stdout()
         return 1
@@ -154,31 +142,35 @@ def parse_inject(arguments: list[str]) -> dict[str, str] | None:
     return options
 
 
-def hand_over(
-    home: str | None, team: str | None, member: str | None, session: str | None, *, urgent: bool, as_json: bool
-) -> None:
-    """Print the mail and mark it delivered.
+def hand_over(options: dict[str, str]) -> None:
+    """Print the mail and mark it delivered; where none could be had, say why on stderr.
 
     Raises:
-        InterlockError: no mail could be had; nothing was printed.
         BrokenPipeError: the reader is gone; the mail is back in the inbox.
     """
+    from interlock.errors import InterlockError
     from interlock.surfaces.cli.caller import identify, open_mail
     from interlock.wiring import connect
 
-    opened = connect(home)
+    opened = None
     try:
-        who = identify(member, session)
-        with open_mail(opened, team, who, reads=False).mail(inject=True, urgent_only=urgent) as mail:
+        opened = connect(options.get("--home"))
+        who = identify(options.get("--as"), options.get("--session"))
+        team = open_mail(opened, options.get("--team"), who, reads=False)
+        with team.mail(inject=True, urgent_only="--urgent" in options) as mail:
             text = mail.as_xml()
-            if as_json:
+            if "--json" in options:
                 import json
 
                 document = {"messages": [message.as_dict() for message in mail.messages], "xml": text}
                 text = json.dumps(document, ensure_ascii=False) + "\n"
             put(text)
+    except InterlockError as error:
+        if not (error.code == "team_not_found" and "teams" in error.details):  # Outside of a team it is silent.
+            print(f"interlock inject: {error.message}", file=sys.stderr)
     finally:
-        opened.close()
+        if opened is not None:
+            opened.close()
 
 
 def run_hook(arguments: list[str]) -> int | None:
@@ -242,7 +234,18 @@ def _answer_hook(options: dict[str, str], given: bytes, deadline: Deadline) -> N
         raise BadUsage(f"{program!r} has no hook {name!r} with a session id")
     if event == "prompt" and str(said.get("prompt") or "").startswith(OURS):
         return
-    if _nothing_to_tell(options, event, session):
+
+    def say(text: str, messages: int, unreported: Sequence[tuple[str, str]] = ()) -> None:
+        answer: dict[str, object] = {}
+        if event != "stop":
+            answer = {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}} if text else {}
+        elif messages or unreported:
+            answer = {"decision": "block", "reason": _before_you_stop(messages, unreported) + text}
+        if answer:
+            deadline.extend()
+            put(json.dumps(answer, separators=(",", ":")) + "\n")
+
+    if _told(options, event, session, bool(said.get("stop_hook_active")), say):
         return
     from interlock.surfaces.cli.caller import choose_team
     from interlock.wiring import connect
@@ -254,21 +257,8 @@ def _answer_hook(options: dict[str, str], given: bytes, deadline: Deadline) -> N
         called = options.get("--name") or options.get("--as") or program
         window = home.window(team, program=program, session=session, name=called)
         with window.hear(event, again=bool(said.get("stop_hook_active"))) as heard:
-            text = heard.as_xml()
-            answer: dict[str, object] = {}
-            if event == "stop":
-                if heard.messages or heard.unreported:
-                    answer = {
-                        "decision": "block",
-                        "reason": _before_you_stop(len(heard.messages), heard.unreported) + text,
-                    }
-            else:
-                text = (_introduction(heard.member, heard.team) if heard.fresh else "") + text
-                if text:
-                    answer = {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
-            if answer:
-                deadline.extend()
-                put(json.dumps(answer, separators=(",", ":")) + "\n")
+            first = _introduction(heard.member, heard.team) if heard.fresh and event != "stop" else ""
+            say(first + heard.as_xml(), len(heard.messages), heard.unreported)
     finally:
         home.close()
 
@@ -282,7 +272,7 @@ def _introduction(member: str, team: str) -> str:
     )
 
 
-def _before_you_stop(messages: int, unreported: Iterable[tuple[str, str]]) -> str:
+def _before_you_stop(messages: int, unreported: Sequence[tuple[str, str]]) -> str:
     parts = []
     if messages:
         parts.append(f"{messages} unread message{'s' if messages > 1 else ''}. Read, and act on what asks for it.")
@@ -317,66 +307,49 @@ def silence_stdout() -> None:
         pass
 
 
-def _nothing_to_inject(options: dict[str, str]) -> bool:
-    """Whether it is certain that `inject` would print nothing and have nothing to record."""
-    own, session = os.environ.get("INTERLOCK_MEMBER"), os.environ.get("INTERLOCK_SESSION")
+def _injected(options: dict[str, str]) -> bool:
+    """Whether what `inject` has to do was done here.
+
+    Raises:
+        OSError: the reader is gone; the mail is back in the inbox.
+    """
+    own, session = os.environ.get("INTERLOCK_MEMBER"), options.get("--session") or os.environ.get("INTERLOCK_SESSION")
     name = options.get("--as") or own
     if not name or (name != own and any(os.environ.get(variable) for variable in MANAGED)):
         return False  # Who calls is a matter of the processes around us, or it is to be refused.
-    return _ask(
-        options,
-        lambda ledger, lately: bool(
-            ledger.execute(
-                NOTHING_TO_INJECT, (name, options.get("--session") or session or f"cli:{name}", lately)
-            ).fetchone()[0]
-        ),
-    )
+    team = LocalTeam.of(options)
+    if team is None:
+        return False
+    asked = (name, session or f"cli:{name}")
+    if team.ask(NOTHING_TO_INJECT, (*asked, lately())):
+        return True
+    from interlock.hooks_handover import Handover
+
+    return Handover(team, *asked, urgent="--urgent" in options).carry_out(lambda text, _: put(text))
 
 
-def _nothing_to_tell(options: dict[str, str], event: str, session: str) -> bool:
-    """Whether it is certain that a program would be told nothing at this event, and that there is nothing to record."""
+def _told(options: dict[str, str], event: str, session: str, again: bool, say: Callable[[str, int], None]) -> bool:
+    """Whether a program was told here what there is to tell at this event.
+
+    Raises:
+        OSError: the reader is gone; the mail is back in the inbox.
+    """
+    team = LocalTeam.of(options) if event in ("prompt", "tool", "stop") else None
+    if team is None:
+        return False
     if event == "tool":
-        return _ask(options, lambda ledger, _: not ledger.execute(URGENT, (session,)).fetchone()[0])
-    if event not in ("prompt", "stop"):
+        if team.ask(f"SELECT NOT ({URGENT})", (session,)):
+            return True
+    elif team.ask(NOTHING_AT_PROMPT if event == "prompt" else NOTHING_AT_STOP, (session, lately())):
+        return True
+    member = team.ask(f"SELECT CASE count(*) WHEN 1 THEN member END FROM {SEAT}", (session,))
+    if not isinstance(member, str):
         return False
-    query = NOTHING_AT_PROMPT if event == "prompt" else NOTHING_AT_STOP
-    return _ask(options, lambda ledger, lately: bool(ledger.execute(query, (session, lately)).fetchone()[0]))
+    from interlock.hooks_handover import Handover
+
+    return Handover(team, member, session, event=event, again=again, urgent=event == "tool").carry_out(say)
 
 
-def _ask(options: dict[str, str], question: Callable[[sqlite3.Connection, str], bool]) -> bool:
-    """What the ledger answers; false where it cannot be asked this way, which the slow path deals with."""
-    team = options.get("--team") or os.environ.get("INTERLOCK_TEAM") or _team_of_file()
-    if not team or "/" in team or team.startswith("."):
-        return False
-    home = os.path.expanduser(options.get("--home") or os.environ.get("INTERLOCK_HOME") or "~/.interlock")
-    path = os.path.join(os.path.abspath(home), "teams", team, "ledger.db")
-    for character in "%?#":
-        path = path.replace(character, f"%{ord(character):02x}")
-    lately = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - ACTIVITY_LAG))
-    try:
-        ledger = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=0.1, isolation_level=None)
-        try:
-            return question(ledger, lately)
-        finally:
-            ledger.close()
-    except (sqlite3.Error, ValueError):  # ValueError: a name that no query can carry
-        return False
-
-
-def _team_of_file() -> str:
-    """The team that the nearest `interlock.toml` names in a plain line; what is not that plain is left to a parser."""
-    try:
-        directory = os.path.realpath(os.getcwd())
-        while not os.path.exists(path := os.path.join(directory, "interlock.toml")):
-            if directory == (directory := os.path.dirname(directory)):
-                return ""
-        with open(path, encoding="utf-8") as file:
-            lines = file.read().split("\n")
-    except (OSError, ValueError):
-        return ""
-    found = [line for line in lines if line.startswith("team")]
-    key, _, value = found[0].partition("=") if len(found) == 1 else ("", "", "")
-    name = value.strip()[1:-1]
-    plain = key.strip() == "team" and value.strip() == f'"{name}"' and name.replace("-", "").replace("_", "").isalnum()
-    only_keys = all(not line.strip() or line.lstrip()[0] == "#" or "=" in line for line in lines)
-    return name if plain and only_keys and '"""' not in "".join(lines) else ""
+def lately() -> str:
+    """The time until which a member's `last_active_at` is recent enough."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - ACTIVITY_LAG))

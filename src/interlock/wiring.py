@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 
-from interlock import app
+from interlock import agents, app
 from interlock.app.home import SETTINGS_FILE, Home
 from interlock.clock import Clock, SystemClock
 from interlock.core.unit_of_work import Workspace
@@ -46,16 +46,11 @@ def connect(
     settings = Settings(SettingsFile(os.path.join(home, SETTINGS_FILE)), None, environment)
     clock = clock or SystemClock()
 
-    def registry() -> app.running.AgentRegistry:
-        from interlock.agents.registry import AgentRegistry
-
-        return AgentRegistry(home)
-
     opened = Home(
         home, settings, clock, SqliteCatalog(os.path.join(home, "teams"), settings, clock),
         notifier or SocketNotifier(home),
         lambda member: executor_for(member, home, opened.workspace),
-        registry=registry, open_memory=memory_of(home), open_home=connect,
+        registry=lambda: agents.registry.AgentRegistry(home), open_memory=memory_of(home), open_home=connect,
         why_idle=lambda member, *, wholly=False: why_idle(member, home, wholly=wholly),
     )  # fmt: skip
     return opened
@@ -77,19 +72,15 @@ def executor_for(
         return ShellExecutor()
     models: Mapping[str, str] = {}
     if member.command and member.agent == "acp":
-        from interlock.agents.acp.agent import AcpAgent, LaunchSpec
-
-        found = AgentExecutor(AcpAgent(member.name, LaunchSpec(tuple(member.command))))
+        found = AgentExecutor(
+            agents.acp.agent.AcpAgent(member.name, agents.acp.agent.LaunchSpec(tuple(member.command)))
+        )
     elif member.command:
-        from interlock.agents.command import CommandAgent
-
-        found = AgentExecutor(CommandAgent(member.name, member.command))
+        found = AgentExecutor(agents.command.CommandAgent(member.name, member.command))
     else:
-        from interlock.agents.registry import agent_of
-
         profile = _profile(member, home)
         models = profile.models
-        found = AgentExecutor(agent_of(profile, member.permissions, os.environ), profile.environment)
+        found = AgentExecutor(agents.registry.agent_of(profile, member.permissions, os.environ), profile.environment)
     if workspace_of is None:
         return found
     from interlock.workflow.executor import WorkflowExecutor
@@ -103,12 +94,10 @@ def why_idle(member: Member, home: str, *, wholly: bool = False) -> str | None:
     Cheap enough for every look at a team: `executor_for` would load what speaks to agents."""
     if member.agent in (None, "shell") or member.command:
         return None
-    from interlock.agents.registry import lacks, why_not
-
     try:
         profile = _profile(member, home)
-        why = why_not(profile, member.permissions, os.environ)
-        return why or (lacks(profile, os.environ) if wholly else None)
+        why = agents.registry.why_not(profile, member.permissions, os.environ)
+        return why or (agents.registry.lacks(profile, os.environ) if wholly else None)
     except (AgentError, ConfigParseError) as error:
         return error.message
 
@@ -143,9 +132,7 @@ def memory_of(home: str) -> app.running.OpenMemory:
 
 
 def _profile(member: Member, home: str | None) -> app.running.Profile:
-    from interlock.agents.profiles import FILE, load
-
-    profiles = load(home)
+    profiles = agents.profiles.load(home)
     if member.agent in profiles:
         return profiles[member.agent]
     from difflib import get_close_matches  # slow to load
@@ -154,8 +141,8 @@ def _profile(member: Member, home: str | None) -> app.running.Profile:
     raise AgentError(
         f"{member.name} is a {member.agent!r} agent, which nobody knows here."
         f"{f' Did you mean {near[0]!r}?' if near else ''} There are shell, {', '.join(profiles)}, any program "
-        f"(`agent: {{command: [PROGRAM, ARGUMENT, …]}}`, `agent: {{acp: [PROGRAM, …]}}`), and what {FILE} in the home "
-        "directory of Interlock adds.",
+        f"(`agent: {{command: [PROGRAM, ARGUMENT, …]}}`, `agent: {{acp: [PROGRAM, …]}}`), and what "
+        f"{agents.profiles.FILE} in the home directory of Interlock adds.",
         member=member.name,
         agent=member.agent,
     )

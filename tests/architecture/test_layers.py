@@ -25,5 +25,7 @@ def names_implementation(source: Source) -> list[str]:
 def test_only_the_composition_root_names_implementations() -> None:
     modules = {source.module for source in files()}
     assert modules >= {f"interlock.{name}" for name in IMPLEMENTATIONS}, "a name that is gone would hold nothing"
-    wrong = [line for source in files() if source.module != "interlock.wiring" for line in names_implementation(source)]
+    # The hooks' short start does without it: it speaks to a ledger of SQLite itself, or leaves the matter.
+    roots = ("interlock.wiring", "interlock.hooks_handover")
+    wrong = [line for source in files() if source.module not in roots for line in names_implementation(source)]
     assert not wrong, "ask interlock.wiring for it:\n" + "\n".join(wrong)

@@ -13,7 +13,7 @@ SQL = re.compile(r"\b(SELECT\s.+\sFROM\s|INSERT\s+(OR\s+\w+\s+)?INTO\s|UPDATE\s+
                  r"|(CREATE|DROP|ALTER)\s+(TABLE|INDEX|VIEW|TRIGGER)\s|PRAGMA\s+\w)", re.DOTALL)  # fmt: skip
 # The hooks read waiting mail themselves, to start fast; the database of OpenCode's usage is its own, and only read.
 SQL_MODULES = ("interlock.storage.", "interlock.storage.", "interlock.memory.", "interlock.memory.",
-               "interlock.hooks_main", "interlock.agents.usage")  # fmt: skip
+               "interlock.hooks_", "interlock.agents.usage")  # fmt: skip
 SLEEPERS = {"time", "asyncio", "anyio", "trio"}
 
 

@@ -16,6 +16,7 @@ from interlock.core.shutdown import expire
 from interlock.core.unit_of_work import UnitOfWork, unknown_member
 from interlock.core.waiting import StillWaiting, Wait
 from interlock.errors import InterlockError, InvalidRequest
+from interlock.model import handover
 from interlock.model.message import Message, MessageFields, as_xml
 from interlock.model.names import HUMAN
 from interlock.processes.ref import alive, current
@@ -196,6 +197,17 @@ class Mailing(TeamBase):
             self._settled(answer.verifying, mark, by)
         return stored
 
+    def finish_handover(self, numbers: Sequence[int], *, delivered: bool) -> list[str]:
+        """Mark offered messages as delivered, or put them back into the inbox; the ids of those delivered.
+
+        For hooks, which offer what waits by themselves.
+        """
+        with self._act() as act:
+            if delivered:
+                return mailbox.deliver(act, numbers)
+            mailbox.give_back(act, numbers, "not_handed_over")
+            return []
+
     @contextmanager
     def _handing_over(self, messages: list[Message], by: str | None = None) -> Iterator[None]:
         """Second half of handing over what was offered: delivered when the block ends, given back when it raises."""
@@ -221,8 +233,8 @@ class Mailing(TeamBase):
                 expire(act)
             messages = mailbox.offer(
                 act, current().as_text(), alive, urgent_only=urgent_only, earlier=earlier,
-                count=mailbox.INJECT_COUNT if inject else mailbox.READ_COUNT,
-                size=mailbox.INJECT_BYTES if inject else mailbox.READ_BYTES,
+                count=handover.INJECT_COUNT if inject else handover.READ_COUNT,
+                size=handover.INJECT_BYTES if inject else handover.READ_BYTES,
             )  # fmt: skip
             return messages, teams.state_block(act) if inject and act.role == "lead" else ""
 

@@ -12,15 +12,11 @@ from interlock.app.mail import Mailing
 from interlock.core import mailbox, sessions, teams
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace, acknowledged
 from interlock.errors import StorageError
+from interlock.model import handover
 from interlock.model.message import Message, as_xml
 from interlock.model.names import SYSTEM
 from interlock.processes import ancestry
 from interlock.processes.ref import alive, current
-
-HOOK_COUNT = 50
-HOOK_BYTES = 9_000
-"""What one hook hands over at most; one message, whatever its length, always. Programs cut what is longer: the rest
-comes with the next event."""
 
 JOINED = "joined"
 """The folder of a home with the projects whose programs joined: one small file each, so that nobody has to wait for
@@ -129,7 +125,13 @@ class Window(Mailing):
     def _offered(self, act: UnitOfWork, *, urgent_only: bool, earlier: str) -> list[Message]:
         own = current().as_text()
         return mailbox.offer(
-            act, own, alive, count=HOOK_COUNT, size=HOOK_BYTES, urgent_only=urgent_only, earlier=earlier
+            act,
+            own,
+            alive,
+            count=handover.HOOK_COUNT,
+            size=handover.HOOK_BYTES,
+            urgent_only=urgent_only,
+            earlier=earlier,
         )
 
     def _urgent_waits(self) -> bool:

@@ -12,15 +12,12 @@ from typing import Any, Unpack
 
 from interlock.core.unit_of_work import UnitOfWork, acknowledged, add_person, requeue
 from interlock.errors import InboxFull, InvalidRequest, MessageTooLarge, RecipientNotFound
+from interlock.model.handover import READ_COUNT, fitting
 from interlock.model.json import Json
 from interlock.model.message import TYPES, UNLIMITED, Message, MessageFields
 from interlock.model.names import HUMAN, check_metadata, check_storable, check_text
 from interlock.storage.ledger import Rows
 
-READ_COUNT = 1000
-READ_BYTES = 4_194_304
-INJECT_COUNT = 100
-INJECT_BYTES = 409_600
 OFFER_LIFE = 60.0
 """Seconds after which an offer by a process that still lives counts as given up."""
 
@@ -151,13 +148,8 @@ def offer(
         requeue(act, "not_acknowledged")
     elif earlier == "seen":
         acknowledged(act)
-    chosen: list[Message] = []
-    room = size
-    for message in _free(act.rows, act.name, act.clock.now(), alive, count, urgent_only):
-        room -= len(message.content) + 300
-        if chosen and room < 0:
-            break
-        chosen.append(message)
+    free = _free(act.rows, act.name, act.clock.now(), alive, count, urgent_only)
+    chosen = free[: fitting((len(message.content) for message in free), size)]
     if chosen:
         act.rows.messages.offer(act.name, [message.n for message in chosen], act.session, process, act.at)
         for message in chosen:

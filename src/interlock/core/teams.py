@@ -17,7 +17,7 @@ from interlock.errors import (
     MemberLimit,
     MembersRunning,
 )
-from interlock.model.message import escaped
+from interlock.model.handover import escaped
 from interlock.model.names import LEAD, check_member_name, check_session_key, check_text, sanitized
 from interlock.model.task import FINAL, HELD, STATUS, Task
 from interlock.model.team import Member, Team

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from interlock.doctor.files import BACKUPS, closed
 from interlock.doctor.findings import DoctorFinding
 from interlock.errors import ConfigParseError
-from interlock.mirror.projector import LOCK, POSITION
+from interlock.mirror.position import LOCK, POSITION
 from interlock.settings import read_file
 
 UNFINISHED = (".creating-", ".deleting-")

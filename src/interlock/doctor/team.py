@@ -16,7 +16,6 @@ from interlock.core.reports.now import unable
 from interlock.core.tasks.transition import end_run, move, waiting_state
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.doctor import home as home_level
-from interlock.doctor.adopt import adopt as adopt_edits
 from interlock.doctor.files import (
     BACKUPS,
     LEDGER,
@@ -28,6 +27,7 @@ from interlock.doctor.files import (
     examine_room,
     examine_unknown_tasks,
 )
+from interlock.doctor.files import adopt as adopt_edits
 from interlock.doctor.findings import DoctorFinding, report
 from interlock.doctor.invariants import faults
 from interlock.errors import InterlockError, LedgerBusy, LedgerUnusable, StorageError, TeamNotFound

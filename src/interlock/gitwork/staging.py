@@ -20,7 +20,7 @@ from interlock.errors import GitFailed, WorktreeRefused
 from interlock.gitwork.git import Git
 from interlock.gitwork.inventory import CACHES, REPLACED
 from interlock.gitwork.repository import HEADS, Repository, open_repository
-from interlock.plan.surroundings import checkout_of
+from interlock.plan.detecting import checkout_of
 
 LOCKS = ("index.lock", "HEAD.lock")
 LEAVINGS = (

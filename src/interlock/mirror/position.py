@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from binascii import crc32
 
+LOCK = ".mirror.lock"
+POSITION = ".mirror.position"
+
 
 class Position:
     """How far the files have come: the newest event they show and its time, what could not be written, and for each

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 
 from interlock.clock import Clock
 from interlock.errors import InterlockError
-from interlock.mirror.position import Position
+from interlock.mirror.position import LOCK, POSITION, Position
 from interlock.mirror.rebuild import rebuild
 from interlock.mirror.writer import EditedFile, Writer
 from interlock.model.task import STATES
@@ -33,8 +33,6 @@ from interlock.storage.ledger import Ledger, Rows
 
 PENDING = "mirror_pending"
 RESTORED = "ledger_restored"
-LOCK = ".mirror.lock"
-POSITION = ".mirror.position"
 PATIENCE = 2.0
 """Seconds a verb waits for another process's pass."""
 SHORT_PATIENCE = 0.1

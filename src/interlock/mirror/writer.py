@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from interlock.clock import Clock
+from interlock.clock import Clock, iso
 from interlock.errors import InterlockError
 from interlock.mirror.position import Position
 from interlock.mirror.render import (
@@ -28,7 +28,7 @@ from interlock.mirror.task_view import show
 from interlock.model.message import Message
 from interlock.model.run import Run
 from interlock.model.task import Task
-from interlock.storage.files import Tree, edited_name
+from interlock.storage.files import EDITED, Tree
 from interlock.storage.ledger import Rows
 
 RUN_FILES = ("run_heartbeat.json", "run_result.json", "run.json")
@@ -167,7 +167,7 @@ class Writer:
         return found is None or found != whole
 
     def _move_aside(self, path: str, beside: str, task_id: str | None) -> None:
-        kept = f"{beside}/{edited_name(os.path.basename(path), self._clock.now())}".lstrip("/")
+        kept = f"{beside}/{_edited_name(os.path.basename(path), self._clock.now())}".lstrip("/")
         if not self.tree.move(path, kept):
             raise FileExistsError(kept)  # The next pass chooses another name.
         root = self._directory
@@ -245,3 +245,9 @@ def is_inbox(data: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     return all(isinstance(value, dict) and {"id", "sender", "to", "stage"} <= value.keys() for value in values)
+
+
+def _edited_name(name: str, now: float) -> str:
+    """The name under which a file that somebody edited is kept: `<stem>.edited-<time>.<ending>`."""
+    stem, _, ending = name.rpartition(".")
+    return f"{stem}{EDITED}{iso(now).replace(':', '').replace('.', '')}.{ending}"

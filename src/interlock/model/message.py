@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypedDict
 
+from interlock.model.handover import teammate_message
 from interlock.model.json import Json, fields_of
 
 TYPES = (
@@ -78,43 +79,9 @@ class Message:
 
 
 def as_xml(message: Message) -> str:
-    """The block a hook puts before an agent's prompt (TEAM-3.xml). Everything from the message is escaped, so it can
-    neither close its own tag nor forge another (decision 9)."""
-    attributes = [("teammate_id", message.sender), ("type", message.type)]
-    if message.summary is not None:
-        attributes.append(("summary", message.summary))
-    if message.request_id is not None:
-        attributes.append(("request_id", message.request_id))
-    if message.approve is not None:
-        attributes.append(("approve", "true" if message.approve else "false"))
-    if message.reason is not None:
-        attributes.append(("reason", message.reason))
-    if message.redelivered:
-        attributes.append(("redelivered", "true"))
-    inside = "".join(f'\n  {name}="{escaped_attribute(value)}"' for name, value in attributes)
-    return f"<teammate-message{inside}>\n{escaped(message.content)}\n</teammate-message>\n"
-
-
-def escaped(text: str) -> str:
-    """`text` for XML content; a parser gives back the same, but characters XML forbids become U+FFFD."""
-    text = (
-        text.replace("&", "&amp;")
-        .replace("<", "&lt;")
-        .replace(">", "&gt;")
-        .replace('"', "&quot;")
-        .replace("'", "&apos;")
-        .replace("\r", "&#13;")  # a bare one would be read as a line feed
-    )
-    if text.isprintable():
-        return text
-    return "".join(
-        c if c in "\n\t" or (c >= " " and c not in _FORBIDDEN) else "\N{REPLACEMENT CHARACTER}" for c in text
-    )
-
-
-def escaped_attribute(text: str) -> str:
-    """`text` for a double-quoted XML attribute, where bare line feeds and tabs would be read as blanks."""
-    return escaped(text).replace("\n", "&#10;").replace("\t", "&#9;")
-
-
-_FORBIDDEN = "\ufffe\uffff"
+    """The block a hook puts before an agent's prompt (TEAM-3.xml)."""
+    return teammate_message(
+        message.sender, message.type, message.content,
+        summary=message.summary, request_id=message.request_id, approve=message.approve, reason=message.reason,
+        redelivered=message.redelivered,
+    )  # fmt: skip

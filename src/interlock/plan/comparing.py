@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from interlock.errors import InvalidRequest, InvalidTransition
-from interlock.plan.document import Plan, PlanTask, digest
-from interlock.plan.ordering import in_order
+from interlock.plan.document import Plan, PlanTask, digest, in_order
 
 #: Nobody has begun: the task may be changed or taken away without asking.
 OPEN = frozenset({"backlog", "ready"})

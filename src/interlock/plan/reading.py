@@ -10,10 +10,9 @@ from pydantic import ValidationError
 
 from interlock.errors import PlanError
 from interlock.plan.document import Plan, PlanLimits, PlanMember, PlanTask
-from interlock.plan.faults import Faults, Location, described, worded
+from interlock.plan.faults import Faults, Location, YamlDocument, described, read_yaml, worded
 from interlock.plan.rules import PlanRules
 from interlock.plan.schema import NAME, NAME_RULE, LimitsSection, PlanFile
-from interlock.plan.yaml_lines import YamlDocument, read_yaml
 
 LARGEST = 1_048_576
 """The largest plan file, in bytes."""

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.plan.faults import Faults, Location
-from interlock.plan.ordering import cycles
+from interlock.plan.document import cycles
+from interlock.plan.faults import Faults, Location, YamlDocument
 from interlock.plan.schema import nearest
-from interlock.plan.yaml_lines import YamlDocument
 
 Entry = Mapping[str, Any]
 

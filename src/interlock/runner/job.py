@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from interlock.agents.session import McpServer, Permission
 from interlock.core import mailbox
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
+from interlock.model import handover
 from interlock.model.message import Message
 from interlock.model.names import HUMAN
 from interlock.model.run import KEPT
@@ -194,13 +195,13 @@ def offer_mail(context: RunnerContext, caller: Principal) -> list[Message]:
 
 
 def offer_mail_in(act: UnitOfWork, context: RunnerContext) -> list[Message]:
-    return mailbox.offer(act, context.process, alive, count=mailbox.INJECT_COUNT, size=mailbox.INJECT_BYTES)
+    return mailbox.offer(act, context.process, alive, count=handover.INJECT_COUNT, size=handover.INJECT_BYTES)
 
 
 def worth_a_prompt(rows: Rows, member: str, agents_too: bool) -> bool:
     """Whether mail waits that deserves a prompt of its own; notices of Interlock's never do, they come with the next
     prompt. Without `agents_too` only the mail of people counts."""
-    waiting = [message for message, _, _ in rows.messages.offerable(member, mailbox.INJECT_COUNT, False)]
+    waiting = [message for message, _, _ in rows.messages.offerable(member, handover.INJECT_COUNT, False)]
     return any(
         message.type not in NOT_PROMPTED
         and not (message.metadata or {}).get("notice")

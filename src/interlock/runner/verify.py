@@ -38,7 +38,7 @@ from interlock.model.names import SYSTEM
 from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.model.text import plain
-from interlock.plan.surroundings import checkout_of, elsewhere
+from interlock.plan.detecting import checkout_of, elsewhere
 from interlock.processes import commands
 from interlock.processes.groups import RUN_TOKEN
 from interlock.processes.program import Program

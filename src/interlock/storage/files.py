@@ -15,8 +15,6 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from interlock.clock import iso
-
 EDITED = ".edited-"
 KEPT = 64
 KEPT_DEPTH = 2
@@ -266,12 +264,6 @@ def replace(path: str, data: bytes) -> None:
     """As `Tree.replace`, for a file in a directory that is there."""
     with Tree(os.path.dirname(path)) as tree:
         tree.replace(os.path.basename(path), data)
-
-
-def edited_name(name: str, now: float) -> str:
-    """The name under which a file that somebody edited is kept: `<stem>.edited-<time>.<ending>`."""
-    stem, _, ending = name.rpartition(".")
-    return f"{stem}{EDITED}{iso(now).replace(':', '').replace('.', '')}.{ending}"
 
 
 def _create(name: str, parent: int) -> int:

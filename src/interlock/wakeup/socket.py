@@ -22,8 +22,7 @@ import stat
 from binascii import crc32
 from collections.abc import Callable, Collection
 
-from interlock.wakeup.notifier import Waiter
-from interlock.wakeup.waiters import DescriptorWaiter, PollingWaiter
+from interlock import wakeup
 
 PATH_BYTES = 103
 """The longest socket name that both Linux (107) and macOS (103) take, in bytes."""
@@ -52,12 +51,14 @@ class SocketNotifier:
             if concerned:
                 _send(directory, concerned)
 
-    def waiter(self, team: str, topics: Collection[str], changed: Callable[[], bool] | None = None) -> Waiter:
+    def waiter(
+        self, team: str, topics: Collection[str], changed: Callable[[], bool] | None = None
+    ) -> wakeup.notifier.Waiter:
         try:
             return self._bind(self._directory(team), topics, changed)
         except OSError:
             # No directory that can be trusted, no descriptors left, no such sockets here: late beats never.
-            return PollingWaiter(changed)
+            return wakeup.waiters.PollingWaiter(changed)
 
     def leftovers(self, team: str, *, remove: bool = False) -> list[str]:
         directory = self._directory(team)
@@ -80,7 +81,9 @@ class SocketNotifier:
             found = self._directories[team] = f"{self._runtime}/{name:08x}"
         return found
 
-    def _bind(self, directory: str, topics: Collection[str], changed: Callable[[], bool] | None) -> Waiter:
+    def _bind(
+        self, directory: str, topics: Collection[str], changed: Callable[[], bool] | None
+    ) -> wakeup.notifier.Waiter:
         import socket
 
         prepare(self._runtime)
@@ -106,7 +109,7 @@ class SocketNotifier:
                 except OSError:
                     pass  # a writer was faster, or others still wait
 
-        return DescriptorWaiter(receiver.fileno(), changed, release)
+        return wakeup.waiters.DescriptorWaiter(receiver.fileno(), changed, release)
 
 
 def runtime_directory() -> str:

@@ -14,8 +14,7 @@ import pytest
 from interlock import demo
 from interlock.errors import InvalidRequest
 from interlock.plan import reading
-from interlock.plan.document import Plan
-from interlock.plan.ordering import in_order
+from interlock.plan.document import Plan, in_order
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.model.message import TYPES, UNLIMITED, Message, as_xml, escaped
+from interlock.model.handover import escaped
+from interlock.model.message import TYPES, UNLIMITED, Message, as_xml
 
 # What XML can hold at all; anything else becomes U+FFFD.
 text = st.text(

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from interlock.errors import InvalidRequest, InvalidTransition
 from interlock.plan.comparing import OPEN, OVER, ExistingTask, PlanChanges, compare
-from interlock.plan.document import Plan, PlanTask, digest
-from interlock.plan.ordering import cycles, in_order
+from interlock.plan.document import Plan, PlanTask, cycles, digest, in_order
 
 STATES = [
     "backlog",

@@ -13,9 +13,8 @@ import pytest
 from interlock.errors import InvalidRequest
 from interlock.plan import reading
 from interlock.plan.detecting import Findings, inspect, team_name
-from interlock.plan.document import Plan
+from interlock.plan.document import Plan, in_order
 from interlock.plan.initial import PLAN_FILE, TEAM_FILE, initialise, write_plan
-from interlock.plan.ordering import in_order
 from interlock.plan.schema import NAME
 
 

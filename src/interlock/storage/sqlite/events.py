@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from interlock.model.event import Event
+from interlock.storage.sqlite import delivery
 from interlock.storage.sqlite.table import Aggregate, as_json, from_json
 
 Stamp = tuple[int, str, str, str]
@@ -24,10 +25,7 @@ class SqliteEvents(Aggregate):
         """What this transaction wrote last, by which it is recognised after a commit that failed."""
 
     def append(self, type: str, actor: str, task_id: str | None, at: str, payload: Mapping[str, Any]) -> int:
-        cursor = self.connection.execute(
-            "INSERT INTO events (type, at, actor, task_id, payload) VALUES (?, ?, ?, ?, ?)",
-            (type, at, actor, task_id, as_json(payload)),
-        )
+        cursor = self.connection.execute(delivery.EVENT, (type, at, actor, task_id, as_json(payload)))
         seq = int(cursor.lastrowid or 0)
         self.last = (seq, type, at, actor)
         return seq
@@ -48,7 +46,7 @@ class SqliteEvents(Aggregate):
         return self.newest()[0]
 
     def newest(self) -> tuple[int, str]:
-        return self._row("SELECT seq, at FROM events ORDER BY seq DESC LIMIT 1") or (0, "")
+        return self._row(delivery.NEWEST) or (0, "")
 
     def raw_since(self, seq: int, limit: int | None = None) -> list[tuple[int, str, str | None, str, str]]:
         return self._rows(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from interlock.model.message import Message
-from interlock.storage.sqlite.table import FLAG, JSON, Table, marks
+from interlock.storage.sqlite import delivery
+from interlock.storage.sqlite.table import FLAG, JSON, Table, as_json, marks
 
 _WAITING = "stage IN ('stored', 'offered')"
 
@@ -48,31 +49,17 @@ class SqliteMessages(Table[Message]):
         return [(self.decoded(row[:-2]), row[-2] or "", row[-1] or "") for row in found]
 
     def offer(self, recipient: str, numbers: Sequence[int], session: str, process: str, at: str) -> None:
-        self.connection.execute(
-            f"UPDATE messages SET stage='offered', attempt=attempt+1, session=?, process=?, offered_at=? "
-            f"WHERE n IN ({marks(len(numbers))})",
-            (session, process, at, *numbers),
-        )
+        self.connection.execute(delivery.OFFER, (session, process, at, as_json(numbers)))
 
     def deliver(self, recipient: str, numbers: Sequence[int], session: str, at: str) -> list[str]:
-        done = self._firsts(
-            f"UPDATE messages SET stage='delivered', delivered_at=? "
-            f"WHERE n IN ({marks(len(numbers))}) AND stage='offered' AND session=? RETURNING id",
-            at,
-            *numbers,
-            session,
-        )
+        done = self._firsts(delivery.DELIVER, at, as_json(numbers), session)
         self._count_unread(recipient, -len(done))
         return done
 
     def acknowledge(self, recipient: str, session: str, at: str) -> list[str]:
-        # Asked at each turn and nearly always for nothing: a look costs a tenth of an update that returns.
-        where = "recipient=? AND session=? AND stage='delivered'"
-        done = self._firsts(f"SELECT id FROM messages WHERE {where}", recipient, session)
+        done = self._firsts(delivery.UNACKNOWLEDGED, recipient, session)
         if done:
-            self.connection.execute(
-                f"UPDATE messages SET stage='acknowledged', acknowledged_at=? WHERE {where}", (at, recipient, session)
-            )
+            self.connection.execute(delivery.ACKNOWLEDGE, (at, recipient, session))
         return done
 
     def acknowledge_ids(self, recipient: str, ids: Sequence[str], at: str) -> list[str]:
@@ -145,4 +132,4 @@ class SqliteMessages(Table[Message]):
 
     def _count_unread(self, recipient: str, change: int) -> None:
         if change:
-            self.connection.execute("UPDATE members SET unread = unread + ? WHERE name=?", (change, recipient))
+            self.connection.execute(delivery.COUNT_UNREAD, (change, recipient))

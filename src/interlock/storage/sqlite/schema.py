@@ -7,11 +7,10 @@ import sqlite3
 
 from interlock.clock import Clock, iso
 from interlock.errors import LedgerUnusable, StorageError
+from interlock.storage.sqlite import VERSION
 from interlock.storage.sqlite.connection import connect, execute_patiently, quoted, translated
 
 DIRECTORY = os.path.join(os.path.dirname(__file__), "migrations")
-VERSION = 6
-"""The newest of our own migrations; a test holds it against the directory, so that opening need not list it."""
 
 
 def newest(directory: str | None = None) -> int:

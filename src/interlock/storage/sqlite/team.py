@@ -6,6 +6,7 @@ from typing import Any
 
 from interlock.model.json import Json
 from interlock.model.team import Member, Team
+from interlock.storage.sqlite import delivery
 from interlock.storage.sqlite.table import JSON, Aggregate, Table, as_json, from_json
 
 _TEAM = (
@@ -91,7 +92,7 @@ class SqliteTeam(Table[Member]):
         return None if row is None else str(row[0])
 
     def touch(self, member: str, session: str, at: str) -> None:
-        self.connection.execute("UPDATE members SET last_active_at=?, session=? WHERE name=?", (at, session, member))
+        self.connection.execute(delivery.TOUCH, (at, session, member))
 
     def address(self, name: str) -> tuple[str, str, str, int] | None:
         found: tuple[str, str, str, int] | None = self._row(
@@ -145,9 +146,7 @@ class SqliteSessions(Aggregate):
         return row is not None and bool(row[0])
 
     def note_sent_back(self, member: str, session: str, sent: bool) -> None:
-        self.connection.execute(
-            "UPDATE sessions SET sent_back=?1 WHERE member=?2 AND id=?3 AND sent_back != ?1", (sent, member, session)
-        )
+        self.connection.execute(delivery.NOTE_SENT_BACK, (sent, member, session))
 
     def living(self, member: str) -> list[tuple[str, str | None]]:
         where = "member=? AND ended_at IS NULL ORDER BY began_at"
@@ -164,12 +163,7 @@ class SqliteSessions(Aggregate):
         return found
 
     def note_alive(self, member: str, session: str, process: str | None) -> None:
-        self.connection.execute(
-            "UPDATE sessions SET gone_at = NULL, process = CASE WHEN program IS NULL THEN coalesce(?1, process) "
-            "ELSE process END WHERE member=?2 AND id=?3 "
-            "AND (gone_at IS NOT NULL OR (?1 IS NOT NULL AND process IS NOT ?1 AND program IS NULL))",
-            (process, member, session),
-        )
+        self.connection.execute(delivery.NOTE_ALIVE, (process, member, session))
 
     def note_gone(self, member: str, session: str, at: str) -> None:
         where = "member=? AND id=? AND gone_at IS NULL"

@@ -10,8 +10,8 @@ import click
 from interlock.agents.session import Update
 from interlock.errors import Conflict, InterlockError, InvalidRequest, PlanError, StorageError
 from interlock.plan.detecting import AGENTS, inspect
+from interlock.plan.document import in_order
 from interlock.plan.initial import initialise
-from interlock.plan.ordering import in_order
 from interlock.plan.reading import parse
 from interlock.plan.schema import json_schema
 from interlock.surfaces.cli import words
