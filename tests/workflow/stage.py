@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import posixpath
 import re
@@ -30,6 +31,7 @@ from interlock.workflow.package import workflow as workflows
 from interlock.workflow.preferences.overrides import Profile
 from interlock.workflow.state.document import Plan, WorkflowState
 from tests.workflow import virtual
+from tests.workflow.programs import leaving
 
 APC = "**Select an Option:** [A] Advanced Elicitation [P] Party Mode [C] Continue"
 DONE = '{"step": "completed"}'
@@ -38,10 +40,18 @@ START = 1_795_000_000.0
 
 
 def project(
-    root: Path, steps: int = 3, *, module: str = "bmm", front: str = "", workflow: str = "", body: str = ""
+    root: Path,
+    steps: int = 3,
+    *,
+    module: str = "bmm",
+    front: str = "",
+    workflow: str = "",
+    body: str = "",
+    output: str = "{output_folder}/plan.md",
 ) -> Path:
     """A project with one workflow of `steps` step files, each with the usual menu. `front` is added to the frontmatter
-    of each step, `workflow` to that of the workflow."""
+    of each step, `workflow` to that of the workflow; `output` is the document that each step names, "" for none."""
+    named = f"outputFile: '{output}'\n" if output else ""
     config = root / "_bmad" / "_config"
     config.mkdir(parents=True)
     folder = root / "_bmad" / module / "workflows" / "make-plan"
@@ -62,7 +72,7 @@ def project(
         last = "This is the final step." if number == steps else "- IF C: save, then load {nextStepFile}"
         menu = f'Display: "{APC}"\n\n' if number < steps else ""
         (folder / "steps" / f"step-{number:02d}-part.md").write_text(
-            f"---\nname: 'step-{number:02d}-part'\noutputFile: '{{output_folder}}/plan.md'\n{onward}{front}---\n"
+            f"---\nname: 'step-{number:02d}-part'\n{named}{onward}{front}---\n"
             f"# Step {number}: Part {number}\n\nWrite part {number}.\n{body}\n\n{menu}{last}\n"
         )
     return root
@@ -99,12 +109,16 @@ Play = Callable[[Part], Awaitable["str | Turn"]]
 
 
 class Player:
-    """An agent that plays `play`; `sessions` are all that were opened."""
+    """An agent that plays `play`; `sessions` are all that were opened. An honest one leaves what the step asks for
+    where `play` says that it is completed and has not written it."""
 
     name = "player"
 
-    def __init__(self, play: Play, *, lasting: bool = True, resumes: bool = False) -> None:
+    def __init__(self, play: Play, *, lasting: bool = True, resumes: bool = False, honest: bool = True) -> None:
         self.play = play
+        self.honest = honest
+        self.step = ""
+        self.before: dict[str, str] = {}
         self.lasting = lasting
         self.resumes = resumes
         self.sessions: list[PlayerSession] = []
@@ -134,10 +148,22 @@ class PlayerSession:
         self._player.prompts.append(text)
         self._scope, self._over = anyio.CancelScope(), anyio.Event()
         turn = Turn("cancelled")
+        player, root = self._player, Path(self._opening.workdir)
+        if leaving.BEGINS in text or re.search(r"^# Step [\w.-]+: ", text, re.MULTILINE):
+            player.step, player.before = text, leaving.texts(root, text)
         try:
             with self._scope:
                 said = await self._player.play(Part(text, self._opening, on_update, len(self._player.prompts)))
                 turn = said if isinstance(said, Turn) else Turn("end", said)
+                if player.honest and turn.stop == "end" and (over := COMPLETED.search(turn.output)):
+                    found = re.search(r"^# Step ([\w.-]+): ", player.step, re.MULTILINE)
+                    leaving.leave(root, player.step, player.before, found[1] if found else "")
+                    kinds = {kind for kind, _, _ in leaving.due(player.step)}
+                    said = {
+                        name: value for kind, (name, value) in SAID.items() if kind in kinds and name not in turn.output
+                    }
+                    line = json.dumps({"step": over[1], **said}).removesuffix("}")
+                    turn = replace(turn, output=COMPLETED.sub(line.replace("\\", r"\\"), turn.output))
         finally:
             self._over.set()
         return turn
@@ -153,6 +179,8 @@ class PlayerSession:
             await self._over.wait()
 
 
+SAID = {"command": ("evidence", ["it ran: passed"]), "verdict": ("verdict", "PASSED")}
+COMPLETED = re.compile(r'\{"step": "(completed|finished)"')
 Answers = Callable[[Asking], "str | None"]
 
 

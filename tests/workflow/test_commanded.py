@@ -97,7 +97,7 @@ def test_what_memory_knows_stands_in_the_agents_context(tmp_path: Path) -> None:
     from interlock.memory.local import LocalMemory
     from interlock.memory.store import Memory
 
-    place, home, team = driven(tmp_path, body="{memory}")
+    place, home, team = driven(tmp_path, body="{memory}", output="")
     memory = LocalMemory(str(place.home_path), SystemClock())
     content = "The plan was made for gardens: make plan in metres."
     memory.remember(Memory("Units", content, 9, project_id="plan-app"))

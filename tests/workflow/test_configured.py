@@ -76,9 +76,9 @@ def test_a_workflow_may_set_its_own_thresholds(tmp_path: Path) -> None:
 
 @pytest.mark.req("BMAD-2a.7.5", "BMAD-FR38")
 def test_thresholds_that_change_count_at_the_next_decision(tmp_path: Path) -> None:
-    root = project(tmp_path / "p", steps=5)
+    root = project(tmp_path / "p", steps=5, output="")
     limits: dict[str, Any] = {}
-    elsewhere = writes(root, path="notes.md")  # so that no step's own output exists, and C is 85 sure
+    elsewhere = writes(root)  # no step names an output, so C is 85 sure
 
     async def part(part: Part) -> Any:
         if part.step == "3":

@@ -108,12 +108,16 @@ def test_the_final_validation_misses_a_document_that_is_gone(tmp_path: Path) -> 
 
     async def part(part: Part) -> str | Turn:
         said = await play_on(part)
-        if "final step" in part.prompt:
-            (root / "_bmad-output/plan.md").unlink()
-        return said
+        notes = root / "_bmad-output/notes.md"
+        if part.step == "1":
+            notes.parent.mkdir(parents=True)
+            notes.write_text("# Notes\n")
+        elif "final step" in part.prompt:
+            notes.unlink()
+        return str(said).replace(DONE, '{"step": "completed", "outputs": ["_bmad-output/notes.md"]}')
 
     outcome = play(root, Player(part))
-    assert outcome.state.outcome == FAILED and "plan.md is gone" in str(outcome.state.error)
+    assert outcome.state.outcome == FAILED and "notes.md is gone" in str(outcome.state.error)
 
 
 def test_outcomes_are_three() -> None:

@@ -26,7 +26,7 @@ def checkpoints(outcome: Outcome) -> list[str]:
 
 @pytest.mark.req("BMAD-2b.7.3", "BMAD-2b.11.3", "BMAD-FR19g")
 def test_a_checkpoint_that_no_signal_says_anything_about_shows_no_number(tmp_path: Path) -> None:
-    root = project(tmp_path / "p")
+    root = project(tmp_path / "p", output="")
     desk = MemoryDesk(answers=lambda asking: "approve")
     outcome = play(root, Player(script(DONE)), plan=Plan(project=str(root), tier=4), desk=desk)
     first = checkpoints(outcome)[0]
@@ -48,7 +48,7 @@ def test_a_checkpoint_shows_what_was_measured(tmp_path: Path) -> None:
 
 
 def test_a_batch_names_the_steps_without_evidence_and_shows_all_of_them(tmp_path: Path) -> None:
-    root = project(tmp_path / "p", steps=4)
+    root = project(tmp_path / "p", steps=4, output="")
     turns = ['{"step": "completed", "verdict": "PASSED"}', DONE, '{"step": "completed", "verdict": "PASSED"}', DONE]
     desk = MemoryDesk(answers=lambda asking: "approve")
     outcome = play(root, Player(script(*turns)), plan=Plan(project=str(root), tier=3), desk=desk)

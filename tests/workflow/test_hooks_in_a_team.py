@@ -55,7 +55,8 @@ def test_an_agents_tools_and_its_steps_end_have_their_hooks(tmp_path: Path) -> N
 def test_a_hook_refuses_what_the_members_policy_would_allow(tmp_path: Path) -> None:
     place = hooked(tmp_path, "PreToolUse: [{matcher: Write, command: scripts/log.sh}]", "echo 'no plans' >&2; exit 2")
     done = over_acp(place)
-    assert done["outcome"] == "COMPLETED", done["error"]
+    assert done["outcome"] is None and done["completed_steps"] == [], "what was refused is not done"
+    assert "plan.md does not exist" in place("status", done["workflow_id"])["waiting"]["text"]
     assert not (place.root / "_bmad-output/plan.md").exists()
     assert (place.root / "refused").read_text() == "reject"
     assert not events(place, "workflow.hook_failed")

@@ -74,7 +74,7 @@ def test_an_agent_reads_less_than_it_would_of_the_whole_workflow_at_each_step(tm
     [
         ("PASSED", 95.0, "minimal", ("confirm", "stop")),
         ("PASSED", None, "summary", ("confirm", "details", "stop")),
-        (None, 10.0, "full_audit_trail", ("approve", "reject", "stop")),
+        ("PARTIAL", 10.0, "full_audit_trail", ("approve", "reject", "stop")),
     ],
 )
 def test_the_format_follows_the_confidence(

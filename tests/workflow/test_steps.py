@@ -131,7 +131,7 @@ def test_an_agent_that_does_the_whole_workflow_in_one_turn_is_believed_by_its_do
 
 
 def test_a_step_may_be_skipped_and_a_branch_taken_that_the_agent_names(tmp_path: Path) -> None:
-    root = project(tmp_path / "p", steps=4)
+    root = project(tmp_path / "p", steps=4, body="This part is optional.")
     turns = ['{"step": "skipped", "reason": "optional"}', '{"step": "completed", "next": "step-04-part.md"}', DONE]
     outcome = play(root, Player(script(*turns)))
     assert outcome.state.outcome == "COMPLETED" and outcome.state.completed_steps == [1, 2, 4]

@@ -63,6 +63,17 @@ def is_gate(id: object) -> bool:
     return str(id).startswith(GATE)
 
 
+def evidence_of(record: Json) -> str:
+    """What the result of a step rests on, for people; "" where nothing was looked at yet."""
+    said = {"seen": "", "held": " (as it was: {})", "stated": " (the agent says: {})", "missing": " (missing: {})"}
+    found = []
+    for one in record.get("proofs") or ():
+        words = "no evidence required by the step" if one["kind"] == "none" else str(one["kind"]).replace("_", " ")
+        subject = f" {one['subject']}" if one["subject"] else ""
+        found.append(f"{words}{subject}{said.get(one['found'], '').format(one['reason'])}")
+    return "; ".join(found)
+
+
 def place_of(step: object, name: str | None = None) -> str:
     """How a step is called where people and agents read of it: `step 3`; one of the engine's own, whose id tells them
     nothing, by its name."""

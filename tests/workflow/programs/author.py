@@ -1,7 +1,8 @@
 """An agent program that plays the author of a document: one prompt on stdin, one turn on stdout, no memory.
 
-It shows the menu of each step, saves on C, and says how the step stands. `DOCUMENT` is where it writes; with `SLOW` it
-waits that long before and after it has written, so that it can be killed in between.
+It shows the menu of each step, saves on C, and says how the step stands. `DOCUMENT` is where it writes, else the
+document that the step names; with `SLOW` it waits that long before and after it has written, so that it can be killed
+in between.
 """
 
 import os
@@ -10,7 +11,8 @@ import select
 import sys
 
 prompt = sys.stdin.read()
-document = os.environ.get("DOCUMENT") or "_bmad-output/planning-artifacts/prd.md"
+named = re.search(r"^- changed: `([^`*]+)`", prompt, re.MULTILINE)
+document = os.environ.get("DOCUMENT") or (named[1] if named else "_bmad-output/planning-artifacts/prd.md")
 slow = float(os.environ.get("SLOW", "0"))
 steps = re.findall(r"^# Step ([\w.-]+): (.*)$", prompt, re.MULTILINE)
 number, title = steps[0] if steps else ("?", "?")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.model.question import reply_command
-from interlock.model.workflow import is_gate, place_of, spoken
+from interlock.model.workflow import evidence_of, is_gate, place_of, spoken
 from interlock.surfaces.cli import words
 from interlock.workflow.runs.chat_commands import in_force
 
@@ -81,6 +81,8 @@ def _steps(run: Mapping[str, Any]) -> list[str]:
         number = "" if is_gate(record["id"]) else str(record["id"])
         mark, why = MARKS.get(record["status"], "?"), short(record.get("error") or record.get("reason") or "", 80)
         lines.append(f"  {mark} {number:>4}  {words.clean(record['name'])}{took}  {why}".rstrip())
+        if rests_on := evidence_of(record):
+            lines.append(words.faint(f"            evidence: {words.clean(short(rests_on, 160))}"))
         if record["status"] == "in_progress":
             kept = run.get("examinations", {}).get(str(record["id"]).removeprefix("gate-"), {})
             for label, one in (kept.get("now") or {}).get("validators", {}).items():

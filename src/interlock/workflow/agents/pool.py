@@ -41,6 +41,7 @@ AUDIBLE = frozenset({"text", "thought", "tool"})
 RUNNING = frozenset({"pending", "in_progress"})
 WRITES = frozenset({"edit", "delete", "move", "write", "create"})
 PATHS = 500  # of one turn
+RAN = 50  # commands of one turn
 
 WORKFLOW_TIMEOUT, NESTED_TIMEOUT, AGENT_TIMEOUT = "workflow_timeout", "nested_timeout", "agent_timeout"
 TIME_LIMIT, PARTY_TIMEOUT = "time_limit", "party_timeout"
@@ -79,6 +80,7 @@ class Watch:
         self.held = 0
         self.paths: list[str] = []
         self.written: list[str] = []
+        self.ran: dict[str, str] = {}
         self.timeout: str | None = None
         self.ended = False  # the session had to be closed, for its turn did not end when it was cancelled
         self._held_at = now
@@ -91,6 +93,8 @@ class Watch:
             return
         name, status = str(update.data.get("id") or update.text), update.data.get("status")
         (self.tools.add if status in RUNNING else self.tools.discard)(name)
+        if update.data.get("kind") == "execute" and len(self.ran) < RAN:
+            self.ran[name] = " ".join([*update.text.split(), f"({status})" if status else ""])[:200].strip()
         listed = update.data.get("paths")
         paths = [str(one) for one in listed] if isinstance(listed, (list, tuple)) else []
         if len(self.paths) < PATHS:
@@ -182,11 +186,13 @@ async def prompted(
 
 @dataclass(frozen=True)
 class Ended:
-    """A turn, and the limit that ended it, if one did. `written` are the files that its tools changed."""
+    """A turn, and the limit that ended it, if one did. `written` are the files that its tools changed, `ran` the
+    commands that they ran, each with how it ended."""
 
     heard: Heard
     timeout: str | None = None
     written: tuple[str, ...] = ()
+    ran: tuple[str, ...] = ()
 
 
 class AgentPool:
@@ -278,7 +284,7 @@ class AgentPool:
         detail = watch.timeout or turn.detail
         seconds = anyio.current_time() - began
         heard = Heard(how, turn.output, tuple(watch.paths), detail, turn.retry_at, seconds, answered)
-        return Ended(heard, watch.timeout, tuple(dict.fromkeys(watch.written)))
+        return Ended(heard, watch.timeout, tuple(dict.fromkeys(watch.written)), tuple(watch.ran.values()))
 
     def progressed(self) -> None:
         """Something was achieved: the workflow's clock starts again."""

@@ -18,6 +18,7 @@ from interlock.errors import AgentError
 from interlock.workflow.agents.pool import NESTED_TIMEOUT, PARTY_TIMEOUT, WORKFLOW_TIMEOUT
 from interlock.workflow.engine import (
     brainstorming,
+    evidence,
     initialization,
     machine,
     menu_answers,
@@ -95,6 +96,15 @@ async def recover(run: RunContext) -> None:
         questions.exhausted(run, str(remedy.error), state.recovery.get("details", {}))
     elif remedy.action == recovery.PARTY:
         await in_a_step.call(run, in_a_step.STALL, remedy.why)
+    elif remedy.action in (recovery.TELL, recovery.BEGIN_AGAIN):
+        recovery.trying(state, remedy.strategy)
+        run.record.status, run.record.error = "in_progress", None
+        text = prompts.missing(run.step, state.recovery["issues"])
+        if remedy.action == recovery.TELL:
+            turns.send(run, turns.NUDGE, text)
+        else:
+            state.recovery["guidance"], state.sent = text, None
+        run.move(RUNNING)
     elif remedy.action == recovery.RETRY:
         recovery.trying(state, remedy.strategy)
         await run.save()
@@ -236,13 +246,23 @@ async def _went_on(run: RunContext, found: Reading) -> Reading:
         if step_substitution.instead(run, following) is not None:
             # What it began is done by others; of the step before it nothing is known but that it is done.
             return Reading(turn_interpreter.COMPLETED)
+        done = Reading(turn_interpreter.COMPLETED, closing=found.closing)
+        proofs = evidence.look(run.workflow, step, record, done, run.state.plan.values)
+        if evidence.missing(proofs):
+            return done  # Of the step that it has left behind: what is missing is said to it.
         if not await transitions.stopped(run, turn_interpreter.COMPLETED):
             return found
-        transitions.complete(run, step, record, Reading(turn_interpreter.COMPLETED, closing=found.closing), "unknown")
+        record.proofs = proofs
+        transitions.complete(run, step, record, done, "unknown")
         run.decide(Decision("next_step", str(following.id), "the agent went on to it by itself", by="agent"))
         next_record = steps.record_of(run.state, following)
         run.state.current_step = next_record.id
         steps.take_over(run.state, following, run.desk.now())
+        wanted = evidence.wanted(run.workflow, following, run.state.plan.values)
+        now = evidence.snapshot(run.root, wanted)
+        # What it wrote in the same turn counts where the document itself says that it belongs to that step.
+        inherits = turns.done_in_document(run, following)
+        next_record.before = {path: record.before.get(path, old) if inherits else old for path, old in now.items()}
         run.state.sent = None
         turns.send(run, turns.STEP, "")
         found = turns.read(run)
@@ -279,11 +299,14 @@ async def _unclear(run: RunContext, found: Reading) -> None:
         run.decide(Decision("unclear", "ask the agent", "its turn ended without saying how the step stands"))
         turns.send(run, turns.NUDGE, prompts.unclear(run.step))
         return
-    heard = run.heard
+    heard, state = run.heard, run.state
     assert heard is not None
-    if found.kind == turn_interpreter.UNCLEAR and (turns.changed(run) or turns.exists(run) or heard.paths):
-        run.decide(Decision("unclear", "done", "it has written its document and asks for nothing", confidence=50))
-        await _over(run, Reading(turn_interpreter.COMPLETED, found.text, found.closing))
+    done = Reading(turn_interpreter.COMPLETED, found.text, found.closing)
+    proofs = evidence.look(run.workflow, run.step, run.record, done, state.plan.values)
+    written = any(evidence.changed(run.root, run.record.before, path) for path in run.record.files)
+    if found.kind == turn_interpreter.UNCLEAR and (evidence.seen(proofs) or (proofs == [evidence.NOTHING] and written)):
+        run.decide(Decision("unclear", "done", "it has left what it must and asks for nothing", confidence=50))
+        await _over(run, done)
         return
     unclear(run, heard)
 
@@ -356,6 +379,10 @@ class AutomationController:
             return
         if state.state in (RUNNING, VALIDATING, RECOVERING, FAILED) and state.sent is not None:
             run.interrupted = True
+            # A kill of the engine is no loop of the agent: what the step says once more is not counted twice.
+            here = str(state.current_step)
+            state.visits = {key: count for key, count in state.visits.items() if key.split("|")[1] != here}
+            run.record.interruptions += 1
         if state.current_step is not None:
             offered = resuming.offer(state, run.workflow.hash)
             state.resumed = offered.indicator

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from interlock.model.workflow import GATE
-from interlock.workflow.engine import turns
+from interlock.workflow.engine import evidence
 from interlock.workflow.engine.confidence_calculator import MODEL, NO_SIGNAL, calculate
 from interlock.workflow.engine.context import RunContext
 from interlock.workflow.engine.examination import APPROVE, StandIn
@@ -29,7 +29,7 @@ OUTCOMES = {verdicts.SUCCESS: 100.0, verdicts.PARTIAL: 50.0, verdicts.FAILURE: 0
 def signals(run: RunContext, outcome: str) -> dict[str, float | None]:
     """The signals for the step at hand, null where there is none. What an examination gives by itself comes first."""
     verdict = OUTCOMES.get(outcome)
-    if verdict is None and turns.exists(run):
+    if verdict is None and evidence.seen(run.record.proofs):
         verdict = OUTCOMES[verdicts.SUCCESS]
     here = {
         "validation_verdict": verdict,

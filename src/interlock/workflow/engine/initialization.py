@@ -153,7 +153,7 @@ def _classify(run: RunContext) -> None:
     tier = tier_suggester.suggest(text, brown, tier_suggester.from_levels(levels))
     plan.own_tier = tier.tier if tier.confidence == "high" else None
     if plan.tier is None:
-        plan.tier = tier.tier
+        plan.tier, plan.tier_by_default = tier.tier, True
         words = ", ".join(tier.matched_keywords) or "no word of any tier"
         run.decide(Decision("tier", str(tier.tier), f"{tier.confidence} confidence: {words}"))
     if plan.domain is None:
@@ -175,7 +175,7 @@ def outputs(run: RunContext) -> list[str]:
 def fresh(run: RunContext) -> None:
     """A step's visit begins: nothing of an earlier one is left over."""
     run.state.transcript, run.state.menu_stack, run.state.sent = [], [], None
-    if run.state.recovery.get("kind") not in (None, recovery.VALIDATION):
+    if run.state.recovery.get("kind") not in (None, recovery.VALIDATION, recovery.EVIDENCE):
         run.state.recovery = {}
-    elif run.state.recovery:
+    elif run.state.recovery.get("kind") == recovery.VALIDATION:
         run.state.recovery |= {"attempts": 0, "tried": []}

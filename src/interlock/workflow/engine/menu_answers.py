@@ -15,22 +15,23 @@ from typing import Any
 import anyio
 
 from interlock.clock import iso, seconds
-from interlock.workflow.engine import menus, prompts, questions, turns
+from interlock.workflow.engine import menus, prompts, questions, recovery, turns
 from interlock.workflow.engine.context import RunContext
 from interlock.workflow.engine.decision_log import Decision, menu_basis
 from interlock.workflow.engine.ports import Asking
-from interlock.workflow.engine.turn_interpreter import BLOCKED, Reading
+from interlock.workflow.engine.turn_interpreter import BLOCKED, QUESTION, Reading, asks, asks_to_go_on
 from interlock.workflow.menus import menu_participation_engine, nesting, recognition
 from interlock.workflow.menus import options as labels
-from interlock.workflow.menus.menu_participation_engine import SEVERAL, Situation, participate
+from interlock.workflow.menus.menu_participation_engine import RISKY, SEVERAL, Situation, participate
 from interlock.workflow.menus.nesting import Entry, History
 from interlock.workflow.menus.options import Option
 from interlock.workflow.menus.recognition import Menu
+from interlock.workflow.menus.step_menus import menus_of
 from interlock.workflow.party import in_a_step
 from interlock.workflow.preferences import application, menu_rate
 from interlock.workflow.preferences.menu_rate import Admission
 from interlock.workflow.preferences.preferences import LEARNED
-from interlock.workflow.state.document import RUNNING, WAITING_USER, Waiting
+from interlock.workflow.state.document import FAILED, RUNNING, WAITING_USER, Waiting
 
 PURPOSE = "menu_pause"
 PACE_OPTIONS = ("continue", "stop")
@@ -121,6 +122,7 @@ async def _pause(run: RunContext, menu: Pending, admission: Admission) -> None:
     state.waiting.asked_at = run.desk.now()
 
 
+GOES_ON = 3  # times that an agent is told in one visit to go on
 DELEGATED = 2  # times that one menu or question goes back to the agent
 SHOWN = 3000  # characters of a menu that a human is shown
 
@@ -196,10 +198,28 @@ async def _decide(run: RunContext, found: Reading, shown: Menu, where: Situation
         run.decide(Decision("menu", "by the brief", f"{decided.why}; the brief may say", by="brief"))
         unwanted = [f"[{one.key}] {one.label}" for one in shown.options if one.key in where.avoided]
         turns.send(run, turns.NUDGE, prompts.from_brief(text_of(found), unwanted))
+    elif selection.choice != RISKY and _shows_another(run, found, where) and run.once("menu/not_own"):
+        keys = [f"[{one.key}] {one.label}" for one in menus_of(run.step.text)[-1].options]
+        run.decide(Decision("menu", "the step's own", "the menu that is shown is not the step's"))
+        turns.send(run, turns.NUDGE, prompts.own_menu(run.step, keys))
     else:
         recommended = decided.option.key if decided.option else None
         source = LEARNED if selection.learned else None
         await _ask_menu(run, found, shown, recommended, decided.why, decided.confidence, source)
+
+
+def _shows_another(run: RunContext, found: Reading, where: Situation) -> bool:
+    """Whether what is shown is meant to be the step's menu, and is not: it offers some of the same, and something
+    else."""
+    shown = found.participation
+    if shown is None or shown.detection.menu is None or shown.detection.step_menu is not None or where.within:
+        return False
+    if shown.detection.menu.by_meaning(labels.DESTRUCTIVE, labels.ACCEPT, labels.EXIT):
+        return False
+    offered = {labels.head(one.label).casefold() for one in shown.detection.menu.options}
+    return any(
+        offered & {labels.head(one.label).casefold() for one in menu.options} for menu in menus_of(run.step.text)
+    )
 
 
 def _answer(
@@ -282,6 +302,11 @@ async def question(run: RunContext, found: Reading) -> None:
     pattern = application.question(run, text)
     if before is None and application.is_asked(run, text):
         await _ask(run, text, blocked=found.kind == BLOCKED, why="you want to be asked this", source=LEARNED)
+    elif found.kind == QUESTION and before is None and asks_to_go_on(text):
+        _go_on(run)
+    elif found.kind == QUESTION and not asks(text) and run.once("asks_nothing"):
+        run.decide(Decision("unclear", "ask the agent", "it waits for an answer and asks nothing"))
+        turns.send(run, turns.NUDGE, prompts.asks_nothing(run.step))
     elif given is not None and run.once(f"given/{mark}", DELEGATED):
         basis = {"question": text[-1000:]}
         run.decide(Decision("question", given.answer, given.why, by=given.by, basis=basis, pattern=pattern))
@@ -296,6 +321,18 @@ async def question(run: RunContext, found: Reading) -> None:
         turns.send(run, turns.NUDGE, prompts.from_brief(text))
     else:
         await _ask(run, text, blocked=found.kind == BLOCKED)
+
+
+def _go_on(run: RunContext) -> None:
+    """Whether to go on is no question for a person: the workflow says what comes next. An agent that asks nothing else
+    does not say how its step stands."""
+    if run.once("go_on", GOES_ON):
+        why = "going on is what the run is for"
+        run.decide(Decision("question", "yes", why, confidence=100))
+        turns.send(run, turns.ANSWER, prompts.answer("Yes, go on.", why))
+        return
+    recovery.failed(run.state, recovery.UNCLEAR, "the agent only asks whether to go on")
+    run.move(FAILED)
 
 
 async def _ask(run: RunContext, text: str, *, blocked: bool, why: str | None = None, source: str | None = None) -> None:

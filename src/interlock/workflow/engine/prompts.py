@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from interlock.model.workflow import GATE, place_of
 from interlock.workflow import markdown
-from interlock.workflow.engine import steps
+from interlock.workflow.engine import evidence, steps
 from interlock.workflow.engine.examination import Examined
 from interlock.workflow.package.step import STEP, Step
 from interlock.workflow.package.workflow import Workflow
@@ -128,6 +128,7 @@ def step_prompt(workflow: Workflow, state: WorkflowState, step: Step, *, again: 
     ]
     if known:
         parts.append("Files of this step:\n" + "\n".join(known))
+    parts.append(evidence.told(evidence.wanted(workflow, step, state.plan.values)))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -172,6 +173,23 @@ def unclear(step: Step) -> str:
     )
 
 
+def asks_nothing(step: Step) -> str:
+    """A turn ended with `waiting` and asked nothing."""
+    return (
+        f"You wait, but you ask nothing. If {place_of(step.id, step.title)} is done and saved, end with "
+        '{"step": "completed"}; if you need an answer, ask one question, the last thing you say, and end with '
+        '{"step": "waiting"}.'
+    )
+
+
+def own_menu(step: Step, keys: Sequence[str]) -> str:
+    """A menu was shown that is not the step's."""
+    return (
+        f"This menu is not one of {place_of(step.id, step.title)}, whose menu offers {', '.join(keys)}. Show that "
+        "one as the step's text gives it, or say how the step stands."
+    )
+
+
 def which_next(step: Step, ways: Sequence[str]) -> str:
     """A step is done, and several may follow."""
     listed = "\n".join(f"- {way}" for way in ways)
@@ -194,6 +212,17 @@ def fix(strategy: str, findings: str, hint: str = "") -> str:
         f"The step's validation failed. {ways.get(strategy, ways['heuristic_fixes'])}\n\n{quoted(findings)}\n\n"
         'Then validate again and end with {"step": "completed", "verdict": "PASSED"}, or "FAILED" with what is left in '
         '"issues".'
+    )
+
+
+def missing(step: Step, listed: Sequence[str]) -> str:
+    """What a step that is said to be completed has not left."""
+    place = place_of(step.id, step.title)
+    lines = "\n".join(f"- {one}" for one in listed)
+    return (
+        f"{place[:1].upper()}{place[1:]} is not completed yet. This is missing:\n\n{lines}\n\nDo it now, and end "
+        'with {"step": "completed"}. Where nothing has to change because it is there already, or a condition of the '
+        'step does not hold, add "unchanged": "why"; for a command that has run, "evidence": ["command: result"].'
     )
 
 

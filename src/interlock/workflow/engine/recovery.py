@@ -3,10 +3,11 @@
 What is tried when something fails, in which order, and when a human is asked (BMAD-2b.8, 2b.12, FR16, FR19d).
 
 A *transient* failure (the agent died, was silent, its network broke) is retried three times with growing pauses. A
-failed *validation* is fixed: by what was remembered, then by its findings, then by the template. Two equal results in a
-row are a stall; from the second attempt on a stall calls Party Mode, once for the same result. What nothing has helped
-against is put to a human, with everything that was tried and why it failed. The limits of the Loop-Back Handler stand
-above all of it: they ask a human where the order below would try something else, and end what goes round for ever.
+step without its *evidence* is told what is missing, then begins again. A failed *validation* is fixed: by what was
+remembered, then by its findings, then by the template. Two equal results in a row are a stall; from the second attempt
+on a stall calls Party Mode, once for the same result. What nothing has helped against is put to a human, with
+everything that was tried and why it failed. The limits of the Loop-Back Handler stand above all of it: they ask a human
+where the order below would try something else, and end what goes round for ever.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from interlock.workflow.engine.turn_interpreter import LONG, Closing
 from interlock.workflow.memory.lesson import condensed
 from interlock.workflow.state.document import WorkflowState
 
-TRANSIENT, VALIDATION, UNCLEAR = "transient", "validation", "unclear"
+TRANSIENT, VALIDATION, UNCLEAR, EVIDENCE = "transient", "validation", "unclear", "evidence"
 TRANSIENT_TRIES = 3
 FIRST_PAUSE = 1.0  # seconds; doubled each time
 RETRY, FIX, PARTY, ASK, END = "retry", "fix", "party_mode", "ask", "end"
+TELL, BEGIN_AGAIN = "tell_what_is_missing", "begin_again"
 TRIED = 20
 
 
@@ -83,6 +85,13 @@ def remedy(state: WorkflowState, *, fix_known: bool, template: bool, unwanted: C
             pause = FIRST_PAUSE * 2 ** (attempts - 1)
             return Remedy(RETRY, f"retry_{attempts}", pause, f"try {attempts} of {TRANSIENT_TRIES}, after {pause:g} s")
         return Remedy(ASK, why=f"{TRANSIENT_TRIES} tries did not help")
+    if found.get("kind") == EVIDENCE:
+        for number, action in enumerate((TELL, BEGIN_AGAIN), 1):
+            if attempts <= number:
+                return Remedy(
+                    action, action, why=f"{found.get('reason')}, for the {'first' if number == 1 else 'second'} time"
+                )
+        return Remedy(ASK, why="it was told what is missing and began again, and it is still missing")
     if found.get("kind") == UNCLEAR:
         return Remedy(ASK, why="the agent does not say how the step stands")
     error = found.get("error")

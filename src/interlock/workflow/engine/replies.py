@@ -169,7 +169,7 @@ async def _confirmed(run: RunContext, waiting: Waiting, text: str) -> None:
         state.waiting, state.sent = None, None
         state.recovery = {"guidance": guidance}
         if done is not None:
-            state.current_step = done.id
+            state.current_step, done.before = done.id, {}
         run.move(RUNNING)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from interlock.workflow.engine import (
     confidence_signals,
+    evidence,
     loop_back_handler,
     menus,
     prompts,
@@ -38,8 +39,10 @@ from interlock.workflow.engine.turn_interpreter import Closing, Reading
 from interlock.workflow.menus.menu_participation_engine import ADVANCED_ELICITATION, PARTY_MODE
 from interlock.workflow.party import in_a_step
 from interlock.workflow.state import step_tracking
-from interlock.workflow.state.document import RUNNING
+from interlock.workflow.state.document import RUNNING, Proof
 
+UNHEARD, TRIES = "not_reviewed", 3
+"""An examination that could not be heard so many times ends the run: it is not reviewed, and never completed."""
 SHOWN = 20  # findings that a human is shown
 SAID = 4000  # characters of the maker's answer to the findings
 
@@ -111,6 +114,8 @@ async def _act(run: RunContext, examination: Examination, kept: dict[str, Any], 
         await _over(run, found, "PASS", "success")
     elif found.details.get("left_open"):
         await _over(run, found, "PARTIAL", "partial")
+    elif _unheard(found) and _at_its_limit(kept):
+        questions.exhausted(run, UNHEARD, {"of": examination.name, "summary": found.summary})
     elif found.verdict == BLOCKED:
         await questions.escalate(
             run, f"{name} of {skill} is blocked: {found.summary}\n\n{_listed(found)}", found.summary
@@ -120,6 +125,18 @@ async def _act(run: RunContext, examination: Examination, kept: dict[str, Any], 
         await questions.escalate(run, text, found.summary)
     else:
         await _changes(run, kept, found)
+
+
+def _unheard(found: Examined) -> bool:
+    """Whether nobody, or too few, could be heard: no verdict on the work."""
+    perspectives = found.details.get("perspectives")
+    return found.verdict == NOT_DONE or (perspectives is not None and len(perspectives) < 2)
+
+
+def _at_its_limit(kept: dict[str, Any]) -> bool:
+    """Whether it was tried as often as it may be; a human is asked before that, not for ever."""
+    kept["unheard"] = int(kept.get("unheard", 0)) + 1
+    return bool(kept["unheard"] >= TRIES)
 
 
 async def _changes(run: RunContext, kept: dict[str, Any], found: Examined) -> None:
@@ -203,4 +220,5 @@ def _listed(found: Examined) -> str:
 async def _over(run: RunContext, found: Examined, verdict: str, outcome: str) -> None:
     closing = Closing(found.summary, step=turn_interpreter.COMPLETED, verdict=verdict)
     run.record.verdict = verdict
+    run.record.proofs = [Proof(evidence.VERDICT, run.record.name, evidence.SEEN, found.summary[:500])]
     await transitions.done(run, Reading(turn_interpreter.COMPLETED, found.summary, closing), outcome)

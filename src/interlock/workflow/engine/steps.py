@@ -29,7 +29,7 @@ from interlock.workflow.state import step_tracking
 from interlock.workflow.state.document import DONE, StepId, StepRecord, WorkflowState, step_key
 
 START = 0
-GOTO = re.compile(r"^(?:step[-_ ]?)?(\d{1,2}[a-z]?)$", re.IGNORECASE)
+GOTO = re.compile(r"^(?:step[-_ ]?)?(\d{1,2}(?:\.\d{1,2})?[a-z]?)$", re.IGNORECASE)
 
 GATES = {
     "privacy_review": "Review everything this run has written for personal and health data: what is collected, why, "
@@ -259,10 +259,14 @@ def steps_done(root: str, paths: Iterable[str]) -> list[str]:
     """What `stepsCompleted` of these documents lists, as text."""
     found: list[str] = []
     for path in paths:
-        settings = files.read(read(root, path), posixpath.basename(path))
-        listed = settings.values.get("stepsCompleted")
-        found += [str(one) for one in listed] if isinstance(listed, list) else []
+        found += listed_in(read(root, path), path)
     return found
+
+
+def listed_in(text: str, path: str) -> list[str]:
+    """What `stepsCompleted` of a document's text lists, as text."""
+    listed = files.read(text, posixpath.basename(path)).values.get("stepsCompleted")
+    return [str(one) for one in listed] if isinstance(listed, list) else []
 
 
 def is_done(step: Step, listed: Iterable[str]) -> bool:

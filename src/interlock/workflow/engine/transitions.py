@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from interlock.clock import seconds
+from interlock.model.workflow import GATE
 from interlock.workflow.engine import (
     confidence_signals,
+    evidence,
     loop_back_handler,
     prompts,
     questions,
@@ -26,8 +30,17 @@ from interlock.workflow.entry.validation_type_detector import InvalidPattern
 from interlock.workflow.package.step import Step
 from interlock.workflow.party import in_a_step
 from interlock.workflow.state import step_tracking
-from interlock.workflow.state.document import COMPLETING, FAILED, RUNNING, WAITING_USER, StepId, StepRecord, Waiting
+from interlock.workflow.state.document import (
+    COMPLETING,
+    FAILED,
+    RUNNING,
+    WAITING_USER,
+    StepId,
+    StepRecord,
+    Waiting,
+)
 
+CLOCKS = 2.0  # seconds by which the clocks of files and of the ledger may differ
 OVERSIGHT = frozenset({"required", "true", "always"})
 
 
@@ -49,11 +62,29 @@ async def validate(run: RunContext) -> None:
         run.event("workflow.step_failed", step=record.id, reason=why, attempts=record.attempts)
         run.move(FAILED)
         return
+    if unproven(run, reading):
+        return
     loop_back_handler.loop_validated(run, [])
     await settle_recovery(run)
     if await in_a_step.doubted(run, reading, confidence_signals.signals(run, outcome)):
         return
     await done(run, reading, outcome)
+
+
+def unproven(run: RunContext, reading: Reading) -> bool:
+    """Whether the step at hand has not left what it must (decision 45): it has failed then."""
+    record = run.record
+    if run.examination is None:
+        record.proofs = evidence.look(run.workflow, run.step, record, reading, run.state.plan.values)
+    missing = evidence.missing(record.proofs)
+    if not missing:
+        return False
+    why = "it is said to be completed, but what it must leave is missing"
+    recovery.failed(run.state, recovery.EVIDENCE, why, missing, reading.closing.text)
+    step_tracking.fail(run.state, record.id, run.desk.now(), f"{why}: {'; '.join(missing)}")
+    run.event("workflow.evidence_missing", step=record.id, missing=missing, attempts=run.state.recovery["attempts"])
+    run.move(FAILED)
+    return True
 
 
 def judge(run: RunContext, reading: Reading, step: Step) -> tuple[str, str]:
@@ -178,7 +209,11 @@ def _gate(run: RunContext, *, mandatory: bool = False) -> steps.Following | None
 def complete(run: RunContext, step: Step, record: StepRecord, reading: Reading, outcome: str) -> None:
     """Write down that the step is done; saved with whatever follows."""
     state = run.state
-    state.documents = list(dict.fromkeys([*state.documents, *steps.existing(run.root, _outputs(run, step, reading))]))
+    before = record.before
+    written = [path for path in record.files if path not in before or evidence.changed(run.root, before, path)]
+    seen = (one.subject for one in record.proofs if one.kind in evidence.WRITTEN and one.found == evidence.SEEN)
+    record.files = list(dict.fromkeys([*written, *seen]))
+    state.documents = list(dict.fromkeys([*state.documents, *_outputs(run, step, reading)]))
     if reading.kind == SKIPPED:
         step_tracking.skip(state, record.id, record.name, reading.closing.reason or "optional")
     else:
@@ -202,19 +237,26 @@ async def _pause_or(run: RunContext, step: Step, record: StepRecord, following: 
         state.batch = list(dict.fromkeys([*state.batch, record.name]))
     settings = run.settings
     size = settings.batch
-    full = size is not None and Batch(tuple(state.batch)).is_full(settings.tier, size) and not state.plan.yolo
+    full = size is not None and Batch(tuple(state.batch)).is_full(settings.tier, size) and not _uninterrupted(run)
     data = {"next": following_record.id if following_record else None, "done": record.id}
     if oversight:
         await ask_to_confirm(
             run, record, "oversight", f"{step.title} is done, and its author wants a human to confirm it.", data
         )
         return
-    if full and following is not None:
+    if full and following is not None and not str(following.id).startswith(GATE):
         basis = {"batch": list(state.batch), "tier": settings.tier, "size": size}
         run.decide(Decision("checkpoint", "checkpoint", summary(state.batch), basis=basis))
         await ask_to_confirm(run, record, "checkpoint", summary(state.batch), data)
         return
     await go_on(run, data["next"])
+
+
+def _uninterrupted(run: RunContext) -> bool:
+    """Whether no checkpoint asks: under `--yolo`, and where there is a brief and nobody chose how careful to be."""
+    plan = run.state.plan
+    brief = bool(plan.brief or plan.arguments)
+    return plan.yolo or (plan.tier_by_default and brief and not run.care.overridden)
 
 
 async def ask_to_confirm(
@@ -267,8 +309,18 @@ async def _end(run: RunContext) -> None:
 
 
 def _outputs(run: RunContext, step: Step, reading: Reading) -> list[str]:
+    """The documents among those it names that the step has changed."""
     named = [steps.relative(run.root, path) for path in reading.closing.outputs]
-    return [*steps.outputs(run.workflow, step, run.state.plan.values), *(path for path in named if path)]
+    known = [*steps.outputs(run.workflow, step, run.state.plan.values), *(path for path in named if path)]
+    return [path for path in steps.existing(run.root, known) if path in run.record.files or _touched(run, path, named)]
+
+
+def _touched(run: RunContext, path: str, named: Sequence[str]) -> bool:
+    """Whether a document that the agent names, and that nothing was known of beforehand, is as young as the step."""
+    began = run.record.started_at
+    if path not in named or path in run.record.before or began is None:
+        return False
+    return os.stat(os.path.join(run.root, path)).st_mtime >= seconds(began) - CLOCKS
 
 
 def _listed(text: str) -> list[str]:

@@ -54,6 +54,8 @@ class Closing:
     outputs: tuple[str, ...] = ()
     decided: tuple[str, ...] = ()
     learned: tuple[str, ...] = ()
+    unchanged: str = ""
+    evidence: tuple[str, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -130,6 +132,8 @@ def _closing(text: str, found: dict[str, Any]) -> Closing:
         outputs=words("outputs"),
         decided=words("decided", LONG),
         learned=words("learned", LONG),
+        unchanged=word("unchanged") or "",
+        evidence=words("evidence"),
         extra={name: value for name, value in found.items() if name in ("values",) and isinstance(value, dict)},
     )
 
@@ -142,6 +146,13 @@ QUESTION_LINES = 8
 LAST_WORDS = 200
 QUESTION_TEXT = 4000  # characters of what was said that a question shows
 HALT = re.compile(r"^[^\w\n]*HALT\b(?!-)|\bHALT(?:ED|ING)?\s*[:–—-]\s*\S", re.MULTILINE)
+GOING_ON = re.compile(
+    r"[\W_]*(?:(?:shall|should|may|can|do you want me to|would you like me to|want me to|are you ready (?:for me )?to"
+    r"|ready to|is it (?:ok|okay|fine) (?:for me )?to|ok to|okay to)\s+(?:i\s+|we\s+)?(?:now\s+)?)?"
+    r"(?:go on|continue|proceed|move on|carry on|keep going|go ahead)(?:\s+(?:now|with|to)\b[^?]{0,80})?\W*\?",
+    re.IGNORECASE,
+)
+MORE = re.compile(r"\b(?:or|delet|overwrit|remov|deploy|publish|push|merg|release|drop|apply|accept)", re.IGNORECASE)
 RHETORICAL = re.compile(r"^\W*(?:✅|✓|☑|❌|💡|📋|-\s|\*\s)")
 
 
@@ -232,6 +243,16 @@ def asks(text: str) -> bool:
     if any(line.endswith(("?", "?)")) for line in last[-3:]):
         return True
     return any(ASKS.search(line) and line.endswith(("?", ":", "?)")) for line in last[-2:])
+
+
+def asks_to_go_on(text: str) -> bool:
+    """Whether all that a text asks is whether to go on ("Shall I continue?"), with nothing that cannot be undone."""
+    said = [line.strip(" *_\"'”") for line in markdown.said(markdown.tail(text, 20_000)).splitlines()]
+    last = [line for line in said if line][-QUESTION_LINES:]
+    asked = [one for line in last for one in re.findall(r"[^.!?]*\?", line)]
+    if len(asked) != 1 or not last[-1].endswith(("?", "?)")):
+        return False
+    return GOING_ON.match(asked[0]) is not None and MORE.search(asked[0]) is None
 
 
 def went_on(paths: Sequence[str], current: str, onward: Sequence[str]) -> str | None:

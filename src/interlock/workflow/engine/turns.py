@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from interlock.errors import InvalidRequest
-from interlock.workflow.engine import loop_back_handler, menus, prompts, questions, steps, turn_interpreter
+from interlock.workflow.engine import evidence, loop_back_handler, menus, prompts, questions, steps, turn_interpreter
 from interlock.workflow.engine.context import RunContext
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.initialization import fresh, outputs
@@ -139,6 +139,7 @@ async def _again(run: RunContext, waiting: Waiting, text: str, noted: str) -> No
     state.waiting.asked_at = run.desk.now()
 
 
+RAN = 10  # commands that a step's record keeps
 STEP, ANSWER, FIX, NUDGE, NESTED = "step", "answer", "fix", "nudge", "nested"
 
 
@@ -146,15 +147,16 @@ async def begin(run: RunContext, step: Step, again: str = "") -> None:
     """A visit of the step begins: its checkpoint is made, its first prompt is ready to be sent."""
     state = run.state
     fresh(run)
+    wanted = evidence.wanted(run.workflow, step, state.plan.values)
     text = prompts.step_prompt(run.workflow, state, step, again=again)
     record = steps.record_of(state, step)
     loop_back_handler.begun(run)
     step_tracking.begin(state, record.id, step.title, run.desk.now(), input=step_tracking.input_hash(text))
     # What it may write is known before it writes: killed in between, that is what is put back.
     record.files = list(dict.fromkeys([*record.files, *steps.outputs(run.workflow, step, state.plan.values)]))
+    record.before = record.before or evidence.snapshot(run.root, wanted)
     state.plan_of_steps = steps.expected(run.workflow, state, step, run.gates)
     state.step_names = steps.names(run.workflow, state, state.plan_of_steps, run.examinations)
-    state.documents = list(dict.fromkeys([*state.documents, *steps.existing(run.root, outputs(run))]))
     await run.checkpoints.create(state, step=record.id, reason=f"before step {record.id}")
     run.event("workflow.step_started", step=record.id, name=record.name, visit=record.visit)
     state.sent = Sent(1, STEP, text)
@@ -236,6 +238,7 @@ async def turn(run: RunContext) -> str | None:
     record = run.record
     written = [path for path in (steps.relative(run.root, one) for one in ended.written) if path]
     record.files = list(dict.fromkeys([*record.files, *written]))[:200]
+    record.ran = list(dict.fromkeys([*record.ran, *ended.ran]))[-RAN:]
     await run.checkpoints.wrote(state, list(dict.fromkeys([*steps.existing(run.root, outputs(run)), *written])))
     return ended.timeout
 

@@ -112,6 +112,7 @@ class Situation:
     `escalation`: what the builder's thresholds ask for. `depth`: how many menus are open. `rounds`: how often the
     nested mode has answered already. `avoided` and `preferred`: keys that a person does not want here, and the one they
     do; `threshold`: the confidence of several ways on, more than 60 where such recommendations were always taken.
+    `own`: the menu is one of the step's.
     """
 
     output_exists: bool | None = None
@@ -125,6 +126,7 @@ class Situation:
     avoided: tuple[str, ...] = ()
     preferred: str | None = None
     threshold: int = SEVERAL
+    own: bool = False
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,8 @@ def _choice(menu: Menu, situation: Situation) -> Choice:
         if _risky(menu, marked):
             return marked, RISKY, f"the step marks {marked.key} as the way on, but it {_danger(menu, marked)}"
         return marked, ONLY_WAY, f"the step marks {marked.key} as the way on"
+    if len(go_on) == 1 and situation.own:
+        return go_on[0], ONLY_WAY, "it is the step's own menu, and one option continues"
     if len(go_on) == 1:
         return go_on[0], SEVERAL, "one option continues, but that the step's output exists is not known"
     ways = go_on or [option for option in safe if options.meaning(option.label) in {options.WAY_ON, options.YES}]
@@ -325,5 +329,5 @@ def participate(output: str, step: str = "", situation: Situation | None = None)
     if menu is None:
         return Participation(detection, None)
     if situation.way_on is None and step and detection.step_menu:
-        situation = replace(situation, way_on=step_menus.way_on(step))
+        situation = replace(situation, way_on=step_menus.way_on(step), own=True)
     return Participation(detection, select(menu, detection.certainty, situation))

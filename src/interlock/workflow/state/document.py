@@ -37,6 +37,17 @@ CODE_REVIEW = "code_review"
 """The examination whose rounds are the iterations of the review (BMAD-5.13.5)."""
 
 
+@dataclass(slots=True, frozen=True)
+class Proof:
+    """One thing that a step must leave, and what there was of it (`engine.evidence`): `found` is seen, held, stated or
+    missing, `reason` why it counts or what is missing."""
+
+    kind: str
+    subject: str
+    found: str
+    reason: str = ""
+
+
 @dataclass(slots=True)
 class StepRecord:
     """What became of one step. Times are ISO 8601 UTC; `visit` counts how often it was begun, from 1.
@@ -44,6 +55,9 @@ class StepRecord:
     `input_hash` is that of the prompt it was begun with, `output_hash` that of what came of it: a step that is met
     again with the same input is skipped (NFR11). `files` are the paths it wrote, from the project's root. `evidence`
     are the signals that `confidence` was measured by; without any it is the calculator's default, and says nothing.
+    `before` are the contents of what it must change, as they were at its first start (path: hash, empty for none),
+    `proofs` what it was seen to leave, `ran` the commands that its agent ran. `interruptions` counts the kills of the
+    engine within it.
     """
 
     id: StepId
@@ -67,11 +81,21 @@ class StepRecord:
     output_hash: str | None = None
     summary: str = ""
     files: list[str] = field(default_factory=list)
+    before: dict[str, str] = field(default_factory=dict)
+    proofs: list[Proof] = field(default_factory=list)
+    ran: list[str] = field(default_factory=list)
+    interruptions: int = 0
+
+    @classmethod
+    def of(cls, kept: Mapping[str, Any]) -> StepRecord:
+        """The record that `as_dict` gave."""
+        known = _only(cls, kept)
+        return cls(**{**known, "proofs": [Proof(**_only(Proof, one)) for one in known.get("proofs", ())]})
 
     def as_dict(self) -> dict[str, Any]:
         """`{status, …}`: only what has a value."""
         whole = ((name, getattr(self, name)) for name in self.__slots__)
-        return {name: _plain(value) for name, value in whole if value not in (None, "", [])}
+        return {name: _plain(value) for name, value in whole if value not in (None, "", [], {})}
 
 
 @dataclass(slots=True)
@@ -104,7 +128,7 @@ class Plan:
     """What the run was asked to do, as it was asked; nothing here changes by running, only by a human. `session` is
     the session it was begun in, whose workflows share what a person said to one of them: a chat session, or the run's
     own id. `said` is what was said about care and progress at its beginning (`personal.overrides`), `own_tier` the tier
-    that the project looks like, where another one was asked for."""
+    that the project looks like, where another one was asked for; `tier_by_default`: nobody chose the tier."""
 
     project: str = ""
     output_folder: str = ""
@@ -121,6 +145,7 @@ class Plan:
     session: str = ""
     said: dict[str, Any] = field(default_factory=dict)
     own_tier: int | None = None
+    tier_by_default: bool = False
 
 
 @dataclass(slots=True)
@@ -262,7 +287,7 @@ class WorkflowState:
         """
         known = _only(cls, given)
         try:
-            known["steps"] = {str(k): StepRecord(**_only(StepRecord, v)) for k, v in known.get("steps", {}).items()}
+            known["steps"] = {str(k): StepRecord.of(v) for k, v in known.get("steps", {}).items()}
             known["plan"] = Plan(**_only(Plan, known.get("plan", {})))
             for name, kind in (("waiting", Waiting), ("sent", Sent)):
                 known[name] = kind(**_only(kind, known[name])) if known.get(name) else None
@@ -297,7 +322,7 @@ def _plain(value: Any) -> Any:
         return {key: _plain(one) for key, one in value.items()}
     if isinstance(value, list):
         return [_plain(one) for one in value]
-    if isinstance(value, (Plan, Waiting, Sent)):
+    if isinstance(value, (Plan, Waiting, Sent, Proof)):
         return {name: _plain(getattr(value, name)) for name in value.__slots__}
     return value
 

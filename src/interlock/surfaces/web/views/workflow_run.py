@@ -9,7 +9,7 @@ from typing import Any
 from interlock.errors import InterlockError, TaskNotFound
 from interlock.model import progress
 from interlock.model.task import Task
-from interlock.model.workflow import GATE, NOT_THE_RUNS, place_of
+from interlock.model.workflow import GATE, NOT_THE_RUNS, evidence_of, place_of
 from interlock.surfaces.web.page_context import PageContext
 from interlock.surfaces.web.views import reviews
 from interlock.surfaces.web.views.task import story
@@ -91,6 +91,7 @@ def shown(run: dict[str, Any]) -> dict[str, Any]:
                 "mark": STEP_MARKS.get(str(one.get("status")), "backlog"),
                 "loop": reviews.loop((run.get("loops") or {}).get(f"step_{one.get('id')}", {})),
                 "gate": str(one.get("id")).startswith(GATE),
+                "rests_on": evidence_of(one),
                 "examination": reviewed.get(str(one.get("id"))),
                 **one,
             }
