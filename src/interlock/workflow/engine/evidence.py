@@ -25,7 +25,7 @@ from interlock.workflow.engine.turn_interpreter import SKIPPED, Closing, Reading
 from interlock.workflow.markdown import CODE, lines
 from interlock.workflow.package import files
 from interlock.workflow.package.packages import FOLDER
-from interlock.workflow.package.step import TAG, Step, attributes_of
+from interlock.workflow.package.step import TAG, Step, attributes_of, is_step_file
 from interlock.workflow.package.variables import Variables
 from interlock.workflow.package.workflow import Workflow
 from interlock.workflow.state.checkpoints import KEY as CHECKPOINTS
@@ -52,12 +52,13 @@ LISTS_ITSELF = re.compile(
 )
 WRITES = re.compile(
     r"\b(?:write|save|create|generate|append|update)\b[^\n`{}<]{0,60}[`\"'(]?"
-    r"(\{+[\w-]+\}+(?:/[\w./{}-]+)?|(?:[\w-]+/)*[\w-]+\.(?:md|ya?ml|json|csv|txt))",
+    r"(\{+[\w-]+\}+(?:/[\w./{}-]+)?|(?<=`)(?!\.|references/)(?:[\w-]+/)+[\w-]+\.(?:md|ya?ml|json|csv|txt)(?=`))",
     re.IGNORECASE,
 )
 RUNS = re.compile(
-    r"\b(?:run|execute|re-run)\b[^\n.<]{0,40}?(`[^`\n]{2,80}`|\b(?:unit |all |existing |new |full )*"
-    r"(?:tests?|test suite|regression suite|linter|linting)\b)",
+    r"\b(?:run|execute|re-run)\b[^\n.<]{0,40}?(?:`((?:npm|npx|yarn|pnpm|bun|pytest|tox|ruff|mypy|make|cargo|go|mvn|gradle"
+    r"|dotnet|git) [^`{}\n]{2,80})`|\b((?:all |existing |new |full |unit )*(?:regression suite|test suite|tests?"
+    r"|lint\w*))\b)",
     re.IGNORECASE,
 )
 CONDITIONAL = re.compile(
@@ -265,7 +266,7 @@ def _files(step: Step, text: str, variables: Variables) -> list[Wanted]:
         match = None if CONDITIONAL.search(line) else WRITES.search(line)
         if match:
             name = re.sub(r"\{\{([\w-]+)\}\}", r"{\1}", match[1])
-            found += [path for path in _paths([name], variables) if "*" not in path]
+            found += [path for path in _paths([name], variables) if "*" not in path and not is_step_file(path)]
     return [Wanted(FILE, one, (one,), strict=False) for one in dict.fromkeys(found)][:MOST]
 
 
@@ -273,7 +274,7 @@ def _commands(text: str) -> list[Wanted]:
     for line in text.splitlines():
         match = None if CONDITIONAL.search(line) else RUNS.search(line)
         if match:
-            return [Wanted(COMMAND, match[1].strip("` "), strict=False)]
+            return [Wanted(COMMAND, (match[1] or match[2]).strip(), strict=False)]
     return []
 
 
