@@ -27,7 +27,6 @@ from interlock.workflow.engine import (
     recovery,
     replies,
     reviews,
-    step_substitution,
     steps,
     transitions,
     turn_interpreter,
@@ -243,7 +242,7 @@ async def _went_on(run: RunContext, found: Reading) -> Reading:
             return found
         if not over and not (found.entered or (listed and _belongs(run, found, following.text))):
             return found
-        if step_substitution.instead(run, following) is not None:
+        if transitions.instead(run, following) is not None:
             # What it began is done by others; of the step before it nothing is known but that it is done.
             return Reading(turn_interpreter.COMPLETED)
         done = Reading(turn_interpreter.COMPLETED, closing=found.closing)

@@ -39,7 +39,7 @@ NOTHING = Proof(NONE, "", SEEN, "no evidence required by the step")
 
 MOST = 20  # files that one pattern stands for, and findings of each kind
 PLACEHOLDER = re.compile(r"\{\{[^{}]*\}\}|\{[^{}]*\}|\[[^\[\]]*\]|<[^<>]*>")
-BRANCH = re.compile(r"<check\b.*?</check>", re.DOTALL)
+BRANCH = re.compile(r"(</?check\b)")
 APPENDS = re.compile(
     r"\b(?:append|add|save|saving|write)\b[^\n]{0,60}\b(?:document|sections?|\{outputFile\})|\bcontent structure\b",
     re.IGNORECASE,
@@ -68,7 +68,7 @@ MAY_BE_LEFT_OUT = re.compile(r"\b(?:skip|optional|not (?:needed|applicable|requi
 
 
 @dataclass(slots=True, frozen=True)
-class Wanted:
+class Required:
     """One thing that a step must leave. `paths` are documents, or patterns of their names; one of them is enough.
     `strict`: the agent's word alone does not stand for it."""
 
@@ -91,27 +91,27 @@ class Wanted:
         }[self.kind]
 
 
-def wanted(workflow: Workflow, step: Step, values: Mapping[str, str]) -> tuple[Wanted, ...]:
+def wanted(workflow: Workflow, step: Step, values: Mapping[str, str]) -> tuple[Required, ...]:
     """What the step must leave; empty where it names nothing that could be looked at."""
     if str(step.id).startswith(GATE):
-        return (Wanted(VERDICT, "", strict=False),) if str(step.id).removeprefix(GATE) in GATES else ()
+        return (Required(VERDICT, "", strict=False),) if str(step.id).removeprefix(GATE) in GATES else ()
     if step.id == START and workflow.follow:
         return ()
     variables = variables_of(workflow, step, values)
-    text = BRANCH.sub("", step.text)
+    text = _unconditional(step.text)
     documents = _named(step.settings, variables) or _templated(workflow, text, variables)
     if not documents:
         return (*_files(step, text, variables), *_commands(text))
     english = str(variables.value("document_output_language") or "English").casefold().startswith("english")
     sections = sections_of(step.text) if english else ()
-    found = [Wanted(CHANGED, documents[0], documents)]
-    found += [Wanted(SECTION, one, documents) for one in sections]
+    found = [Required(CHANGED, documents[0], documents)]
+    found += [Required(SECTION, one, documents) for one in sections]
     if _lists_itself(step):
-        found.append(Wanted(FRONTMATTER, str(step.id), documents))
+        found.append(Required(FRONTMATTER, str(step.id), documents))
     return tuple(found)
 
 
-def told(found: Sequence[Wanted]) -> str:
+def told(found: Sequence[Required]) -> str:
     """What an agent is told with the step of what it must leave; "" for nothing."""
     if not found:
         return ""
@@ -124,7 +124,7 @@ def told(found: Sequence[Wanted]) -> str:
     )
 
 
-def snapshot(root: str, found: Iterable[Wanted]) -> dict[str, str]:
+def snapshot(root: str, found: Iterable[Required]) -> dict[str, str]:
     """The contents of what is to change, by path; "" for what is not there, also of a pattern."""
     kept: dict[str, str] = {}
     for path in dict.fromkeys(path for one in found if one.kind in (CHANGED, FILE) for path in one.paths):
@@ -190,7 +190,7 @@ def sections_of(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))[:MOST]
 
 
-def _proof(root: str, step: Step, record: StepRecord, closing: Closing, one: Wanted) -> Proof:
+def _proof(root: str, step: Step, record: StepRecord, closing: Closing, one: Required) -> Proof:
     where = " or ".join(one.paths)
     if one.kind == VERDICT:
         return (
@@ -226,7 +226,18 @@ def _proof(root: str, step: Step, record: StepRecord, closing: Closing, one: Wan
     return _lacks(one, f"`stepsCompleted` in the frontmatter of {where} does not list this step ({one.subject})")
 
 
-def _lacks(one: Wanted, why: str) -> Proof:
+def _unconditional(text: str) -> str:
+    """The text without what stands in `<check if=…>`: nobody knows whether that condition holds."""
+    kept, depth = [], 0
+    for piece in BRANCH.split(text):
+        if piece in ("<check", "</check"):
+            depth = max(0, depth + (1 if piece == "<check" else -1))
+        elif depth == 0:
+            kept.append(piece)
+    return "".join(kept)
+
+
+def _lacks(one: Required, why: str) -> Proof:
     return Proof(one.kind, one.subject, MISSING, why)
 
 
@@ -257,7 +268,7 @@ def _paths(values: Iterable[str], variables: Variables) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _files(step: Step, text: str, variables: Variables) -> list[Wanted]:
+def _files(step: Step, text: str, variables: Variables) -> list[Required]:
     """The files that a step without a document says, unconditionally, to write."""
     if step.optional:
         return []
@@ -267,14 +278,14 @@ def _files(step: Step, text: str, variables: Variables) -> list[Wanted]:
         if match:
             name = re.sub(r"\{\{([\w-]+)\}\}", r"{\1}", match[1])
             found += [path for path in _paths([name], variables) if "*" not in path and not is_step_file(path)]
-    return [Wanted(FILE, one, (one,), strict=False) for one in dict.fromkeys(found)][:MOST]
+    return [Required(FILE, one, (one,), strict=False) for one in dict.fromkeys(found)][:MOST]
 
 
-def _commands(text: str) -> list[Wanted]:
+def _commands(text: str) -> list[Required]:
     for line in text.splitlines():
         match = None if CONDITIONAL.search(line) else RUNS.search(line)
         if match:
-            return [Wanted(COMMAND, (match[1] or match[2]).strip(), strict=False)]
+            return [Required(COMMAND, (match[1] or match[2]).strip(), strict=False)]
     return []
 
 

@@ -1,4 +1,8 @@
-"""A step is done: its verdict, its record, and what comes next: a pause, a checkpoint, the next step or the end."""
+"""A step is done: its verdict, its record, and what comes next: a pause, a checkpoint, the next step or the end.
+
+An examination may stand in the place of steps: it is held where the first of them would begin, and the way goes on
+after the last. The maker is told what came of them, since it has not done them itself.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +19,13 @@ from interlock.workflow.engine import (
     prompts,
     questions,
     recovery,
-    step_substitution,
     steps,
     turns,
 )
 from interlock.workflow.engine.checkpoint_pace import Batch, Operation, present, summary
 from interlock.workflow.engine.context import RunContext
 from interlock.workflow.engine.decision_log import Decision
-from interlock.workflow.engine.examination import MANDATORY
+from interlock.workflow.engine.examination import MANDATORY, Examination, StandIn
 from interlock.workflow.engine.ports import Asking
 from interlock.workflow.engine.turn_interpreter import FINISHED, SKIPPED, Reading
 from interlock.workflow.entry import validation_type_detector, verdicts
@@ -32,6 +35,7 @@ from interlock.workflow.party import in_a_step
 from interlock.workflow.state import step_tracking
 from interlock.workflow.state.document import (
     COMPLETING,
+    DONE,
     FAILED,
     RUNNING,
     WAITING_USER,
@@ -160,7 +164,7 @@ async def done(run: RunContext, reading: Reading, outcome: str) -> None:
 
 def after(run: RunContext, found: steps.Following, skipped: str | None = None) -> steps.Following:
     """What follows a step that is done (or that a human skipped, for that reason), examinations in their places."""
-    found = step_substitution.onward(run, found, skipped)
+    found = onward(run, found, skipped)
     return found if found.step is not None else _gate(run) or found
 
 
@@ -331,3 +335,59 @@ def _listed(text: str) -> list[str]:
 
 def _first_line(text: str) -> str:
     return next((line.strip(" #*")[:200] for line in text.splitlines() if line.strip(" #*")), "")
+
+
+def onward(run: RunContext, found: steps.Following, skipped: str | None = None) -> steps.Following:
+    """What follows in truth, after the step at hand is done: past the steps that it stood for, and the examination that
+    stands in for the one that would be next. `skipped`: a human does without the examination, for that reason."""
+    examination = run.examination
+    if examination is not None:
+        last = _settle(run, examination, skipped)
+        found = steps.following(run.workflow, run.state, last, None, None) if last is not None else found
+    one = instead(run, found.step) if found.step is not None else None
+    if one is None or found.step is None:
+        return found
+    replaced = one.replaces(run, found.step)
+    kept = run.state.examinations.setdefault(one.name, {"rounds": []})
+    kept["replaces"] = list(replaced)
+    why = f"{one.title} looks at all of it at once, instead of {len(replaced)} steps one after the other"
+    return steps.Following(steps.gate(one.name, one.title), why)
+
+
+def instead(run: RunContext, step: Step) -> StandIn | None:
+    """The examination that is held instead of that step; why one is not, though it could be, is logged."""
+    for one in run.examinations:
+        held = f"{steps.GATE}{one.name}" in run.state.completed_steps
+        if not isinstance(one, StandIn) or held or step.path not in one.replaces(run, step):
+            continue
+        declined = one.declined(run)
+        if declined is None:
+            return one
+        if run.once(f"declined/{one.name}"):
+            run.decide(Decision("stand_in", "the steps as they are written", declined, basis={"of": one.name}))
+    return None
+
+
+def _settle(run: RunContext, examination: Examination, skipped: str | None) -> Step | None:
+    """Write down what became of the steps that were not done; the last of them, from which the way goes on."""
+    kept = run.state.examinations.get(examination.name, {})
+    replaced = [one for path in kept.get("replaces", ()) for one in run.workflow.steps if one.path == path]
+    rounds = kept.get("rounds") or [{}]
+    became: Mapping[str, Any] = rounds[-1].get("stands_for") or {}
+    told = []
+    for step in replaced:
+        record = steps.record_of(run.state, step)
+        found = became.get(step.path, {})
+        summary = skipped or str(found.get("summary") or "")
+        if record.status not in DONE:
+            if skipped or found.get("status") != "completed":
+                step_tracking.skip(run.state, record.id, record.name, summary or "another examination stood in for it")
+            else:
+                step_tracking.complete(run.state, record.id, run.desk.now())
+                record.summary, record.confidence, record.verdict = summary, found.get("confidence"), "PASS"
+                record.evidence = ["validation_verdict"] if record.confidence is not None else []
+        told.append(f"- step {record.id}, {record.name}: {record.status}; {summary}")
+    if told:
+        what = f"{examination.title} was held in the place of these steps, which you do not do:"
+        run.state.recovery = {"guidance": "\n".join([what, "", *told])}
+    return replaced[-1] if replaced else None

@@ -147,7 +147,7 @@ LAST_WORDS = 200
 QUESTION_TEXT = 4000  # characters of what was said that a question shows
 HALT = re.compile(r"^[^\w\n]*HALT\b(?!-)|\bHALT(?:ED|ING)?\s*[:–—-]\s*\S", re.MULTILINE)
 GOING_ON = re.compile(
-    r"[\W_]*(?:(?:shall|should|may|can|do you want me to|would you like me to|want me to|are you ready (?:for me )?to"
+    r"(?:(?:shall|should|may|can|do you want me to|would you like me to|want me to|are you ready (?:for me )?to"
     r"|ready to|is it (?:ok|okay|fine) (?:for me )?to|ok to|okay to)\s+(?:i\s+|we\s+)?(?:now\s+)?)?"
     r"(?:go on|continue|proceed|move on|carry on|keep going|go ahead)(?:\s+(?:now|with|to)\b[^?]{0,80})?\W*\?",
     re.IGNORECASE,
@@ -252,7 +252,7 @@ def asks_to_go_on(text: str) -> bool:
     asked = [one for line in last for one in re.findall(r"[^.!?]*\?", line)]
     if len(asked) != 1 or not last[-1].endswith(("?", "?)")):
         return False
-    return GOING_ON.match(asked[0]) is not None and MORE.search(asked[0]) is None
+    return GOING_ON.match(asked[0].lstrip(" *_>-\"'")) is not None and MORE.search(asked[0]) is None
 
 
 def went_on(paths: Sequence[str], current: str, onward: Sequence[str]) -> str | None:
