@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from interlock.workflow.package import packages
+from interlock.workflow.package import workflow as workflows
 from interlock.workflow.reviews import review_brief
-from interlock.workflow.reviews.code_review import CodeReview
+from interlock.workflow.reviews.code_review import CodeReview, implements
 from interlock.workflow.state.document import Plan
 from scripts import fetch_bmad_corpus as fetcher
 from tests.corpus.acting import Model
@@ -63,6 +64,21 @@ def test_each_generations_story_is_reviewed_by_its_own_review(corpus: Corpus, tm
     assert len(rounds[0]["checklist"]) == 19
     assert not [one for one in rounds[0]["checklist"] if one["result"] == "not evaluated"]
     assert "Status: done" in (root / STORY).read_text() and sources(root) == before
+
+
+WRITE_CODE = {
+    fetcher.FIRST: {"dev-story", "quick-dev"},
+    fetcher.SECOND: {"dev-story", "quick-dev"},
+    fetcher.THIRD: {"dev-story", "quick-dev", "build", "build-auto", "dev-auto"},
+}
+
+
+@pytest.mark.req("BMAD-FR42")
+@pytest.mark.parametrize("version", list(WRITE_CODE))
+def test_every_workflow_that_writes_code_is_reviewed_and_no_other(corpus: Corpus, version: str) -> None:
+    package = packages.load(str(corpus.project(version)))
+    found = {one.name for one in package.of_type("workflows") if implements(package, workflows.read(package, one))}
+    assert found == WRITE_CODE[version]
 
 
 @pytest.mark.req("BMAD-FR44a")

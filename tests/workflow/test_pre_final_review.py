@@ -165,6 +165,29 @@ def test_the_installed_party_mode_reviews_where_there_is_one(tmp_path: Path) -> 
     assert set(round["perspectives"]) == {"Architect", "Dev"}
 
 
+@pytest.mark.parametrize(("voice", "outcome", "asked"), [(verdict("approve"), "COMPLETED", 0), ("Hm.", "FAILED", 2)])
+def test_a_host_that_cannot_be_read_gives_way_and_nobody_is_asked_again_and_again(
+    tmp_path: Path, voice: str, outcome: str, asked: int
+) -> None:
+    """The voices are asked by themselves; where they cannot be read either, a human is asked twice, and no more."""
+    root = project(tmp_path / "p")
+    party_mode(root)
+
+    async def part(part: Part) -> str:
+        return "Hm." if "You are the host of Party Mode" in part.prompt or "*exit" in part.prompt else voice
+
+    author = writes(root)
+
+    async def maker(part: Part) -> str:
+        return DONE if "is blocked" in part.prompt or "asks for" in part.prompt else str(await author(part))
+
+    desk = MemoryDesk(answers=lambda asking: "Carry on" if asking.kind == "escalation" else "yes")
+    found = run(tmp_path, Player(part), author=Player(maker), root=root, desk=desk)
+    assert found.state.outcome == outcome
+    assert len([one for one in found.desk.asked.values() if one.kind == "escalation"]) == asked
+    assert found.state.error == ("not_reviewed" if asked else None)
+
+
 def test_killed_at_any_save_it_goes_on_with_the_round_it_was_in(tmp_path: Path) -> None:
     def says(name: str, number: int) -> str:
         return verdict("request changes") if number == 1 and name == "Leif" else verdict("approve")

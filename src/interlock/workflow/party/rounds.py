@@ -9,7 +9,7 @@ answer for now, the run is put off with the discussion as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -26,7 +26,7 @@ from interlock.workflow.package.packages import Package, personas
 from interlock.workflow.party import cast, contributions, leaving, party_mode_driver
 from interlock.workflow.party.cast import Voice
 from interlock.workflow.party.contributions import Contribution
-from interlock.workflow.party.party_mode_driver import ERROR, FULL, TIMEOUT, Party, RoundInput
+from interlock.workflow.party.party_mode_driver import ERROR, FULL, SIMULATED, TIMEOUT, Party, RoundInput
 
 PARTY_MODE = "party-mode"
 SEED = "seed"
@@ -99,6 +99,14 @@ async def hold(run: RunContext, party: Party) -> Party:
     try:
         while given is not None:
             found, word = await leaving.unless(run, partial(manner.round, given))
+            if found is not None and isinstance(manner, _Hosted) and not (found.said or found.failure or found.left):
+                # Its host answers, and nobody can be heard in it: each voice is asked by itself.
+                await manner.close()
+                quorum = len(party.voices) // 2 + 1
+                party = replace(party, how=SIMULATED, quorum=quorum)
+                run.decide(Decision("party", SIMULATED, "the host of party mode cannot be read", by="engine"))
+                manner, given = _Voices(run, dispatcher, party), party_mode_driver.input_of(party)
+                continue
             # A round that has come to its end just then counts whole.
             party, given = after(run, party, Answered(manner.so_far(), left=word) if found is None else found)
             if given is not None:

@@ -47,6 +47,9 @@ from interlock.workflow.engine.examination import (
     Finding,
 )
 from interlock.workflow.entry import verdicts
+from interlock.workflow.package import workflow as workflows
+from interlock.workflow.package.packages import Package
+from interlock.workflow.package.workflow import Workflow
 from interlock.workflow.reviews import review_brief, reviewers
 from interlock.workflow.reviews import review_brief as changes
 from interlock.workflow.reviews import review_brief as checklist
@@ -71,7 +74,7 @@ LEFT = ("action item", "leave as", "later")
 def of_run(run: RunContext) -> Examined | None:
     """The first round of such a run; None where neither what it said nor the story tells. Reads files."""
     state = run.state
-    story = stories.of_run(state, run.root, run.package.config(run.workflow.module))
+    story = stories.of_run(state, run.root, run.package.config(run.workflow.module), guess=True)
     said = "\n\n".join(one["said"] for one in state.transcript)
     noted = stories.section(story.text, stories.NOTES) if story else ""
     found = verdicts.review(said) or (verdicts.review(noted) if noted else None)
@@ -162,7 +165,7 @@ async def settle(
 
 def _settled_with_story(run: RunContext, round: int, found: Examined) -> tuple[Examined, list[str]]:
     config = run.package.config(run.workflow.module)
-    story = stories.of_run(run.state, run.root, config)
+    story = stories.of_run(run.state, run.root, config, guess=_is_about_a_story(run))
     done: dict[str, str] = {"decided": OUTCOMES[found.verdict], "notes": "", "change log": "", "status": ""}
     written: list[str] = []
     if story is not None:
@@ -225,6 +228,12 @@ def _rounds(run: RunContext) -> Sequence[Mapping[str, Any]]:
     return rounds
 
 
+def _is_about_a_story(run: RunContext) -> bool:
+    """Whether a run is about one of the project's stories even where it names none: whatever else implements leaves the
+    story alone that happens to be at work."""
+    return run.workflow.skill.name.endswith("dev-story") or review_brief.is_review(run.workflow.skill)
+
+
 def _put(run: RunContext, path: str, change: Callable[[str], str], done: dict[str, str]) -> str | None:
     """What the story holds after that change; null, with a warning, where it could not be made."""
     try:
@@ -253,7 +262,10 @@ def _sync(
     done["status"] = f"{done['status']}, {story.key} is {status}".lstrip(", ")
 
 
-MAKERS = ("dev-story", "bmad-dev-story")
+IMPLEMENTS = re.compile(r"\b(?:execute\s+implementation|implement)\b", re.IGNORECASE)
+"""In the title of a step: its workflow writes code."""
+FORWARDS = re.compile(r"\bforwards to `?([\w-]+)", re.IGNORECASE)
+"""In the description of a skill that only names another one."""
 SKIP = "skip_review"
 ALONE = Emphasis(
     "senior",
@@ -313,16 +325,15 @@ class CodeReview:
 
     def called_for(self, run: RunContext) -> str | None:
         """See the port."""
-        name = run.workflow.skill.name
-        if name in MAKERS:
-            return "a story was implemented, and whoever made it does not judge it"
-        if name in review_brief.NAMES:
+        if review_brief.is_review(run.workflow.skill):
             return "the verdict of a review decides what follows"
+        if implements(run.package, run.workflow):
+            return "code was written, and whoever wrote it does not judge it"
         return None
 
     async def examine(self, run: RunContext, round: int) -> Examined:
         """See the port."""
-        if round == 1 and run.workflow.skill.name in review_brief.NAMES:
+        if round == 1 and review_brief.is_review(run.workflow.skill):
             own = await self._apart(lambda: of_run(run))
             if own is not None:
                 return await self._decided(run, round, own)
@@ -330,7 +341,7 @@ class CodeReview:
             unsaid = "the review does not say what it came to, and it cannot be told from its findings"
             run.warn("code_review_unsaid", f"{unsaid}; others review the work now")
         why = skipped(run)
-        if why is not None and run.workflow.skill.name in MAKERS:
+        if why is not None and not review_brief.is_review(run.workflow.skill):
             return Examined(SKIPPED, f"{why}; nobody has reviewed this work")
         gathered = await self._apart(lambda: gather(run))
         found = await self._reviewed(run, gathered, round)
@@ -378,6 +389,17 @@ class CodeReview:
         return Reviewed(answers, texts, lost, reviewers.followed(rounds, answers), few)
 
 
+def implements(package: Package, workflow: Workflow) -> bool:
+    """Whether a workflow writes code: one of its steps says so by its title. A skill that only forwards to another one
+    does what that one does."""
+    forwarded = FORWARDS.search(workflow.skill.description or "")
+    if forwarded is not None:
+        name = forwarded[1].removeprefix("bmad-")
+        target = next((one for one in package.of_type("workflows") if one.name == name), None)
+        return target is not None and target != workflow.skill and implements(package, workflows.read(package, target))
+    return any(IMPLEMENTS.search(one.title) for one in workflow.steps)
+
+
 def skipped(run: RunContext) -> str | None:
     """Why no review is wanted: `skip_review: true` of this run, this workflow, or the project's configuration."""
     where = (
@@ -395,7 +417,7 @@ def gather(run: RunContext) -> Gathered:
     """Read what reviewers are given. Reads files and asks git."""
     state, package = run.state, run.package
     module = run.workflow.module
-    story = stories.of_run(state, package.root, package.config(module))
+    story = stories.of_run(state, package.root, package.config(module), guess=_is_about_a_story(run))
     changed = changes.of_run(state, package.root)
     own = review_brief.installed(package, module)
     asked = f"{state.plan.arguments}\n\n{state.plan.brief}".strip()

@@ -228,7 +228,6 @@ def missing(paths: Iterable[str], listed: Iterable[str]) -> list[str]:
     return [path for path in paths if path not in known]
 
 
-NAMES = ("code-review", "bmad-code-review")
 LEAST, MOST = 3, 10
 """Issues that an adversarial review finds in a story (FR44a)."""
 STORY, INSTRUCTIONS, STANDARD = 14_000, 30_000, 8_000  # characters of each that are shown
@@ -276,8 +275,13 @@ def installed(package: Package, module: str) -> Installed:
     return Installed(skill.invocation, text.strip(), items or ITEMS)
 
 
+def is_review(skill: Skill) -> bool:
+    """Whether a skill is a code review by itself."""
+    return skill.name.endswith("code-review")
+
+
 def _skill(package: Package, module: str) -> Skill | None:
-    found = [one for one in package.of_type("workflows") if one.name in NAMES]
+    found = [one for one in package.of_type("workflows") if is_review(one)]
     return next((one for one in found if one.module == module), found[0] if found else None)
 
 

@@ -72,15 +72,17 @@ def section(text: str, name: str) -> str:
     return (rest[: after.start()] if after else rest).strip("\n")
 
 
-def find(root: str, named: Iterable[str], written: Iterable[str], config: Mapping[str, Any]) -> Story | None:
-    """The story of a run: the first of the paths that were named for it, else of those it wrote, else the one that the
-    status file has at work. None where none of these is there."""
+def find(
+    root: str, named: Iterable[str], written: Iterable[str], config: Mapping[str, Any], *, guess: bool = True
+) -> Story | None:
+    """The story of a run: the first of the paths that were named for it, else of those it wrote, else, with `guess`,
+    the one that the status file has at work. None where none of these is there."""
     named = list(named)
     paths = [steps.relative(root, one) for one in named if one.endswith(".md")]
     folders = list(dict.fromkeys(posixpath.dirname(one) for one in status_file.paths(root, config)))
     paths += [path for one in named if NUMBER.match(one) for path in _numbered(root, folders, one)]
     paths += [one for one in written if FILE.match(posixpath.basename(one))]
-    key = _at_work(root, config)
+    key = _at_work(root, config) if guess else None
     if key is not None:
         paths += [steps.relative(root, posixpath.join(folder, f"{key}.md")) for folder in folders]
     found = next(iter(steps.existing(root, [one for one in paths if one])), None)
@@ -103,12 +105,12 @@ def _numbered(root: str, folders: Iterable[str], name: str) -> list[str]:
     return found
 
 
-def of_run(state: WorkflowState, root: str, config: Mapping[str, Any]) -> Story | None:
+def of_run(state: WorkflowState, root: str, config: Mapping[str, Any], *, guess: bool = True) -> Story | None:
     """The story that a run is about: as it was named by `--set` or its arguments, else see `find`."""
     named = [state.plan.values[name] for name in VARIABLES if state.plan.values.get(name)]
     named += [word.strip("`'\"(),") for word in state.plan.arguments.split()]
     written = [path for record in state.steps.values() for path in record.files]
-    return find(root, named, [*written, *state.documents, *state.written], config)
+    return find(root, named, [*written, *state.documents, *state.written], config, guess=guess)
 
 
 def _at_work(root: str, config: Mapping[str, Any]) -> str | None:
