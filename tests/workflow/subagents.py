@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
 
 from interlock.agents.session import Opening, Turn, Update
+from interlock.workflow import panel
+from interlock.workflow.agents.assignment import Assignment, Report
 from interlock.workflow.agents.pool import Limits
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.agents.subagent_registry import RoutingTerms, SubagentRecord
@@ -98,6 +100,12 @@ class Office:
         found = virtual.run(whole)
         assert self.staff.alive == 0 and self.dispatcher.agents == 0
         return found
+
+
+async def run_all(dispatcher: SubagentDispatcher, work: Sequence[Assignment]) -> list[Report]:
+    """Carry them all out at once; the reports in their order."""
+    asked = await panel.ask(dispatcher, work)
+    return [report for _, report in sorted(asked.reports.items())]
 
 
 def takes(seconds: float, text: str = "done") -> Play:

@@ -17,6 +17,7 @@ from interlock.workflow.engine.ports import Superseded
 from interlock.workflow.hooks.tool_calls import QUEUE
 from interlock.workflow.state.document import Plan, WorkflowState
 from tests.workflow.stage import DONE, MemoryDesk, Outcome, Part, Play, Player, play, project, writes
+from tests.workflow.subagents import run_all
 
 CHOICES = (PermissionChoice("yes", "Allow", "allow_once"), PermissionChoice("no", "Reject", "reject_once"))
 
@@ -364,7 +365,7 @@ def test_what_subagents_do_has_hooks_too(tmp_path: Path) -> None:
 
         async def examine(self, run: RunContext, round: int) -> Examined:
             assert run.dispatcher is not None
-            await run.dispatcher.run_all([Assignment("look", "a"), Assignment("look", "b")])
+            await run_all(run.dispatcher, [Assignment("look", "a"), Assignment("look", "b")])
             return Examined(APPROVE, "fine", ())
 
     front = {"front": "", "workflow": "hooks:\n  PreToolUse: scripts/log.sh\n"}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from interlock.agents.session import Turn
 from interlock.workflow.agents.pool import Limits
-from interlock.workflow.agents.synchronization_barrier import SynchronizationBarrier
+from interlock.workflow.panel import SynchronizationBarrier
 from interlock.workflow.reviews.parallel_bmb_validation import (
     PROCEED,
     RETRY_ALL,

@@ -13,7 +13,7 @@ from interlock.workflow.agents.assignment import HIGH, LOW, Assignment, Report
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from tests.workflow import virtual
 from tests.workflow.stage import Part
-from tests.workflow.subagents import Office, Staff, takes
+from tests.workflow.subagents import Office, Staff, run_all, takes
 
 
 def work(label: str, kind: str = "validation", **more: object) -> Assignment:
@@ -29,7 +29,7 @@ def test_ten_work_at_once_and_the_others_wait_for_their_turn() -> None:
     office = Office(Staff(takes(10)))
 
     async def main(dispatcher: SubagentDispatcher) -> tuple[list[Report], float]:
-        reports = await dispatcher.run_all([work(f"w{n}") for n in range(25)])
+        reports = await run_all(dispatcher, [work(f"w{n}") for n in range(25)])
         return reports, anyio.current_time()
 
     reports, seconds = office(main)
@@ -205,7 +205,7 @@ def test_work_ends_at_its_time_limit_but_the_time_of_people_is_not_its_own() -> 
     office = Office(Staff(part), opening={"permit": permit})
 
     async def main(dispatcher: SubagentDispatcher) -> list[Report]:
-        return await dispatcher.run_all([work("slow", time_limit=100.0), work("ask", time_limit=100.0)])
+        return await run_all(dispatcher, [work("slow", time_limit=100.0), work("ask", time_limit=100.0)])
 
     slow, asking = office(main)
     assert (slow.status, slow.detail, slow.seconds) == ("timeout", "no answer within 100 s", 100)
@@ -334,7 +334,7 @@ def test_when_it_is_told_to_stop_everything_ends_and_nothing_begins() -> None:
         reports: list[Report] = []
 
         async def all_of_them() -> None:
-            reports.extend(await dispatcher.run_all([work(f"w{n}") for n in range(5)]))
+            reports.extend(await run_all(dispatcher, [work(f"w{n}") for n in range(5)]))
 
         async with anyio.create_task_group() as group:
             group.start_soon(all_of_them)

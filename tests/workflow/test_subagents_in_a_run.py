@@ -17,7 +17,7 @@ from interlock.workflow.reviews import reviewers
 from interlock.workflow.state.document import Plan
 from tests.workflow import virtual
 from tests.workflow.stage import MemoryDesk, Part, Player, play, project, writes
-from tests.workflow.subagents import Staff
+from tests.workflow.subagents import Staff, run_all
 
 APPROVED = {"verdict": "approve", "summary": "fine", "findings": []}
 
@@ -36,7 +36,7 @@ class Review:
 
     async def examine(self, run: RunContext, round: int) -> Examined:
         assert run.dispatcher is not None
-        self.reports = await run.dispatcher.run_all(self.work)
+        self.reports = await run_all(run.dispatcher, self.work)
         read = {one.label: reviewers.answer(one.text, one.label).findings for one in self.reports}
         return Examined(APPROVE, "reviewed", reviewers.merge(read))
 

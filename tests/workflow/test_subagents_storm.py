@@ -15,7 +15,7 @@ from interlock.workflow.agents.assignment import HIGH, KINDS, PRIORITIES, Assign
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from tests.workflow import virtual
 from tests.workflow.stage import Part, PlayerSession
-from tests.workflow.subagents import Office, Staff
+from tests.workflow.subagents import Office, Staff, run_all
 
 FATES = ("works", "works", "works", "crashes once", "crashes", "hangs", "refuses", "no capacity", "does not start")
 
@@ -164,5 +164,5 @@ def test_within_one_priority_who_comes_first_begins_first(size: int, seconds: li
 
     office = Office(Staff(part), size)
     work = [Assignment(f"w{number}", f"do #{number}", "validation") for number in range(len(seconds))]
-    reports = office(lambda dispatcher: dispatcher.run_all(work))
+    reports = office(lambda dispatcher: run_all(dispatcher, work))
     assert begun == list(range(len(seconds))) and {one.status for one in reports} == {"completed"}

@@ -11,12 +11,9 @@ role, model and rights.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-
-import anyio
+from collections.abc import Callable, Hashable, Mapping
 
 from interlock.agents.session import Agent, Opening, Update
-from interlock.errors import InterlockError
 from interlock.workflow.agents import assignment as model_selection
 from interlock.workflow.agents.assignment import CLASSES, Assignment, Model, Report, class_of
 from interlock.workflow.agents.pool import Limits, SubagentPool
@@ -89,25 +86,6 @@ class SubagentDispatcher:
             await subagent.close()
         await self.registry.keep(subagent.record)
         return report
-
-    async def run_all(self, assignments: Sequence[Assignment]) -> list[Report]:
-        """Carry them all out at once, as far as there is room; the reports in the order of the assignments."""
-        reports: dict[int, Report] = {}
-        failed: list[InterlockError] = []
-
-        async def one(place: int, assignment: Assignment) -> None:
-            try:
-                reports[place] = await self.run(assignment)
-            except InterlockError as error:  # not the agent's: it is raised as it is, outside of the group
-                failed.append(error)
-                group.cancel_scope.cancel()
-
-        async with anyio.create_task_group() as group:
-            for place, assignment in enumerate(assignments):
-                group.start_soon(one, place, assignment)
-        if failed:
-            raise failed[0]
-        return [reports[place] for place in range(len(assignments))]
 
     def select(self, assignment: Assignment) -> Model:
         """The model for an assignment that names none.

@@ -16,6 +16,7 @@ from typing import Protocol
 import anyio
 
 from interlock.errors import AgentError
+from interlock.workflow import panel
 from interlock.workflow.agents.assignment import ANALYSIS, CREATIVE, Assignment, Report
 from interlock.workflow.agents.subagent import Subagent
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
@@ -174,7 +175,14 @@ class _Voices:
             for one in self._voices
         ]  # fmt: skip
         self._reports = {}
-        await _all(self._dispatcher, assignments, self._reports, limits.party_round, limits.exit_grace)
+
+        async def heard(place: int, report: Report) -> float | None:
+            self._reports[place] = report
+            return limits.exit_grace if party_mode_driver.leaves(report.text) else None
+
+        # The dispatcher ends each for its time; the grace more is for those that had to wait for a place.
+        limit = limits.party_round + limits.exit_grace if limits.party_round else 0.0
+        await panel.ask(self._dispatcher, assignments, limit=limit, heard=heard)
         said = self.so_far()
         return Answered(said, None if said else _failure(list(self._reports.values()), limits.party_round))
 
@@ -233,27 +241,6 @@ class _Hosted:
         with anyio.move_on_after(self._run.limits.exit_grace):
             await host.say(cast.LEAVE, self._run.limits.exit_grace)
         await host.close()
-
-
-async def _all(
-    dispatcher: SubagentDispatcher,
-    assignments: Sequence[Assignment],
-    reports: dict[int, Report],
-    limit: float,
-    grace: float,
-) -> None:
-    """Everybody's report into `reports`, by place, as far as there is one in time."""
-    # The dispatcher ends each for its time; the grace more is for those that had to wait for a place.
-    with anyio.CancelScope(deadline=anyio.current_time() + limit + grace if limit else float("inf")) as scope:
-
-        async def one(place: int, assignment: Assignment) -> None:
-            report = reports[place] = await dispatcher.run(assignment)
-            if party_mode_driver.leaves(report.text):
-                scope.deadline = min(scope.deadline, anyio.current_time() + grace)
-
-        async with anyio.create_task_group() as group:
-            for place, assignment in enumerate(assignments):
-                group.start_soon(one, place, assignment)
 
 
 def _failure(reports: Sequence[Report], limit: float) -> tuple[str, str]:

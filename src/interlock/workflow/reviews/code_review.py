@@ -26,12 +26,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from interlock.errors import InterlockError
+from interlock.workflow import panel
 from interlock.workflow.agents.assignment import HIGH, Assignment, Report
-from interlock.workflow.engine import examination
 from interlock.workflow.engine.context import RunContext
 from interlock.workflow.engine.examination import (
     APPROVE,
@@ -273,6 +273,8 @@ ALONE = Emphasis(
     "reader will understand it.",
 )
 SEVERAL_FROM = 2  # tier
+TRIES = 3
+KEPT = 60_000  # characters of a report that is kept, its end
 REPORT = 3000  # characters of a report, its end, that the last round keeps
 LEVELS = {BLOCKING: "High", MAJOR: "Medium"}
 UNREADABLE = "the JSON block with your findings, in the form above, as the last thing you say"
@@ -360,7 +362,7 @@ class CodeReview:
         tier = run.settings.tier
         emphases = reviewers.EMPHASES if tier is not None and tier >= SEVERAL_FROM else (ALONE,)
         asked = reviewers.fork(gathered.brief, emphases, priority=HIGH, time_limit=run.limits.workflow)
-        first = await examination.gather(run, self.name, asked)
+        first = await self._asked(run, asked)
         if (stopped := _stopped(first)) is not None:
             return stopped
         rounds = _rounds(run)[: round - 1]
@@ -370,9 +372,7 @@ class CodeReview:
         followed = reviewers.followed(rounds, answers)
         few = bool(said) and round == 1 and len(followed.open) < LEAST
         wanted = _wanted(said, gathered.items, few, followed)
-        second = await examination.gather(
-            run, self.name, [_again(one, said, wanted) for one in asked if one.label in wanted]
-        )
+        second = await self._asked(run, [_again(one, said, wanted) for one in asked if one.label in wanted])
         if (stopped := _stopped(second)) is not None:
             return stopped
         for report in second:
@@ -387,6 +387,32 @@ class CodeReview:
         answers = {label: _named(label, one) for label, one in answers.items()}
         texts = {label: "\n\n".join(said[label]) for label in answers}
         return Reviewed(answers, texts, lost, reviewers.followed(rounds, answers), few)
+
+    async def _asked(self, run: RunContext, assignments: Sequence[Assignment]) -> list[Report]:
+        """A report on each, in their order. Each that completes is kept in the run's state until its round is over, so
+        that a run which is killed asks only the others again.
+
+        Raises:
+            Superseded: the run is somebody else's now.
+        """
+        if run.dispatcher is None:
+            return [Report(one.label, "failed", detail="this run has no agents to give work to") for one in assignments]
+        kept: dict[str, Any] = run.state.examinations.setdefault(self.name, {"rounds": []}).setdefault("reports", {})
+        found = {label: Report(**one) for label, one in kept.items()}
+
+        async def heard(place: int, report: Report) -> None:
+            if report.status == "completed":
+                kept[report.label] = asdict(replace(report, text=report.text[-KEPT:]))
+                await run.save_soon()
+
+        def failed(report: Report) -> None:
+            why = f"{report.label}: {report.detail or report.status}"
+            run.event("workflow.turn_failed", step=run.state.current_step, reason=why)
+
+        left = [one for one in assignments if one.label not in kept]
+        asked = await panel.ask(run.dispatcher, left, tries=TRIES, heard=heard, failed=failed)
+        found |= {report.label: report for report in asked.reports.values()}
+        return [found[one.label] for one in assignments]
 
 
 def implements(package: Package, workflow: Workflow) -> bool:

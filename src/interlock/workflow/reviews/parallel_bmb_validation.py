@@ -15,7 +15,6 @@ more than one, one, none. One alone is always the context of the others' second 
 Which validators are complete, in progress and pending, as it is kept with the run and shown (BMAD-6.1.4).
 
 What was heard stays there, so a run that is killed asks only the others again, as long as the artifact is the same.
-Saves are made by one task at a time: a run's state has one writer.
 
 One validation by several validators: at once behind a barrier, and again where some were not heard (BMAD-6.1–6.3).
 
@@ -26,21 +25,13 @@ the validators, in one shape, whichever way they were come by.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import anyio
-
-from interlock.errors import InterlockError
+from interlock.workflow import panel
 from interlock.workflow.agents.assignment import VALIDATION, Assignment, Report
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
-from interlock.workflow.agents.synchronization_barrier import (
-    BARRIER_TIMEOUT,
-    Gathered,
-    SynchronizationBarrier,
-    SyncTimeout,
-)
 from interlock.workflow.engine.context import RunContext
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.examination import (
@@ -54,10 +45,10 @@ from interlock.workflow.engine.examination import (
     Examined,
     Finding,
 )
-from interlock.workflow.engine.ports import Superseded
 from interlock.workflow.menus import menu_participation_engine
 from interlock.workflow.package.step import Step
 from interlock.workflow.package.validators import BLOCKING, MAJOR, MINOR, Compliance, Issue
+from interlock.workflow.panel import BARRIER_TIMEOUT, Barriers, SynchronizationBarrier
 from interlock.workflow.reviews import bmb_artifact, validator_answer
 from interlock.workflow.reviews import bmb_artifact as bmb_validators
 from interlock.workflow.reviews.bmb_artifact import VALIDATING, Artifact, Validator
@@ -90,8 +81,6 @@ class Board:
 
     def __init__(self, run: RunContext, name: str, round: int, digest: str, validators: Sequence[Validator]) -> None:
         self._run = run
-        self._news = anyio.Event()
-        self._lost: Superseded | InterlockError | None = None
         kept = run.state.examinations.setdefault(name, {"rounds": []})
         before = kept.get("now") or {}
         same = (before.get("round"), before.get("digest")) == (round, digest)
@@ -117,7 +106,6 @@ class Board:
         """A validator is at work."""
         entry = self.now["validators"][label]
         entry["status"], entry["attempts"] = IN_PROGRESS, int(entry.get("attempts", 0)) + 1
-        self._news.set()
 
     def ended(self, result: ValidatorResult) -> None:
         """It is over with it; what it found before stays where it could not be heard again."""
@@ -128,40 +116,12 @@ class Board:
             entry["status"] = COMPLETED
         else:
             entry |= {"status": FAILED, "detail": result.detail}
-        self._news.set()
-
-    async def keep(self, scope: anyio.CancelScope) -> None:
-        """Write down what changes, until `scope` is cancelled; cancels it itself where the run is somebody else's."""
-        while True:
-            await self._news.wait()
-            self._news = anyio.Event()
-            try:
-                await self._run.save_soon()
-            except (Superseded, InterlockError) as error:
-                self.lost(error, scope)
-                return
-
-    def lost(self, error: Superseded | InterlockError, scope: anyio.CancelScope) -> None:
-        """It is not ours to write any more, or cannot be written: everybody under `scope` stops."""
-        self._lost = error
-        scope.cancel()
-
-    def check(self) -> None:
-        """Whether the run is still ours. Asked outside of the tasks, which would wrap what is raised.
-
-        Raises:
-            Superseded, InterlockError: what was told to `lost`.
-        """
-        if self._lost is not None:
-            raise self._lost
 
     async def save(self) -> None:
-        """Write it down now."""
-        self._news = anyio.Event()
-        await self._run.save()
+        """Write it down."""
+        await self._run.save_soon()
 
 
-Barriers = Callable[[Sequence[str]], SynchronizationBarrier[ValidatorResult]]
 Prompts = Callable[[Validator, ValidatorResult | None], str]
 
 
@@ -206,7 +166,9 @@ class Validation:
             way = PROCEED
         if way == RETRY_ALL:
             again = await self._at_once(self.validators)
-            results = {label: new if new.heard else results[label] for label, new in again.items()}
+            results = {label: validator_answer.combined(results[label], new) for label, new in again.items()}
+            for result in results.values():
+                self.board.ended(result)
         elif way != PROCEED:
             context = None
             if way == WITH_CONTEXT:
@@ -214,7 +176,7 @@ class Validation:
             self.board.awaits([one.label for one in results.values() if not one.heard])
             for one in self.validators:
                 if not results[one.label].heard and not self._capacity() and not self.dispatcher.stopped:
-                    results[one.label] = await self._alone(one, context)
+                    results |= await self._at_once([one], context)
         ordered = tuple(results[one.label] for one in self.validators)
         return Validated(ordered, way, tuple(self._errors), self._capacity())
 
@@ -223,67 +185,43 @@ class Validation:
         said = [one for one in self.reports.values() if one.status == "capacity"]
         return max(said, key=lambda one: one.retry_at or 0.0, default=None)
 
-    async def _at_once(self, validators: Sequence[Validator]) -> Mapping[str, ValidatorResult]:
+    async def _at_once(
+        self, validators: Sequence[Validator], context: ValidatorResult | None = None
+    ) -> dict[str, ValidatorResult]:
         """One attempt of all of these at the same time; one that is not there in time has failed."""
         self.board.awaits([one.label for one in validators])
         await self.board.save()
-        barrier = self.barriers([one.label for one in validators])
-        gathered: Gathered[ValidatorResult] | None = None
-        async with anyio.create_task_group() as group:
-            for one in validators:
-                group.start_soon(self._behind, barrier, one, group.cancel_scope)
-            group.start_soon(self.board.keep, group.cancel_scope)
-            gathered = await barrier.wait(self.wait)
-            group.cancel_scope.cancel()
-        self.board.check()
-        assert gathered is not None
-        if gathered.error is not None:
-            self._errors.append(gathered.error)
-        results = {}
         for one in validators:
-            found = gathered.results.get(one.label)
-            if found is None:
-                found = validator_answer.failed(one.label, one.name, gathered.error or BARRIER_TIMEOUT)
+            self.board.began(one.label)
+        await self.board.save()
+
+        async def heard(place: int, report: Report) -> None:
+            self.board.ended(self._read(validators[place], report))
+            await self.board.save()
+
+        assignments = [
+            Assignment(
+                one.label, self.prompt(one, context), VALIDATION, time_limit=self.wait, data={"of": one.name}
+            )
+            for one in validators
+        ]  # fmt: skip
+        # One alone needs nobody's lock, whatever is the matter with it.
+        barriers = self.barriers if len(validators) > 1 else SynchronizationBarrier
+        asked = await panel.ask(self.dispatcher, assignments, limit=self.wait, heard=heard, barriers=barriers)
+        results = {}
+        for place, one in enumerate(validators):
+            report = asked.reports.get(place)
+            lost = asked.error or BARRIER_TIMEOUT if len(validators) > 1 else f"no answer within {self.wait:g} s"
+            found = self._read(one, report) if report else validator_answer.failed(one.label, one.name, lost)
             self.board.ended(found)
             results[one.label] = found
+        if asked.error is not None and len(validators) > 1:
+            self._errors.append(asked.error)
         await self.board.save()
         return results
 
-    async def _behind(
-        self, barrier: SynchronizationBarrier[ValidatorResult], validator: Validator, scope: anyio.CancelScope
-    ) -> None:
-        self.board.began(validator.label)
-        try:
-            result = await self._ask(validator, None)
-            await barrier.hand_in(validator.label, result)
-        except SyncTimeout:
-            return  # The barrier is broken and says so to whoever waits.
-        except (Superseded, InterlockError) as error:  # Not the agent's: what it was to be written down to.
-            self.board.lost(error, scope)
-            return
-        self.board.ended(result)
-
-    async def _alone(self, validator: Validator, context: ValidatorResult | None) -> ValidatorResult:
-        self.board.began(validator.label)
-        await self.board.save()
-        result = None
-        with anyio.move_on_after(self.wait):
-            result = await self._ask(validator, context)
-        if result is None:
-            result = validator_answer.failed(validator.label, validator.name, f"no answer within {self.wait:g} s")
-        self.board.ended(result)
-        await self.board.save()
-        return result
-
-    async def _ask(self, validator: Validator, context: ValidatorResult | None) -> ValidatorResult:
-        assignment = Assignment(
-            validator.label,
-            self.prompt(validator, context),
-            VALIDATION,
-            time_limit=self.wait,
-            data={"of": validator.name},
-        )
-        report = self.reports[validator.label] = await self.dispatcher.run(assignment)
+    def _read(self, validator: Validator, report: Report) -> ValidatorResult:
+        self.reports[validator.label] = report
         if report.status != "completed":
             detail = f"{report.status}: {report.detail}" if report.detail else report.status
             return validator_answer.failed(validator.label, validator.name, detail, report.seconds)

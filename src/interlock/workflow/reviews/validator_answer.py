@@ -109,6 +109,18 @@ def failed(label: str, name: str, detail: str, seconds: float = 0.0) -> Validato
     return ValidatorResult(label, name, FAILED, summary=detail[:300], detail=detail[:TEXT], seconds=seconds)
 
 
+def combined(first: ValidatorResult, again: ValidatorResult) -> ValidatorResult:
+    """What a validator that was asked twice has found in all: its second answer adds to the first."""
+    if not (first.heard and again.heard):
+        return again if again.heard else first
+    issues = tuple(dict.fromkeys((*first.issues, *again.issues)))
+    blocking = max(first.blocking_errors, again.blocking_errors, _count(issues, BLOCKING))
+    major = max(first.major_issues, again.major_issues, _count(issues, MAJOR))
+    status = ISSUES if ISSUES in (first.status, again.status) else PASSED
+    summary = again.summary if again.status == status else first.summary
+    return replace(again, status=status, issues=issues, blocking_errors=blocking, major_issues=major, summary=summary)
+
+
 def counted(result: ValidatorResult) -> tuple[Issue, ...]:
     """Its issues, with one more for each that it counts and does not list."""
     more = [

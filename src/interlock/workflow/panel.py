@@ -1,22 +1,35 @@
-"""Synchronization Barrier: waits for the results of several parties and gathers them (BMAD-6.2, FR47a, FR47b).
+"""Panel: several agents look at one thing at once, and their answers are gathered behind a barrier (epics 5 and 6).
 
-Results are handed in from tasks of the event loop (`hand_in`) or from threads (`deliver`); one lock, with a time limit,
-protects each of them. Whoever does not get it in time tries once more and then breaks the barrier, with `sync_timeout`:
-nobody goes on waiting, nothing more is taken, and no lock of ours stays held. The wait for all has a limit of its own,
-after which it is `barrier_timeout`. What was handed in before stays in either case.
+Reviewers of a change, validators of an artifact, voices of a discussion or of an ideation: each is a panel. Who is
+asked, in which form they answer, how answers are merged and how many must answer is data of its caller; starting them
+together, asking again, time limits, stopping the others and the barrier are here, once.
 
-Results lie in a mapping that is replaced and never changed, so it can be read while somebody else holds the lock.
+Synchronization barrier (BMAD-6.2, FR47a, FR47b): results are handed in from tasks of the event loop (`hand_in`) or from
+threads (`deliver`); one lock, with a time limit, protects each of them. Whoever does not get it in time tries once more
+and then breaks the barrier, with `sync_timeout`: nobody goes on waiting, nothing more is taken, and no lock of ours
+stays held. The wait for all has a limit of its own, after which it is `barrier_timeout`. What was handed in before
+stays in either case. Results lie in a mapping that is replaced and never changed, so it can be read while somebody else
+holds the lock.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 import anyio
+
+from interlock.errors import InterlockError
+from interlock.workflow.agents.assignment import Assignment, Report
+from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
+from interlock.workflow.engine.ports import Superseded
+
+FIRST_PAUSE = 1.0  # seconds before an agent that failed is asked again; doubled each time
+AGAIN = frozenset(("failed", "timeout", "preempted"))
+"""The statuses of a report after which its agent is asked again."""
 
 LOCK_WAIT = 5.0  # seconds for one acquisition
 ACQUISITIONS = 2  # the first, and exactly one retry
@@ -159,3 +172,76 @@ class SynchronizationBarrier(Generic[Value]):
     def _require(self, party: str) -> None:
         if party not in self.parties:
             raise ValueError(f"the barrier waits for {', '.join(self.parties)}, not for {party}")
+
+
+Barriers = Callable[[Sequence[str]], SynchronizationBarrier[Report]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What came of a panel: the reports by place, as far as they came in time, and why the barrier ended early."""
+
+    reports: Mapping[int, Report]
+    error: str | None = None
+
+
+async def ask(
+    dispatcher: SubagentDispatcher,
+    assignments: Sequence[Assignment],
+    *,
+    limit: float = 0.0,
+    tries: int = 1,
+    heard: Callable[[int, Report], Awaitable[float | None]] | None = None,
+    failed: Callable[[Report], None] = lambda report: None,
+    barriers: Barriers = SynchronizationBarrier,
+) -> Asked:
+    """Carry out all assignments at once and gather the reports. Never raises for what agents do.
+
+    Args:
+        dispatcher: Who gives the work to agents.
+        assignments: One for each member of the panel.
+        limit: Seconds after which those that are missing are given up; 0 waits for all.
+        tries: How often each is asked where it fails, with growing pauses.
+        heard: Told each report with its place as it comes; answers with the seconds that the others get then.
+        failed: Told each report that is asked for again.
+        barriers: Makes the barrier.
+
+    Raises:
+        InterlockError, Superseded: The run cannot be written, or is somebody else's now; the others were stopped.
+    """
+    barrier = barriers([str(place) for place in range(len(assignments))])
+    lost: list[InterlockError | Superseded] = []
+    gathered: Gathered[Report] | None = None
+    patience = anyio.CancelScope()
+
+    async def member(place: int, assignment: Assignment) -> None:
+        try:
+            report = await dispatcher.run(assignment)
+            for number in range(1, tries):
+                if report.status not in AGAIN:
+                    break
+                failed(report)
+                await anyio.sleep(FIRST_PAUSE * 2 ** (number - 1))
+                report = await dispatcher.run(assignment)
+            left = await heard(place, report) if heard is not None else None
+            if left is not None:
+                patience.deadline = min(patience.deadline, anyio.current_time() + left)
+            await barrier.hand_in(str(place), report)
+        except SyncTimeout:
+            return  # The barrier is broken and says so to whoever waits.
+        except (InterlockError, Superseded) as error:  # Not the agent's: raised below, not wrapped in a group.
+            lost.append(error)
+            group.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        for place, assignment in enumerate(assignments):
+            group.start_soon(member, place, assignment)
+        with patience:
+            gathered = await barrier.wait(limit or float("inf"))
+        if gathered is None:
+            gathered = await barrier.wait(0)
+        group.cancel_scope.cancel()
+    if lost:
+        raise lost[0]
+    assert gathered is not None
+    return Asked({int(place): report for place, report in gathered.results.items()}, gathered.error)
