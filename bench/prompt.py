@@ -20,9 +20,9 @@ from interlock.app.home import Home
 from interlock.app.team import Team
 from interlock.clock import SystemClock
 from interlock.errors import TeamNotFound
+from interlock.model.driving import Stop
 from interlock.model.names import HUMAN
 from interlock.runner.executors import AgentExecutor
-from interlock.runner.stop import Stop
 from interlock.settings import Settings
 from interlock.storage.sqlite.catalog import SqliteCatalog
 from interlock.wakeup.socket import SocketNotifier

@@ -17,7 +17,7 @@ from interlock.version import __version__
 __all__ = ["InterlockError", "__version__", "connect"]
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str):  # type: ignore[no-untyped-def]  # to say Any would load typing
     # Lazily: a hook that only asks for mail must not pay for the whole package.
     if name == "connect":
         from interlock.wiring import connect

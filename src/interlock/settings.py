@@ -150,7 +150,7 @@ SETTINGS: tuple[Setting, ...] = (
         "Types of tasks that may be blocked (`none`: without a type); others await a response instead.",
     ),
     Setting("check_before", True, "In worktrees, each `verify` is also run on the tree before the work."),
-    Setting("unattended", False, "Nobody is awake: defaults that may be taken are, after `question_timeout`."),
+    Setting("unattended", False, "Never prompt: defaults that may be taken are, after `question_timeout`."),
     Setting(
         "question_timeout",
         900.0,

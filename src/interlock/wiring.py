@@ -139,8 +139,8 @@ def _profile(member: Member, home: str | None) -> app.running.Profile:
 
     near = get_close_matches(str(member.agent), profiles, n=1)
     raise AgentError(
-        f"{member.name} is a {member.agent!r} agent, which nobody knows here."
-        f"{f' Did you mean {near[0]!r}?' if near else ''} There are shell, {', '.join(profiles)}, any program "
+        f"Unknown agent {member.agent!r} for {member.name}."
+        f"{f' Did you mean {near[0]!r}?' if near else ''} Available: shell, {', '.join(profiles)}, any program "
         f"(`agent: {{command: [PROGRAM, ARGUMENT, …]}}`, `agent: {{acp: [PROGRAM, …]}}`), and what "
         f"{agents.profiles.FILE} in the home directory of Interlock adds.",
         member=member.name,

@@ -13,7 +13,7 @@ import sys
 
 import interlock
 from interlock.agents.session import Update
-from interlock.runner.stop import Stop
+from interlock.model.driving import Stop
 
 
 def main() -> None:
@@ -27,8 +27,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, interrupted)
     signal.signal(signal.SIGTERM, lambda number, frame: stop.request("terminated", now=True))
 
-    def hear(member: str, task: str, update: Update) -> None:
-        print(member, update.kind, update.text, flush=True)
+    def hear(update: Update) -> None:
+        print(update.member, update.kind, update.text, flush=True)
 
     home = interlock.connect(sys.argv[1])
     reason = home.drive("crew", stop=stop, on_update=hear, **json.loads(sys.argv[2]))

@@ -20,9 +20,9 @@ from interlock.agents.session import Update
 from interlock.app.home import Home
 from interlock.app.team import Team
 from interlock.model.event import Event
+from interlock.model.plan import StagedPlan
 from interlock.model.task import Task
 from interlock.processes import table
-from interlock.runner.plan_apply import StagedPlan
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = {"retry_delay": 0.05, "stop_grace": 1.0}
@@ -72,8 +72,8 @@ class Place:
     def drive(self, **more: Any) -> str:
         """Drive the team in this process; why it ended. What was said is in `said`."""
 
-        def hear(member: str, task: str, update: Update) -> None:
-            self.said.append((member, update.kind, update.text))
+        def hear(update: Update) -> None:
+            self.said.append((update.member, update.kind, update.text))
 
         return self.home.drive("crew", **{"on_update": hear, **more})
 

@@ -13,10 +13,10 @@ from interlock.agents.session import Opening, Update
 from interlock.app.home import Home
 from interlock.app.team import Team
 from interlock.clock import SystemClock
+from interlock.model.driving import Stop
 from interlock.model.event import Event
 from interlock.model.team import Member
 from interlock.runner.executors import AgentExecutor
-from interlock.runner.stop import Stop
 from interlock.settings import Settings
 from interlock.storage.sqlite.catalog import SqliteCatalog
 from interlock.wakeup.inprocess import InProcessNotifier
@@ -59,8 +59,8 @@ class Driven:
         self._thread.start()
 
     def _drive(self) -> None:
-        def hear(member: str, task: str, update: Update) -> None:
-            self.said.append((member, task, update))
+        def hear(update: Update) -> None:
+            self.said.append((update.member, update.task_id, update))
 
         try:
             self.reason = self._place.home.drive("crew", stop=self.stop, on_update=hear, **self._options)

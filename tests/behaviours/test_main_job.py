@@ -235,7 +235,7 @@ def test_a_listener_that_fails_harms_nobody_and_is_told_of_in_the_end(place: Pla
     place.stage({"one": {"run": "echo a; echo b"}, "two": {"run": "true", "blocked_by": ["one"]}})
     calls = []
 
-    def hear(member: str, task: str, update: Update) -> None:
+    def hear(update: Update) -> None:
         calls.append(update.text)
         raise BrokenPipeError("nobody reads this")
 
@@ -557,7 +557,7 @@ def test_a_team_works_without_a_member_whose_agent_is_not_here(place: Place) -> 
     place.team.spawn("bob", agent="cluade")
     place.team.create_task("For bob", assignee="bob")
     said: list[str] = []
-    reason = place.home.drive("crew", on_update=lambda member, task, update: said.append(update.text))
+    reason = place.home.drive("crew", on_update=lambda update: said.append(update.text))
     assert reason == "finished" and place.states()["one"] == "done"
     assert sum("bob cannot work here" in text and "Did you mean 'claude'" in text for text in said) == 1
 
@@ -570,7 +570,7 @@ def test_a_team_none_of_whose_agents_is_here_is_told_why(place: Place) -> None:
 
 
 def test_an_agent_that_this_version_cannot_run_is_refused_before_anything_is_made(place: Place) -> None:
-    with pytest.raises(AgentError, match="bob is a 'claud' agent, which nobody knows here"):
+    with pytest.raises(AgentError, match="Unknown agent 'claud' for bob"):
         place.stage({"one": {"subject": "One"}}, {"bob": {"agent": "claud"}})
     assert place.home.teams() == []
 
@@ -581,10 +581,10 @@ def test_the_demo_is_done_with_a_kill_and_a_lie_on_the_way(tmp_path: Path) -> No
     team = home.team(staged.team)
     killed = []
 
-    def hear(member: str, task: str, update: Update) -> None:
-        process = team.runs(task)[-1].process if update.text == demo.HALFWAY else None
+    def hear(update: Update) -> None:
+        process = team.runs(update.task_id)[-1].process if update.text == demo.HALFWAY else None
         if process is not None and not killed:
-            killed.append(member)
+            killed.append(update.member)
             os.killpg(ref.ProcessRef.parse(process).pid, 9)
 
     assert home.drive(staged.team, parallel=staged.parallel, on_update=hear) == "finished"

@@ -66,7 +66,7 @@ def test_a_question_is_told_with_title_team_task_and_link_and_without_its_text(
 ) -> None:
     task = ask(team, "Move the database")
     monkeypatch.setenv("INTERLOCK_RUN_TOKEN", "0123456789abcdef")
-    assert home.notices("alpha", link=lambda: "http://127.0.0.1:1").tell() == 1
+    assert home.notices("alpha", link="http://127.0.0.1:1").tell() == 1
     [one] = told()
     assert one["title"] == "Waits for you (clarification): Move the database"
     assert (one["team"], one["task"], one["count"]) == ("alpha", task, 1)

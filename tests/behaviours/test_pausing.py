@@ -112,7 +112,7 @@ def test_a_member_stopped_at_once_is_offered_no_task_again_until_it_is_resumed(p
     with place.runner() as runner:
         place.wait_for("pids")
         found = place.home.stop("crew", member="ada", now=True)
-        assert (found["ended"], place.team.task("one").state) == (["ada"], "ready")
+        assert (found.ended, place.team.task("one").state) == (("ada",), "ready")
         runner.hears("ended: finished")
     assert not any(running(pid) for pid in pids(place, "pids")) and len(pids(place, "pids")) == 1
     assert [need["verb"] for need in place.needs("stopped")] == ["interlock resume --member ada --team crew"]

@@ -94,7 +94,7 @@ def test_a_program_killed_from_outside_uses_up_an_attempt_and_is_tried_again(pla
     assert place.drive() == "finished"
     assert place.states() == {"one": "done"}
     first, second = place.team.runs("one")
-    assert (first.outcome, first.reason, second.outcome) == ("failed", "was killed from outside", "done")
+    assert (first.outcome, first.reason, second.outcome) == ("failed", "was killed", "done")
     assert place.task("one").attempt == 2
 
 
@@ -111,8 +111,8 @@ def test_a_program_that_is_killed_every_time_ends_in_deadletter_with_the_cause(p
     assert len(place.team.runs("eats")) == 3
     report = place.team.report()
     (failed,) = report["failed"]
-    assert failed["reason"] == "was killed from outside\n\nI eat memory" and failed["attempts"] == 3
-    assert [one["reason"] for one in report["incidents"]] == ["was killed from outside"] * 3
+    assert failed["reason"] == "was killed\n\nI eat memory" and failed["attempts"] == 3
+    assert [one["reason"] for one in report["incidents"]] == ["was killed"] * 3
     why = {task["key"]: task["why"] for task in report["left"]}
     assert why["after"] == "waits for eats, which is in deadletter"
     assert why["last"] == "waits for after, which waits for eats, which is in deadletter"

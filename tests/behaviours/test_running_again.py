@@ -15,8 +15,8 @@ def test_what_is_done_stays_done_and_new_tasks_are_added(place: Place) -> None:
     place.stage({"one": ONE})
     place.drive()
     staged = place.stage({"one": ONE, "two": TWO})
-    assert [task.key for task in staged.changes.new] == ["two"]
-    assert [change.task.key for change in staged.changes.unchanged] == ["one"]
+    assert [task.key for task in staged.new] == ["two"]
+    assert [task.key for task in staged.unchanged] == ["one"]
     place.drive()
     assert place.lines("log") == ["one", "two"]
 
@@ -25,8 +25,8 @@ def test_running_it_again_unchanged_changes_nothing(place: Place) -> None:
     tasks = {"one": ONE, "two": TWO}
     place.stage(tasks)
     before = [task.as_dict() for task in place.team.tasks()]
-    changes = place.stage(tasks).changes
-    assert (changes.new, changes.updated, changes.removed_open) == ([], [], [])
+    changes = place.stage(tasks)
+    assert (changes.new, changes.updated, changes.removed_open) == ((), (), ())
     assert [task.as_dict() for task in place.team.tasks()] == before
 
 
@@ -43,7 +43,7 @@ def test_a_changed_task_that_nobody_began_is_brought_up_to_date(place: Place) ->
         "timeout": 9,
     }
     staged = place.stage({"one": ONE, "two": changed, "three": {"run": "true"}}, members)
-    assert [change.task.key for change in staged.changes.updated] == ["two"]
+    assert [task.key for task in staged.updated] == ["two"]
     two = place.task("two")
     assert (two.subject, two.command, two.assignee, two.timeout) == (
         "Two, again",
@@ -64,7 +64,7 @@ def test_a_changed_task_that_was_begun_is_listed_and_left_alone(place: Place) ->
     place.stage({"one": ONE, "two": TWO})
     place.team.claim("one", by="ada")
     staged = place.stage({"one": {"run": "echo other"}, "two": TWO})
-    assert [change.task.key for change in staged.changes.changed_started] == ["one"] and staged.changes.to_ask
+    assert [task.key for task in staged.changed_started] == ["one"] and staged.to_ask
     assert place.task("one").command == "echo one >> log"
 
 
@@ -73,15 +73,15 @@ def test_an_open_task_that_left_the_plan_is_cancelled_and_a_begun_one_is_asked_a
     two = place.task("two").id
     place.team.claim("one", by="ada")
     staged = place.stage({"three": {"run": "true"}})
-    assert [task.key for task in staged.changes.removed_open] == ["two"]
-    assert [task.key for task in staged.changes.removed_started] == ["one"]
+    assert [task.key for task in staged.removed_open] == ["two"]
+    assert [task.key for task in staged.removed_started] == ["one"]
     assert place.team.task(two).state == "cancelled" and place.task("one").state == "in-progress"
 
 
 def test_a_task_that_comes_back_into_the_plan_is_done_after_all(place: Place) -> None:
     place.stage({"one": ONE, "two": TWO})
     place.stage({"one": ONE})
-    assert [task.key for task in place.stage({"one": ONE, "two": TWO}).changes.new] == ["two"]
+    assert [task.key for task in place.stage({"one": ONE, "two": TWO}).new] == ["two"]
     place.drive()
     assert place.lines("log") == ["one", "two"]
 
@@ -92,7 +92,7 @@ def test_redo_makes_a_new_task_that_takes_the_place_of_the_old_one(place: Place)
     place.drive()
     old = place.task("one").id
     staged = place.stage({"one": ONE, "two": TWO, "three": three}, again={"redo": ["one"]})
-    assert [change.task.key for change in staged.changes.redo] == ["one"]
+    assert [task.key for task in staged.redo] == ["one"]
     assert place.task("one").id != old and place.team.task(old).state == "done"
     place.drive()
     assert place.lines("log") == ["one", "two", "one", "three"], "two was done; three waited for the new one"
@@ -131,10 +131,10 @@ def test_new_begins_the_whole_plan_again(place: Place) -> None:
 
 def test_a_dry_run_shows_what_would_be_done_and_does_none_of_it(place: Place) -> None:
     staged = place.stage({"one": ONE}, again={"dry_run": True})
-    assert [task.key for task in staged.changes.new] == ["one"] and place.home.teams() == []
+    assert [task.key for task in staged.new] == ["one"] and place.home.teams() == []
     place.stage({"one": ONE})
     staged = place.stage({"one": ONE, "two": TWO}, again={"dry_run": True})
-    assert [task.key for task in staged.changes.new] == ["two"] and set(place.states()) == {"one"}
+    assert [task.key for task in staged.new] == ["two"] and set(place.states()) == {"one"}
 
 
 def test_members_are_brought_up_to_date(place: Place) -> None:

@@ -387,5 +387,5 @@ def test_the_state_of_the_team_is_told_to_the_lead(team: Team) -> None:
         "=== TEAM STATE ===", "Team: alpha-squad", "Status: active", "Members:",
         "- lead (Lead): idle", "- ada (Member): idle", f"- bob (Member): working, on {two.id}",
         "Task counts: in_progress 2, pending 1", "Open questions: 1",
-        f"- {one.id}: Is {one.id} (One &lt;b&gt;) good as it is?",
+        f"- {one.id}: Approve {one.id} (One &lt;b&gt;)?",
     ]  # fmt: skip

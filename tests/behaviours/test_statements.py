@@ -11,6 +11,7 @@ import pytest
 import interlock
 from interlock.clock import Clock
 from interlock.storage.sqlite import catalog, connection, ledger
+from interlock.surfaces.cli.entry import run
 
 
 @pytest.fixture
@@ -49,3 +50,17 @@ def test_verbs_ask_no_more_of_the_ledger_than_they_did(tmp_path: Path, statement
     home.close()
     for (asked, transactions), most in ((claim, 30), (complete, 40)):
         assert asked <= most and transactions <= 2
+
+
+def test_a_command_looks_once_at_the_team_acts_once_and_writes_the_files_once(
+    tmp_path: Path, statements: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("INTERLOCK_HOME", str(tmp_path / "home"))
+    for line in ("team create alpha", "member spawn ada", "task create one", "task claim 001 --as ada"):
+        assert run(line.split()) == 0
+    assert run(["task", "create", "two"]) == 0
+    for line, most in (("task claim 002 --as ada", 35), ("message send --to ada hello", 25)):
+        statements.clear()
+        assert run(line.split()) == 0
+        assert len(statements) <= most and sum(one.startswith("BEGIN") for one in statements) <= 3

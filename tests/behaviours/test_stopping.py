@@ -9,7 +9,7 @@ import time
 import pytest
 
 from interlock.agents.session import Update
-from interlock.runner.stop import Stop
+from interlock.model.driving import Stop
 from tests.behaviours.driving import SHELL, Place, pids, running, until
 
 TWO = {"ada": SHELL, "bea": SHELL}
@@ -92,7 +92,7 @@ def test_the_same_process_may_stop_hard_and_go_on_later(place: Place) -> None:
     place.stage({"one": {"run": "true", "verify": "test -f again && exit 0; touch again; echo at it; sleep 300"}})
     stop = Stop()
 
-    def hear(member: str, task: str, update: Update) -> None:
+    def hear(update: Update) -> None:
         if (update.kind, update.text) == ("text", "at it"):
             threading.Thread(target=stop.request, kwargs={"now": True}).start()
 
@@ -113,7 +113,7 @@ def test_a_stop_that_was_asked_for_before_the_run_starts_nothing(place: Place) -
 def test_an_interrupted_python_program_gives_its_tasks_back(place: Place) -> None:
     place.stage({"one": {"run": STUBBORN}})
 
-    def hear(member: str, task: str, update: Update) -> None:
+    def hear(update: Update) -> None:
         if update.text == "at it":
             signal.raise_signal(signal.SIGINT)
 
@@ -155,10 +155,10 @@ def test_what_a_dead_runner_has_left_is_told_by_a_stop_and_ended_by_a_hard_one(p
         runner.kill()
     left = pids(place, "pids")
     told = place.home.stop("crew")
-    assert told["left"] == ["ada"] and not told["ended"] and any(running(pid) for pid in left)
+    assert told.left == ("ada",) and not told.ended and any(running(pid) for pid in left)
     place.team.configure({"stop_grace": GRACE})
     ended = place.home.stop("crew", now=True)
-    assert ended["ended"] == ["ada"] and ended["left"] == [] and ended["gone"]
+    assert ended.ended == ("ada",) and ended.left == () and ended.gone
     assert not any(running(pid) for pid in left) and place.states() == {"one": "ready"}
     again = place.home.stop("crew", now=True)
-    assert again["ended"] == [] and again["left"] == []
+    assert again.ended == () and again.left == ()

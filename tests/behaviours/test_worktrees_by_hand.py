@@ -94,7 +94,7 @@ def test_a_conflict_comes_back_to_its_author_who_finds_it_in_the_worktree(team: 
 
 def test_only_whoever_works_on_the_task_gets_one(team: Team) -> None:
     task = team.create_task("One")
-    with pytest.raises(InvalidTransition, match="held by nobody"):
+    with pytest.raises(InvalidTransition, match="not claimed"):
         team.worktree(task.id, by="ann")
     team.claim(task.id, by="ann")
     with pytest.raises(Forbidden):

@@ -14,10 +14,10 @@ from interlock.app.team import Team
 from interlock.clock import SystemClock
 from interlock.memory.local import LocalMemory
 from interlock.memory.store import Log, MemoryStore, OpenMemory
+from interlock.model.driving import Stop
 from interlock.model.question import Question
 from interlock.model.team import Member
 from interlock.runner.executors import AgentExecutor
-from interlock.runner.stop import Stop
 from interlock.settings import Settings
 from interlock.storage.sqlite.catalog import SqliteCatalog
 from interlock.wakeup.inprocess import InProcessNotifier

@@ -20,21 +20,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from interlock.model.driving import Update as Update
 from interlock.processes.ref import ProcessRef
-
-
-@dataclass(frozen=True, slots=True)
-class Update:
-    """Something a session said or did during a turn.
-
-    `text` is what the agent says, `thought` what it says to itself. `tool` is a tool call, begun or changed: `data` has
-    `id`, `title`, `kind`, `status` (pending, in_progress, completed, failed) and `paths`. `usage` is what was spent
-    since the last one: `data` has those of `turns`, `input_tokens`, `output_tokens`, `cost_usd` that the agent tells.
-    """
-
-    kind: Literal["text", "thought", "tool", "notice", "usage"]
-    text: str
-    data: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ names another member for a single call, which a caller with a session of its own
 a unique suffix (`003`), or by their key in a plan. Times are ISO 8601 in UTC, durations seconds.
 
 The modules that load much come with the first verb that needs them, as attributes of this package: `app.engine`, the
-workflow engine, `app.running`, the runner and git, `app.planning`, plans, and `app.speech`, AOF/1. So a claim does not
-pay for the workflow engine, and types are known all the same.
+workflow engine, `app.running`, the runner and git, `app.planning`, plans, `app.speech`, AOF/1, and
+`app.server_lock`, the server of a home. So a claim does not pay for the workflow engine, and types are known all the
+same.
 """
 
 from __future__ import annotations
@@ -30,4 +31,8 @@ def __getattr__(name: str) -> object:
         import interlock.app.speech
 
         return interlock.app.speech
+    if name == "server_lock":
+        import interlock.app.server_lock
+
+        return interlock.app.server_lock
     raise AttributeError(f"module 'interlock.app' has no attribute {name!r}")

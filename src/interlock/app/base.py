@@ -87,16 +87,19 @@ class HomeBase:
         known = self._in_directory(name)
         if not known.named:
             with known.ledger.snapshot() as rows:
-                own = rows.team.get().name
-            if own != name:
-                raise LedgerUnusable(
-                    f"{known.directory} holds the ledger of team {own!r}: it was copied or renamed. Nothing was "
-                    f"changed. Move it back, or make it a team of its own: `interlock doctor --repair --team {name}`.",
-                    team=name,
-                    ledger_of=own,
-                )
-            known.named = True
+                self._check_name(known, rows.team.get().name)
         return known
+
+    def _check_name(self, known: Workspace, own: str) -> None:
+        """Refuse a ledger that calls itself otherwise than its directory."""
+        if own != known.name:
+            raise LedgerUnusable(
+                f"{known.directory} holds the ledger of team {own!r}: it was copied or renamed. Nothing was changed. "
+                f"Move it back, or make it a team of its own: `interlock doctor --repair --team {known.name}`.",
+                team=known.name,
+                ledger_of=own,
+            )
+        known.named = True
 
     def need_person(self, what: str) -> None:
         """Refuse `what` ("open the page", say) to processes of a run. Nearly every verb of a home asks this first.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
+from interlock.model.json import Json
 from interlock.workflow.entry.workflow_entry_wrapper import Invocation, detect
 from interlock.workflow.package import packages
 from interlock.workflow.package.variables import is_set
-from interlock.workflow.party.leaving import under_way as under_way
+from interlock.workflow.party.leaving import under_way
 from interlock.workflow.preferences.preferences import understood as feedback_in
 from interlock.workflow.runs import chat_commands
 from interlock.workflow.runs.chat_commands import ADJUST, INVALID, LEAVE, ChatCommand
@@ -20,67 +21,60 @@ from interlock.workflow.runs.override_commands import now as in_force_now
 from interlock.workflow.runs.override_commands import say, session_of
 from interlock.workflow.runs.starting import Wanted, decisions, locate, preview, start
 from interlock.workflow.state import files
-from interlock.workflow.state.document import WorkflowState as WorkflowState
+from interlock.workflow.state.document import WorkflowState
 from interlock.workflow.state.queue import add as enqueue
 from interlock.workflow.state.queue import clear as clear_queue
 from interlock.workflow.state.queue import position as queue_position
 from interlock.workflow.state.queue import remove as dequeue
-from interlock.workflow.state.queue import reprioritise as reprioritise
+from interlock.workflow.state.queue import reprioritise
 from interlock.workflow.state.queue import shown as queue_entries
-from interlock.workflow.state.resume import interrupted as interrupted
-from interlock.workflow.state.resume import offer as offer
-from interlock.workflow.state.rollback import Rollback as Rollback
+from interlock.workflow.state.resume import interrupted, offer
+from interlock.workflow.state.rollback import Rollback
 from interlock.workflow.state.rollback_plan import available as checkpoints
 from interlock.workflow.state.rollback_plan import choose as choose_checkpoint
 from interlock.workflow.state.rollback_plan import preview as preview_rollback
 
 __all__ = [
-    "ADJUST",
-    "INVALID",
-    "LEAVE",
-    "ChatCommand",
-    "LearnedOf",
-    "MemoryPlace",
-    "Rollback",
-    "Wanted",
-    "WorkflowState",
-    "cancel",
-    "carry_out",
-    "checkpoints",
-    "choose_checkpoint",
-    "clear_queue",
-    "command_in",
-    "decisions",
-    "dequeue",
-    "enqueue",
-    "feedback_in",
-    "find",
-    "in_force_now",
-    "installed_workflows",
-    "interrupted",
-    "is_invocation",
-    "locate",
-    "offer",
-    "preview",
-    "preview_rollback",
-    "queue_entries",
-    "queue_position",
-    "reprioritise",
-    "say",
-    "session_of",
-    "shown",
-    "start",
-    "store_of",
-    "take_up",
-    "under_way",
+    "ADJUST", "INVALID", "LEAVE", "ChatCommand", "LearnedOf", "MemoryPlace", "Rollback", "Wanted", "WorkflowState",
+    "cancel", "carry_out", "checkpoints", "choose_checkpoint", "clear_queue", "command_in", "decisions", "dequeue",
+    "describe", "enqueue", "feedback_in", "find", "find_workflow", "in_force_now", "installed_workflows",
+    "interrupted", "is_invocation", "locate", "offer", "preview_rollback", "queue_entries", "queue_position",
+    "reprioritise", "say", "session_of", "shown", "start", "store_of", "take_up", "under_way",
 ]  # fmt: skip
 
 
-def installed_workflows(directory: str) -> list[dict[str, Any]]:
+def installed_workflows(directory: str) -> list[Json]:
     """The workflows of the package in that directory or above, none without one: `{skill, module, name,
     description}`."""
     package = packages.find(directory)
     return installed(package) if package is not None else []
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledWorkflow:
+    """A workflow that is installed: its whole invocation, and the root of the project."""
+
+    invocation: str
+    project: str
+
+
+def find_workflow(skill: str, directory: str) -> InstalledWorkflow:
+    """The workflow that `skill` invokes, or is the name of, in the project at or above `directory`.
+
+    Raises:
+        InvalidRequest, InvalidSkillPath, WorkflowNotFound: there is none.
+    """
+    found = locate(skill, directory)
+    return InstalledWorkflow(found.skill.invocation, found.package.root)
+
+
+def describe(skill: str, directory: str) -> Json:
+    """What a run of that workflow would need and do: `{skill, steps, preflight, validation, faults, …}`.
+
+    Raises:
+        InvalidRequest, InvalidSkillPath, WorkflowNotFound: as `find_workflow`.
+    """
+    return preview(locate(skill, directory))
 
 
 def is_invocation(text: str) -> bool:

@@ -6,29 +6,45 @@ import os
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
+from shutil import which
 
 from anyio import run as run_async
 
-from interlock.agents.session import Update
 from interlock.core.unit_of_work import Workspace
 from interlock.errors import InvalidRequest
 from interlock.gitwork import preflight
 from interlock.gitwork.isolation import check
+from interlock.model.driving import Update
+from interlock.model.names import PROGRAMS
+from interlock.model.plan import FirstPlan, Plan, PlanMember, StagedPlan, in_order, whole_digest
 from interlock.model.team import Member
 from interlock.plan.comparing import PlanChanges, compare
-from interlock.plan.document import Plan as Plan
-from interlock.plan.document import PlanMember, whole_digest
 from interlock.plan.faults import Faults
-from interlock.plan.proposal import GOAL_CHARS
-from interlock.plan.reading import load
+from interlock.plan.initial import initialise
+from interlock.plan.proposal import GOAL_CHARS, file_name
+from interlock.plan.reading import load, parse
+from interlock.plan.schema import json_schema
 from interlock.runner.executor import Executor
-from interlock.runner.plan_apply import StagedPlan as StagedPlan
 from interlock.runner.plan_apply import as_member, isolated, preview, stage, staged
 from interlock.runner.plan_generation import AnswerLimits, Planner
 from interlock.runner.plan_generation import propose as ask
 from interlock.settings import Settings
 
-__all__ = ["ExecutorFor", "Plan", "StagedPlan", "apply", "examined", "propose"]
+__all__ = [
+    "ExecutorFor",
+    "FirstPlan",
+    "Plan",
+    "StagedPlan",
+    "apply",
+    "default_agent",
+    "examined",
+    "file_name",
+    "in_order",
+    "initialise",
+    "json_schema",
+    "parse",
+    "propose",
+]  # fmt: skip
 
 ExecutorFor = Callable[[Member], Executor]
 
@@ -71,6 +87,18 @@ def apply(
     else:
         changes = stage(workspace, plan, written, redo=redo, new=new)
     return staged(plan, changes, notes)
+
+
+def default_agent() -> str:
+    """The agent program on this machine that is asked unless another is named. Raises InvalidRequest."""
+    for agent in PROGRAMS:
+        if which(agent):
+            return agent
+    raise InvalidRequest(
+        f"No agent program was found on this machine ({', '.join(PROGRAMS)}). Install one, or name one of your own: "
+        '--agent \'["PROGRAM", "ARGUMENT"]\'.',
+        field="agent",
+    )
 
 
 def propose(

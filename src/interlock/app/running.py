@@ -11,99 +11,45 @@ from shutil import rmtree
 from anyio import run as run_async
 
 from interlock.agents.profiles import AgentProfile as Profile
-from interlock.agents.registry import AgentInfo as AgentInfo
-from interlock.agents.registry import AgentRegistry as AgentRegistry
-from interlock.agents.registry import WhyIdle as WhyIdle
-from interlock.agents.session import Update as Update
+from interlock.agents.registry import AgentInfo, AgentRegistry, WhyIdle
 from interlock.core.tasks.find import find
 from interlock.core.tasks.verify import verified
-from interlock.core.tokens import Tokens as Tokens
+from interlock.core.tokens import Tokens
 from interlock.core.unit_of_work import Principal, Workspace
-from interlock.doctor.home import CHECKING as CHECKING
-from interlock.doctor.home import abandoned as abandoned
+from interlock.doctor.home import CHECKING, abandoned
 from interlock.doctor.team import examine as examine_team
 from interlock.doctor.team import examine_all as examine_home
 from interlock.errors import InterlockError
-from interlock.gitwork.delivery import Delivery as Delivery
-from interlock.gitwork.delivery import changes as changes
-from interlock.gitwork.delivery import merge_into as merge_into
-from interlock.gitwork.isolation import look as look
-from interlock.gitwork.isolation import trees as trees
-from interlock.gitwork.trees import DIRECTORY
-from interlock.gitwork.trees import Trees as Trees
-from interlock.memory.store import Log as Log
-from interlock.memory.store import MemoryStore as MemoryStore
-from interlock.memory.store import MemoryUnavailable as MemoryUnavailable
-from interlock.memory.store import OpenMemory as OpenMemory
+from interlock.gitwork.delivery import Delivery, changes, merge_into
+from interlock.gitwork.isolation import look, trees
+from interlock.gitwork.trees import DIRECTORY, Trees
+from interlock.memory.store import Log, MemoryStore, MemoryUnavailable, OpenMemory
 from interlock.mirror.task_view import show
+from interlock.model.driving import Stop, Update
 from interlock.model.task import Task
 from interlock.processes.ancestry import origin
 from interlock.processes.peers import origin as connected_run
 from interlock.runner import merge_queue
 from interlock.runner.agent_check import MEMBER as TRIAL_MEMBER
-from interlock.runner.agent_check import try_out as try_out
-from interlock.runner.context import RunnerConfig as RunnerConfig
-from interlock.runner.executor import Executor as Executor
-from interlock.runner.notifications import Notifications as Notifications
-from interlock.runner.notifications import NotificationTarget as NotificationTarget
-from interlock.runner.notifications import targets as targets
-from interlock.runner.recovery_scan import LivenessProbe as LivenessProbe
+from interlock.runner.agent_check import try_out
+from interlock.runner.context import RunnerConfig
+from interlock.runner.executor import Executor
+from interlock.runner.notifications import Notifications, NotificationTarget, targets
+from interlock.runner.recovery_scan import LivenessProbe
 from interlock.runner.registration import at_work
-from interlock.runner.run_processes import end_run_programs as end_run_programs
-from interlock.runner.scheduler import Scheduler as Scheduler
-from interlock.runner.scheduler import poll as poll
-from interlock.runner.scheduler import take_up as take_up
-from interlock.runner.stop import Stop as Stop
-from interlock.runner.team_runner import TeamRunner as TeamRunner
+from interlock.runner.run_processes import end_run_programs
+from interlock.runner.scheduler import Scheduler, poll, take_up
+from interlock.runner.team_runner import TeamRunner
 from interlock.runner.verify import examine
-from interlock.runner.workspace_allocation import integrate as integrate
-from interlock.runner.workspace_allocation import place as place
-from interlock.runner.workspace_allocation import seal
+from interlock.runner.workspace_allocation import integrate, place, seal
 
 __all__ = [
-    "CHECKING",
-    "TRIAL_MEMBER",
-    "AgentInfo",
-    "AgentRegistry",
-    "Delivery",
-    "Executor",
-    "LivenessProbe",
-    "Log",
-    "MemoryStore",
-    "MemoryUnavailable",
-    "NotificationTarget",
-    "Notifications",
-    "OpenMemory",
-    "Profile",
-    "RunnerConfig",
-    "Scheduler",
-    "Stop",
-    "TeamRunner",
-    "Tokens",
-    "Trees",
-    "Update",
-    "WhyIdle",
-    "abandoned",
-    "asdict",
-    "changes",
-    "connected_run",
-    "end_run_programs",
-    "examine_home",
-    "examine_team",
-    "forgetting",
-    "integrate",
-    "look",
-    "merge_into",
-    "merge_now",
-    "place",
-    "poll",
-    "rmtree",
-    "run_async",
-    "take_up",
-    "targets",
-    "trees",
-    "try_out",
-    "verify_now",
+    "CHECKING", "TRIAL_MEMBER", "AgentInfo", "AgentRegistry", "Delivery", "Executor", "LivenessProbe", "Log",
+    "MemoryStore", "MemoryUnavailable", "NotificationTarget", "Notifications", "OpenMemory", "Profile",
+    "RunnerConfig", "Scheduler", "Stop", "TeamRunner", "Tokens", "Trees", "Update", "WhyIdle", "abandoned",
+    "asdict", "changes", "connected_run", "end_run_programs", "examine_home", "examine_team", "forgetting",
+    "integrate", "look", "merge_into", "merge_now", "place", "poll", "rmtree", "run_async", "take_up", "targets",
+    "trees", "try_out", "verify_now",
 ]  # fmt: skip
 
 

@@ -8,7 +8,32 @@ from typing import Any
 from interlock import app
 from interlock.app import stopping
 from interlock.app.teams import TeamsOfHome
+from interlock.core.unit_of_work import Workspace
+from interlock.model.driving import StopOutcome
 from interlock.processes.ref import alive, current
+
+
+class TeamRecovery:
+    """Takes up, again and again, what nobody works on any more in a team."""
+
+    def __init__(self, workspace: Workspace, interval: float) -> None:
+        probe = app.running.LivenessProbe()
+        probe.own = current().as_text()
+        self._scheduler = app.running.Scheduler(workspace, interval=interval, probe=probe)
+
+    def poll(self) -> None:
+        """Recover what can be recovered now."""
+        self._scheduler.written_down(self._scheduler.carry_out(self._scheduler.look()))
+
+    @property
+    def left(self) -> bool:
+        """Whether there are checks or merges to do, which take as long as they take."""
+        return bool(self._scheduler.verifies() or self._scheduler.next_merge())
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing can be taken up before something happens in the team."""
+        return self._scheduler.rests()
 
 
 class RunVerbs(TeamsOfHome):
@@ -53,6 +78,31 @@ class RunVerbs(TeamsOfHome):
         """
         return self._examined(plan)[2]
 
+    def first_plan(self, directory: str) -> app.planning.FirstPlan:
+        """Find agents, git and the commands that run in `directory`, and write a team's file and a plan into it.
+
+        Raises:
+            InvalidRequest: there is no such directory, or one of the files exists; nothing was written.
+            StorageError: the file system refused; nothing was left behind.
+        """
+        return app.planning.initialise(directory)
+
+    def read_plan(self, text: str, path: str) -> app.planning.Plan:
+        """What the text of a plan that is, or will be, at `path` says. Raises PlanError."""
+        return app.planning.parse(text, path)
+
+    def plan_schema(self) -> dict[str, Any]:
+        """The JSON Schema of plans."""
+        return app.planning.json_schema()
+
+    def plan_path(self, goal: str, directory: str) -> str:
+        """A file in `directory` for a plan with that goal, which does not exist yet; nor does a team of its name."""
+        return app.planning.file_name(goal, directory, self.teams())
+
+    def default_agent(self) -> str:
+        """The agent program on this machine that is asked for plans. Raises InvalidRequest where there is none."""
+        return app.planning.default_agent()
+
     def propose(
         self, goal: str, *, agent: str, command: Sequence[str] = (), directory: str, path: str,
         on_update: Callable[[app.running.Update], None] = lambda update: None,
@@ -78,7 +128,7 @@ class RunVerbs(TeamsOfHome):
         parallel: int | None = None,
         until: float | None = None,
         stop: app.running.Stop | None = None,
-        on_update: Callable[[str, str, app.running.Update], None] = lambda member, task, update: None,
+        on_update: Callable[[app.running.Update], None] = lambda update: None,
         take_over: bool = False,
         endless: bool = False,
         limits: Mapping[str, float] | None = None,
@@ -92,8 +142,8 @@ class RunVerbs(TeamsOfHome):
             parallel: runs open at once; the team's setting by default.
             until: seconds since the epoch after which nothing new starts.
             stop: how others ask it to end.
-            on_update: hears (member, task id, update) of everything the agents say, and, with empty names, what
-                concerns the run as a whole. If it raises it is called no more, and `drive` raises that in the end.
+            on_update: hears everything the agents say, and what concerns the run as a whole. If it raises it is called
+                no more, and `drive` raises that in the end.
             take_over: replace a runner on another machine, of which nobody here can tell whether it lives.
             endless: wait for new work until stopped; several processes may do so at once in one team.
             limits: what this run may use before nothing new starts: `turns`, `tokens`, `cost_usd`.
@@ -122,15 +172,11 @@ class RunVerbs(TeamsOfHome):
             runner = rows.team.get().runner
         return runner is not None and alive(runner) is not False
 
-    def stop(self, team: str, *, member: str | None = None, now: bool = False) -> dict[str, Any]:
+    def stop(self, team: str, *, member: str | None = None, now: bool = False) -> StopOutcome:
         """Ask a team's runner (or one member) to finish what runs and stop; with `now`, end it and all it started.
 
         A member that was stopped gets no work until it is resumed. A server works for other teams, too: for it the
         team is paused instead.
-
-        Returns:
-            `{"team", "asked", "ended", "gone"}`; of a team also `left`, the members whose programs still run, though
-            nobody drives them any more.
         """
         self.need_person("stop a team or a member")
         workspace = self.workspace(team)
@@ -138,30 +184,29 @@ class RunVerbs(TeamsOfHome):
             return stopping.stop_member(workspace, member, now=now)
         return stopping.stop_runner(workspace, now=now)
 
-    def scheduler(self, team: str, *, interval: float) -> app.running.Scheduler:
-        """What recovers tasks that nobody works on in the team; the caller polls it every `interval` seconds while
+    def recovery(self, team: str, *, interval: float) -> TeamRecovery:
+        """What recovers tasks of the team that nobody works on; the caller polls it every `interval` seconds while
         anything is open. It reminds of questions as well.
 
         Raises:
             InvalidTeamName, TeamNotFound.
         """
-        probe = app.running.LivenessProbe()
-        probe.own = current().as_text()
-        return app.running.Scheduler(self.workspace(team), interval=interval, probe=probe)
+        return TeamRecovery(self.workspace(team), interval)
 
-    def notices(
-        self, team: str | None = None, *, link: Callable[[], str | None] = lambda: None
-    ) -> app.running.Notifications:
+    def notices(self, team: str | None = None, *, link: str | None = None) -> app.running.Notifications:
         """What tells people, by `notify.command` and `notify.webhook`, that something in the team, or in any, needs
-        them; `link` says where the page is served. The caller starts and stops it."""
-        settings = self._settings
+        them, while its `with` block lasts. `link` is where the page is served; by default it is looked up."""
 
         def set_now() -> tuple[list[app.running.NotificationTarget], float]:
+            settings = self._settings
             found = app.running.targets(str(settings.get("notify.command")), str(settings.get("notify.webhook")))
             return found, float(settings.get("notify.interval"))
 
+        def page() -> str | None:
+            return link or app.server_lock.page(self.path)
+
         names = self.teams if team is None else lambda: [team]
-        return app.running.Notifications(self.path, names, self.workspace, set_now, self._clock, link)
+        return app.running.Notifications(self.path, names, self.workspace, set_now, self._clock, page)
 
     def _examined(self, path: str, *, new: bool = False) -> tuple[app.planning.Plan, str, tuple[str, ...]]:
         existing = lambda team: self.workspace(team) if team in self.teams() else None  # noqa: E731

@@ -10,8 +10,12 @@ import fcntl
 import json
 import os
 import signal
+import subprocess
+import sys
+import webbrowser
 from contextlib import suppress
 from dataclasses import dataclass
+from html import escape
 from urllib.parse import urlsplit
 
 from interlock.clock import SystemClock, iso
@@ -24,6 +28,9 @@ FILE = "server.json"
 LOCK = ".server.lock"
 NAME_SERVICES = "/etc/nsswitch.conf"
 """How a machine finds hosts."""
+OPENER = "open.html"
+"""A file of this user alone that leads a browser to its link: arguments of programs can be read by everybody."""
+BROWSER_SECONDS = 20.0
 END_SECONDS = 5.0
 """Seconds a server gets to end everything; it needs less than two."""
 
@@ -110,9 +117,35 @@ def page_at(url: str, tokens: Tokens) -> str:
     return f"http://{tokens.page_host}:{parts.port}" if own else url
 
 
+def page(home: str) -> str | None:
+    """The address of the page of a home, None while no server runs."""
+    server = find(home)
+    return None if server is None else page_at(server.url, Tokens(home))
+
+
 def link_to(url: str, tokens: Tokens) -> str:
     """A fresh link to the page, good for one browser."""
     return f"{page_at(url, tokens)}/open/{tokens.new_code()}"
+
+
+def open_in_browser(home: str, link: str) -> bool:
+    """Lead this user's browser to a link, without showing it to others on this machine; False where that failed.
+
+    Raises:
+        OSError: the home cannot be written.
+    """
+    path = os.path.join(home, OPENER)
+    page = f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(link)}"><title>Interlock</title>'
+    files.replace(path, page.encode())
+    try:
+        webbrowser.get()
+        # By a program that ends at once, so that the browser is no child of ours, which would end with us.
+        argv = [sys.executable, "-m", "webbrowser", f"file://{path}"]
+        nothing = subprocess.DEVNULL
+        subprocess.run(argv, stdin=nothing, stdout=nothing, stderr=nothing, timeout=BROWSER_SECONDS, check=False)
+    except (webbrowser.Error, OSError, subprocess.TimeoutExpired):
+        return False
+    return True
 
 
 def find(home: str) -> ServerAddress | None:

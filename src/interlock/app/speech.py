@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from interlock.protocol.dropped import end_session as end_session
-from interlock.protocol.message import parse as parse
-from interlock.protocol.routing import HandlerFailed as HandlerFailed
-from interlock.protocol.routing import broken as broken
-from interlock.protocol.routing import prepare as prepare
-from interlock.protocol.routing import route as route
-from interlock.protocol.routing import within as within
+from interlock.protocol.dropped import end_session
+from interlock.protocol.envelope import schema
+from interlock.protocol.message import MESSAGE_BYTES, parse
+from interlock.protocol.routing import HandlerFailed, broken, prepare, route, within
 
-__all__ = ["HandlerFailed", "broken", "end_session", "parse", "prepare", "route", "within"]
+__all__ = [
+    "MESSAGE_BYTES", "HandlerFailed", "broken", "end_session", "parse", "prepare", "route", "schema", "within",
+]  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Any
 
 from interlock import app
 from interlock.core import shutdown
@@ -13,6 +12,7 @@ from interlock.core.tasks import review as reviewers
 from interlock.core.teams import pause, set_aside
 from interlock.core.unit_of_work import Principal, Workspace, unknown_member
 from interlock.errors import Conflict
+from interlock.model.driving import StopOutcome
 from interlock.model.names import SYSTEM
 from interlock.processes.ref import ProcessRef, alive, current
 from interlock.runner.registration import at_work, servers
@@ -46,13 +46,12 @@ def ask_running(workspace: Workspace) -> list[str]:
     return running
 
 
-def stop_runner(workspace: Workspace, *, now: bool) -> dict[str, Any]:
+def stop_runner(workspace: Workspace, *, now: bool) -> StopOutcome:
     """Stop a team; see `RunVerbs.stop`."""
     with workspace.look() as rows:
         runner, serving = rows.team.get().runner, servers(rows)
         drivers = [process for process in at_work(rows) if process not in serving]
-    answer: dict[str, Any] = {"team": workspace.name, "asked": [], "ended": [], "gone": True}
-    told = answer["ended" if now else "asked"]
+    told = []
     if serving:
         with workspace.act(Principal()) as act:
             pause(act, reason="stopped by hand")
@@ -68,9 +67,9 @@ def stop_runner(workspace: Workspace, *, now: bool) -> dict[str, Any]:
         left = _left_behind(workspace)
         app.running.take_up(workspace)
         told += sorted({*left, *_end_runs(workspace, None)})
-    answer["left"] = _left_behind(workspace)
-    answer["gone"] = not running_members(workspace) if now else not drivers and not serving
-    return answer
+    gone = not running_members(workspace) if now else not drivers and not serving
+    asked, ended = ((), tuple(told)) if now else (tuple(told), ())
+    return StopOutcome(workspace.name, asked, ended, gone, tuple(_left_behind(workspace)))
 
 
 def _left_behind(workspace: Workspace) -> list[str]:
@@ -80,22 +79,22 @@ def _left_behind(workspace: Workspace) -> list[str]:
     return sorted({run.member for run in runs if alive(str(run.process))})
 
 
-def stop_member(workspace: Workspace, member: str, *, now: bool) -> dict[str, Any]:
+def stop_member(workspace: Workspace, member: str, *, now: bool) -> StopOutcome:
     """Stop one member; see `RunVerbs.stop`."""
-    answer: dict[str, Any] = {"team": workspace.name, "asked": [], "ended": [], "gone": True}
+    asked, ended = [], []
     with workspace.act(Principal()) as act:
         if not now:
-            answer["asked"] = [shutdown.request(act, member)["subject"]]
+            asked = [str(shutdown.request(act, member)["subject"])]
         elif act.rows.team.member(member) is None:
             raise unknown_member(act.rows, member)
         else:
             # First, so that no runner gives it the next task meanwhile.
             set_aside(act, member, "stopped", "stopped by hand")
     if now:
-        answer["ended"] = _end_runs(workspace, member)
+        ended = _end_runs(workspace, member)
         _wait_for_kept_session(workspace, member)
-    answer["gone"] = member not in running_members(workspace)
-    return answer
+    gone = member not in running_members(workspace)
+    return StopOutcome(workspace.name, tuple(asked), tuple(ended), gone)
 
 
 def _end_runs(workspace: Workspace, member: str | None) -> list[str]:

@@ -80,13 +80,6 @@ class TeamsOfHome(WindowVerbs):
         """Open only the mail of a team, as `member` sees it. Raises InvalidTeamName, TeamNotFound."""
         return Mailing(self.workspace(name), calling(member, session, run, face))
 
-    def places(self, team: str) -> list[str]:
-        """Where that team works: its own directory, which holds the worktrees of its tasks, and its workdir."""
-        workspace = self.workspace(team)
-        with workspace.ledger.snapshot() as rows:
-            workdir = rows.team.get().workdir
-        return [workspace.directory] if workdir is None else [workspace.directory, workdir]
-
     def delete_team(self, name: str, *, force: bool = False) -> None:
         """Delete a team with all its directories. Members at work are asked to stop first, and it is refused.
 

@@ -11,16 +11,12 @@ from interlock.app.base import HomeBase
 from interlock.app.mail import Mailing
 from interlock.core import mailbox, sessions, teams
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace, acknowledged
-from interlock.errors import StorageError
 from interlock.model import handover
 from interlock.model.message import Message, as_xml
 from interlock.model.names import SYSTEM
 from interlock.processes import ancestry
+from interlock.processes.groups import RUN_TOKEN
 from interlock.processes.ref import alive, current
-
-JOINED = "joined"
-"""The folder of a home with the projects whose programs joined: one small file each, so that nobody has to wait for
-another."""
 
 EVENTS = ("start", "prompt", "tool", "stop", "end")
 """What happens in a window: its session begins, a prompt comes, a tool was used, a turn is about to end, it closes."""
@@ -141,8 +137,36 @@ class Window(Mailing):
             return member is not None and mailbox.waits(rows, member, self._workspace.clock.now(), alive, True)
 
 
+@dataclass(slots=True, frozen=True)
+class TeamGlance:
+    """What tells whether a team is meant, and as whom this process acts in it: (member, session) of the `run` that it
+    belongs to, and of the joined program (`seat`) that it descends from. `places` are where the team works: its own
+    directory, which holds the worktrees of its tasks, and its workdir."""
+
+    name: str
+    places: tuple[str, ...]
+    isolation: str
+    run: tuple[str, str] | None
+    seat: tuple[str, str] | None
+
+
 class WindowVerbs(HomeBase):
-    """The windows of a home's teams, and the projects whose programs joined."""
+    """The windows of a home's teams."""
+
+    def glance(self, team: str) -> TeamGlance:
+        """Look at a team before acting in it, at one moment.
+
+        Raises:
+            InvalidTeamName, TeamNotFound, LedgerUnusable.
+        """
+        known = self._in_directory(team)
+        with known.ledger.snapshot() as rows:
+            row = rows.team.get()
+            seat = sessions.around(rows, lineage)
+        self._check_name(known, row.name)
+        isolation = str(known.home_settings.for_team(row.settings).get("isolation"))
+        places = (known.directory,) if row.workdir is None else (known.directory, row.workdir)
+        return TeamGlance(team, places, isolation, self.managed(team), seat)
 
     def window(self, team: str, *, program: str, session: str, name: str, process: str | None = None) -> Window:
         """The window whose program names its session so. `process` is the one it lives in, as text; by default the
@@ -175,40 +199,6 @@ class WindowVerbs(HomeBase):
         with self.workspace(team).ledger.snapshot() as rows:
             return sessions.around(rows, lineage)
 
-    def joined(self) -> list[str]:
-        """The projects whose programs joined a team of this home, sorted. Raises StorageError."""
-        where, found = os.path.join(self.path, JOINED), []
-        try:
-            for name in os.listdir(where) if os.path.isdir(where) else ():
-                with open(os.path.join(where, name), encoding="utf-8", errors="surrogateescape") as file:
-                    found.append(file.read())
-        except OSError as error:
-            raise StorageError(f"{where} cannot be read: {error}.", path=where) from error
-        return sorted(found)
-
-    def note_joined(self, project: str) -> None:
-        """Remember that a program of that directory joined. Raises StorageError."""
-        try:
-            os.makedirs(os.path.join(self.path, JOINED), mode=0o700, exist_ok=True)
-            with open(self._note_of(project), "w", encoding="utf-8", errors="surrogateescape") as file:
-                file.write(project)
-        except OSError as error:
-            raise StorageError(f"{self.path} cannot be written: {error}.", path=self.path) from error
-
-    def note_left(self, project: str) -> None:
-        """Forget it again. Raises StorageError."""
-        try:
-            os.unlink(self._note_of(project))
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            raise StorageError(f"{self.path} cannot be written: {error}.", path=self.path) from error
-
-    def _note_of(self, project: str) -> str:
-        from hashlib import sha256  # slow to load, and needed for joining and leaving only
-
-        return os.path.join(self.path, JOINED, sha256(os.fsencode(project)).hexdigest()[:32])
-
 
 def starter() -> str:
     """The program that had this process started, as text."""
@@ -218,3 +208,8 @@ def starter() -> str:
 def lineage() -> list[str]:
     """The processes that this one descends from, the nearest first."""
     return [identity.as_text() for identity in ancestry.ancestors()]
+
+
+def in_run() -> bool:
+    """Whether this process says that it belongs to a run."""
+    return RUN_TOKEN in os.environ

@@ -140,7 +140,7 @@ class WorkflowVerbs(TeamBase):
 
     def preview_workflow(self, skill: str, *, directory: str | None = None) -> dict[str, Any]:
         """What a run would need and do: `{skill, steps, preflight, validation, faults, …}`; nothing is started."""
-        return app.engine.preview(app.engine.locate(skill, self._project(directory)))
+        return app.engine.describe(skill, self._project(directory))
 
     def workflow_runs(self) -> list[dict[str, Any]]:
         """All runs, the newest first."""

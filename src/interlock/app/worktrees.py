@@ -23,11 +23,13 @@ from interlock.storage.files import locked_directory
 class WorktreeVerbs(TeamBase):
     """What people and joined programs do with the worktrees of a team's tasks."""
 
-    def worktree(self, task: str, *, hear: Callable[[str], None] | None = None, by: str | None = None) -> Task:
+    def worktree(
+        self, task: str, *, on_update: Callable[[app.running.Update], None] = lambda update: None, by: str | None = None
+    ) -> Task:
         """Give a task that the caller works on a git worktree of its own; `worktree["directory"]` is where to work.
 
         In a team with `isolation: worktree`. A task that has one keeps it, and it is brought up to date where the task
-        came back from its merge. `hear` is told what takes long, and what it prints.
+        came back from its merge. `on_update` hears what takes long, and what it prints.
 
         Raises:
             Forbidden, StaleRun, TaskAlreadyClaimed, InvalidTransition: the caller does not work on it.
@@ -53,7 +55,7 @@ class WorktreeVerbs(TeamBase):
         with locked_directory(notes):  # Two that ask at once get one and the same.
             with workspace.look() as rows:
                 found = find(rows, found.id)
-            git.run_async(git.place, workspace, found, None, hear or (lambda line: None))
+            git.run_async(git.place, workspace, found, None, lambda line: on_update(git.Update("notice", line)))
         with workspace.look() as rows:
             return show(rows, find(rows, task))
 

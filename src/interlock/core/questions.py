@@ -14,7 +14,7 @@ from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import AmbiguousId, Forbidden, InvalidRequest, NotAwaitingResponse, QuestionNotFound
 from interlock.model.question import GUARDED, Question, reply_command
 from interlock.model.task import Task
-from interlock.model.text import clean
+from interlock.model.text import gist
 from interlock.storage.ledger import Rows
 
 APPROVE = "approve"
@@ -22,7 +22,6 @@ CHANGES = "changes:"
 AFTER_FAILURE = ("retry", "cancel")
 """What may become of a task in deadletter, by the answer to its escalation."""
 SHORT_ID = re.compile(r"(?:Q-)?[0-9a-f]{3,12}")
-GIST_CHARS = 80
 
 
 def put(
@@ -159,12 +158,6 @@ def question_of(rows: Rows, task: Task, question_id: str | None) -> Question:
         question=last.exchange() if last else None,
         current=None,
     )
-
-
-def gist(text: str) -> str:
-    """A question or an answer as it is told in passing: its first words, on one line."""
-    line = " ".join(clean(text).split())
-    return line if len(line) <= GIST_CHARS else line[: GIST_CHARS - 1] + "…"
 
 
 def _named(rows: Rows, task: Task, question_id: str) -> Question:

@@ -160,7 +160,7 @@ def _asking(act: UnitOfWork, request_id: str | None) -> dict[str, Any]:
         which = ", ".join(r["id"] for r in mine)
         raise RequestNotFound(
             f"{len(mine)} open shutdown requests ask {act.name}; name one: {which}." if mine
-            else f"No open shutdown request asks {act.name}.",
+            else f"{act.name} has no pending shutdown request.",
             candidates=[r["id"] for r in mine],
         )  # fmt: skip
     return mine[0]

@@ -21,17 +21,9 @@ from typing import Any
 
 from interlock.clock import Clock, SystemClock, iso
 from interlock.errors import ConfigParseError, InvalidRequest, StorageError, TokenNotFound
-from interlock.model.names import HUMAN, check_member_name
+from interlock.model.names import HUMAN, ROLES, check_member_name
 from interlock.storage import files
 from interlock.storage.files import locked_file
-
-ROLES: dict[str, str] = {
-    "viewer": "reads everything, changes nothing",
-    "operator": "reads, chats, answers, works on tasks and writes messages",
-    "admin": "all of it, and makes and removes projects, teams and members",
-    "worker": "a member at work: its tasks, its mail, its reports",
-}
-"""What a token allows, with what that means."""
 
 LOCK = ".tokens.lock"
 PREFIX = "ilk_"

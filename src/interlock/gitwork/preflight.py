@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from interlock.errors import GitFailed, InvalidRequest
 from interlock.gitwork.git import Git
+from interlock.model.plan import Plan
 from interlock.plan.detecting import checkout_of, elsewhere, programs, remedy
-from interlock.plan.document import Plan
 from interlock.plan.faults import Faults
 from interlock.processes import commands
 

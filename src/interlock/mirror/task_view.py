@@ -50,7 +50,7 @@ def _warnings(task: Task, waiting: list[tuple[str, str]]) -> list[str]:
     if task.soft:
         found.append(f"Claimed with unmet dependencies: {', '.join(id for id, _ in waiting)}")
     found += [
-        f"Its blocker {id} is {state} and unblocks nobody by itself: remove the edge, retry or replace it"
+        f"Blocked by {id}, which {BROKEN[state]}: retry or replace it, or remove the dependency"
         for id, state in waiting
         if state in BROKEN
     ]

@@ -16,6 +16,17 @@ SYSTEM = "interlock"
 RESERVED = (LEAD, HUMAN, SYSTEM)
 """Names no member may have."""
 
+PROGRAMS = ("claude", "codex", "gemini", "opencode")
+"""Agent programs that people have and that can join a team, in the order in which they are proposed."""
+
+ROLES: dict[str, str] = {
+    "viewer": "reads everything, changes nothing",
+    "operator": "reads, chats, answers, works on tasks and writes messages",
+    "admin": "all of it, and makes and removes projects, teams and members",
+    "worker": "a member at work: its tasks, its mail, its reports",
+}
+"""What a token allows, with what that means."""
+
 NAME_LIMIT = 50
 SESSION_KEY_LIMIT = 200
 METADATA_LIMIT = 65_536

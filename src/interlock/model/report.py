@@ -239,7 +239,7 @@ def _merged(found: dict[str, Any]) -> list[Item]:
         return []
     left = branch["tasks"] - branch["delivered"]
     head = f"{branch['branch']} has the work of {words.count(branch['tasks'], 'task')}"
-    how = f"interlock merge --all --team {found['team']}" if left else "all of it was merged on"
+    how = f"interlock merge --all --team {found['team']}" if left else "all of it is merged"
     return [("+", head, [how], "")]
 
 

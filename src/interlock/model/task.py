@@ -32,8 +32,8 @@ HELD = frozenset({"in-progress", "awaiting-response", "blocked", "review"})
 """States in which a task has an owner."""
 WAITING = frozenset({"awaiting-response", "blocked"})
 """States in which a task waits for a person's answer."""
-BROKEN = frozenset({"deleted", "cancelled", "deadletter"})
-"""States of a blocker that will not unblock anybody by itself (decision 8)."""
+BROKEN = {"deleted": "was deleted", "cancelled": "was cancelled", "deadletter": "failed"}
+"""States of a blocker that will not unblock anything by itself (decision 8), with what happened to it."""
 
 _WORDS = {
     "backlog": ("pending", "QUEUED"),

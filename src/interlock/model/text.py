@@ -16,6 +16,7 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[]PX^_][^\x07\x1b]*(?:\x07|\x
 # What turns text round: an option could look like another one.
 _BIDI = [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 _CONTROLS = {code: None for code in [*range(32), 127, *range(128, 160), *_BIDI] if chr(code) not in "\n\t"}
+GIST_CHARS = 80
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 
 
@@ -116,3 +117,9 @@ def spent(what: Mapping[str, Any]) -> str:
     least = "at least " if what.get("cost_partial") else ""
     parts += [f"{least}{what['cost_usd']:,.2f} USD"] if what.get("cost_usd") else []
     return ", ".join([count(what["turns"], "turn"), *parts]) if parts else ""
+
+
+def gist(text: str) -> str:
+    """A question or an answer as it is told in passing: its first words, on one line."""
+    line = " ".join(clean(text).split())
+    return line if len(line) <= GIST_CHARS else line[: GIST_CHARS - 1] + "…"

@@ -85,3 +85,13 @@ def place_of(step: object, name: str | None = None) -> str:
 def spoken(text: object) -> str:
     """A text of the engine for people: what only it numbers is called by its name, as `place_of` does."""
     return _OWN.sub(lambda found: place_of(found[1]), str(text))
+
+
+def in_force(found: Json) -> list[str]:
+    """What was said about care and counts now, and whether the next menu waits: a line for each."""
+    named = [(name, one) for name, one in (found.get("in_force") or {}).items() if one["method"] != "project"]
+    lines = [f"  {name.replace('_', ' ')} {one['value']}, by {one['text']!r} ({one['method']})" for name, one in named]
+    if found.get("rate_limited"):
+        until = f"until {found['next_available_at']}" if found["rate_limit_reason"] == "interval" else "for your word"
+        lines.append(f"  menus are held back {until}")
+    return lines

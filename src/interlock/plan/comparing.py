@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from interlock.errors import InvalidRequest, InvalidTransition
-from interlock.plan.document import Plan, PlanTask, digest, in_order
+from interlock.model.plan import Plan, PlanTask, digest, in_order
 
 #: Nobody has begun: the task may be changed or taken away without asking.
 OPEN = frozenset({"backlog", "ready"})
@@ -51,11 +51,6 @@ class PlanChanges:
     removed_started: list[ExistingTask]
     removed_open: list[ExistingTask]
     redo: list[TaskChange]
-
-    @property
-    def to_ask(self) -> bool:
-        """Somebody must decide before the plan can go on as written."""
-        return bool(self.changed_started or self.removed_started)
 
 
 def compare(plan: Plan, existing: Mapping[str, ExistingTask], redo: Collection[str] = ()) -> PlanChanges:

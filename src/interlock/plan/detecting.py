@@ -26,6 +26,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from interlock.model.names import PROGRAMS
+
 _OPERATOR = re.compile(r"[();<>|&]+")
 _SHELL_WORDS = frozenset("! { if then else elif do while until time exec env command".split())
 _INSTALLED = ("*.pth", "*.egg-link", "__editable__*.py", "*.dist-info/direct_url.json")
@@ -194,8 +196,6 @@ def _installed_from(environment: str, top: str, here: str) -> str | None:
     return None
 
 
-#: Agent programs that people have, in the order in which they are proposed.
-AGENTS = ("claude", "codex", "gemini", "opencode")
 _LOCK_BYTES = 4_194_304  # of a lock file, too
 _PATIENCE = 10.0
 
@@ -241,7 +241,7 @@ def inspect(directory: str) -> Findings:
     return Findings(
         directory=directory,
         name=team_name(os.path.basename(directory)),
-        agents=tuple(agent for agent in AGENTS if shutil.which(agent)),
+        agents=tuple(agent for agent in PROGRAMS if shutil.which(agent)),
         is_git=is_git,
         has_commits=is_git and _succeeds(["git", "rev-parse", "--verify", "--quiet", "HEAD"], directory),
         language=next((kind.language for kind in kinds if kind.language), None),

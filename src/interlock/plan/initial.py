@@ -6,7 +6,9 @@ import json
 import os
 
 from interlock.errors import InvalidRequest, StorageError
-from interlock.plan.detecting import AGENTS, Findings, inspect
+from interlock.model.names import PROGRAMS
+from interlock.model.plan import FirstPlan
+from interlock.plan.detecting import Findings, inspect
 
 __all__ = ["PLAN_FILE", "TEAM_FILE", "Findings", "initialise", "inspect", "write_plan", "write_team"]
 
@@ -27,7 +29,7 @@ def write_team(findings: Findings) -> str:
 def write_plan(findings: Findings) -> str:
     """The text of a plan for what was found: two to four commands in order, and an agent's task to uncomment."""
     tasks = _tasks(findings)
-    agent = findings.agents[0] if findings.agents else AGENTS[0]
+    agent = findings.agents[0] if findings.agents else PROGRAMS[0]
     last = tasks[-1][0]
     check = findings.test_command or findings.lint_command
     lines = [
@@ -73,8 +75,8 @@ def write_plan(findings: Findings) -> str:
     return "\n".join(lines) + "\n"
 
 
-def initialise(directory: str) -> tuple[str, str]:
-    """Write `interlock.toml` and `plan.yaml` into `directory`; answer their paths.
+def initialise(directory: str) -> FirstPlan:
+    """Write `interlock.toml` and `plan.yaml` into `directory`; answer what was found there.
 
     Raises:
         InvalidRequest: `directory` is none, or one of the files is there already; nothing was written then.
@@ -101,7 +103,10 @@ def initialise(directory: str) -> tuple[str, str]:
         raise StorageError(
             f"{error.filename or directory} cannot be written: {error.strerror}.", path=directory
         ) from error
-    return team, plan
+    return FirstPlan(
+        findings.name, (team, plan), findings.agents, findings.is_git, findings.language, findings.lint_command,
+        findings.test_command, findings.build_command, findings.setup,
+    )  # fmt: skip
 
 
 def _present(paths: list[str]) -> InvalidRequest:
@@ -125,7 +130,7 @@ def _isolated(findings: Findings) -> list[str]:
 def _agents_found(findings: Findings) -> str:
     if findings.agents:
         return f"  # Found on this machine: {', '.join(findings.agents)}. To let one take part:"
-    return f"  # No agent program was found on this machine. Once you have one ({', '.join(AGENTS)}):"
+    return f"  # No agent program was found on this machine. Once you have one ({', '.join(PROGRAMS)}):"
 
 
 def _tasks(findings: Findings) -> list[tuple[str, str, str]]:

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from interlock.errors import PlanError
-from interlock.plan.document import Plan, PlanLimits, PlanMember, PlanTask
+from interlock.model.plan import Plan, PlanLimits, PlanMember, PlanTask
 from interlock.plan.faults import Faults, Location, YamlDocument, described, read_yaml, worded
 from interlock.plan.rules import PlanRules
 from interlock.plan.schema import NAME, NAME_RULE, LimitsSection, PlanFile

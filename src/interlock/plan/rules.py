@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.plan.document import cycles
+from interlock.model.plan import cycles
 from interlock.plan.faults import Faults, Location, YamlDocument
 from interlock.plan.schema import nearest
 

@@ -29,7 +29,7 @@ from pydantic import (
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from interlock.plan.document import Isolation, Priority
+from interlock.model.plan import Isolation, Priority
 from interlock.settings import PERMISSIONS
 
 NAME = r"[a-z0-9][a-z0-9_-]{0,49}"
@@ -314,7 +314,7 @@ class PlanFile(Section):
     env: Variables | None = None
     """Names of environment variables that members and commands may see."""
     members: Annotated[dict[MemberName, MemberSection], Field(min_length=1, max_length=1000)]
-    """Who takes part, by name."""
+    """The members, by name."""
     tasks: Annotated[dict[TaskKey, TaskSection], Field(min_length=1, max_length=10_000)]
     """What is to be done, by key."""
 

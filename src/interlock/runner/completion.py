@@ -63,7 +63,7 @@ AFTER_RESET = 5.0
 
 _WORDS = {
     "failed": "failed",
-    "killed": "was killed from outside",
+    "killed": "was killed",
     "timeout": "took longer than its time limit",
     "cancelled": "was stopped",
     "capacity": "its provider has no capacity left",

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from interlock.agents.session import Update
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.core.waiting import HumanWait
+from interlock.model.driving import Stop
 from interlock.model.task import Task
 from interlock.model.team import Member
-from interlock.runner.stop import Stop
 from interlock.runner.usage import UsageMeter
 
 
@@ -58,7 +58,7 @@ class RunnerContext:
     process: str
     bin: str
     workdir: str
-    on_update: Callable[[str, str, Update], None]
+    on_update: Callable[[Update], None]
     wake: Callable[[], None]
     listener_error: Exception | None = None
 
@@ -66,7 +66,7 @@ class RunnerContext:
         """Pass on what was said. A listener that fails once is not called again: the work must not suffer from it."""
         if self.listener_error is None:
             try:
-                self.on_update(member, task_id, update)
+                self.on_update(replace(update, member=member, task_id=task_id))
             except Exception as error:  # boundary: foreign code; `TeamRunner.work` raises it in the end
                 self.listener_error = error
 

@@ -331,7 +331,7 @@ class MergeQueue:
                 if not await take_up(self._context.workspace, task, self._alive, hear):
                     await anyio.sleep(0.5)  # Another process was faster; it wakes us when it has finished.
         except Exception as error:  # boundary: one task's merge must not end the others' work; it waits again
-            hear(Update("notice", f"its merge could not be carried out: {error}"))
+            hear(Update("notice", f"it could not be merged: {error}"))
             with scope:
                 await anyio.sleep(5.0)
         finally:

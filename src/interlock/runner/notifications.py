@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from http.client import HTTPException, HTTPMessage
-from typing import IO, Any
+from typing import IO, Any, Self
 from urllib.parse import quote, urlsplit
 
 from interlock.clock import Clock, iso
@@ -106,6 +106,13 @@ class Notifications:
             except InterlockError:
                 continue  # Deleted this instant, or busy.
         self._thread.start()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop(last=True)
 
     def stop(self, *, last: bool = False) -> None:
         """End. With `last`, what has come up is sent first, which takes as long as a notification may take."""

@@ -6,8 +6,7 @@ changed is updated, and what was begun and has changed since is reported, never 
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from interlock.core import teams
@@ -15,24 +14,11 @@ from interlock.core.tasks import change, create
 from interlock.core.tasks.find import find
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.gitwork.preflight import has_commits_of
+from interlock.model.plan import Plan, PlanLimits, PlanMember, PlannedTask, PlanTask, StagedPlan, digest, whole_digest
 from interlock.model.task import FINAL, MEASURES, Task
 from interlock.model.team import Member
 from interlock.plan.comparing import ExistingTask, PlanChanges, TaskChange, compare
-from interlock.plan.document import Plan, PlanLimits, PlanMember, PlanTask, digest, whole_digest
 from interlock.settings import Settings
-
-
-@dataclass(frozen=True, slots=True)
-class StagedPlan:
-    """A plan in the ledger: its team, what changed, and what it says of the run. `time_limit` in seconds; `limits` of
-    turns, tokens and money; `notes` say what to know before running it."""
-
-    team: str
-    changes: PlanChanges
-    parallel: int | None
-    time_limit: float | None
-    limits: dict[str, float] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
 
 
 def isolated(plan: Plan, workspace: Workspace | None, settings: Settings, *, new: bool = False) -> bool:
@@ -101,9 +87,20 @@ def _compare(planned: list[Task], plan: Plan, redo: Collection[str], new: bool) 
 
 
 def staged(plan: Plan, changes: PlanChanges, notes: tuple[str, ...] = ()) -> StagedPlan:
+    """The answer of staging `plan`: what it says of the run, and what was done about each task."""
     limits = _stored(plan.limits)
     limits.pop("time", None)
-    return StagedPlan(plan.team, changes, plan.parallel, plan.limits.time, limits, notes)
+    new = tuple(PlannedTask(task.key, task.subject) for task in changes.new)
+    return StagedPlan(
+        plan.team, plan.parallel, plan.limits.time, limits, notes, new, _met(changes.updated), _met(changes.redo),
+        _met(changes.unchanged), _met(changes.changed_started), _met(changes.removed_started),
+        _met(changes.removed_open),
+    )  # fmt: skip
+
+
+def _met(found: Iterable[TaskChange | ExistingTask]) -> tuple[PlannedTask, ...]:
+    pairs = [(one.existing, one.task.subject) if isinstance(one, TaskChange) else (one, "") for one in found]
+    return tuple(PlannedTask(before.key, subject, before.task_id, before.state) for before, subject in pairs)
 
 
 def _stored(limits: PlanLimits) -> dict[str, float]:

@@ -14,7 +14,7 @@ that is not endless ends when nothing can proceed without a person, after `hold`
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -22,12 +22,12 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
-from interlock.agents.session import Update
 from interlock.clock import iso, seconds
 from interlock.core.reports.needs import may_take
 from interlock.core.tasks.review import reviewer_of
 from interlock.core.unit_of_work import Principal, Workspace
 from interlock.errors import AgentError, InterlockError, LedgerBusy
+from interlock.model.driving import Stop, Update
 from interlock.model.run import Run
 from interlock.model.task import Task
 from interlock.model.team import Member
@@ -41,7 +41,6 @@ from interlock.runner.executor import Executor
 from interlock.runner.merge_queue import MergeQueue
 from interlock.runner.recovery_scan import LivenessProbe
 from interlock.runner.scheduler import RecoveryWorker, Scheduler
-from interlock.runner.stop import Stop, heed
 from interlock.runner.verify import BaselineChecks
 from interlock.runner.worker import Worker, WorkerPool
 from interlock.storage.ledger import Rows
@@ -61,8 +60,7 @@ class TeamRunner:
     Args:
         executor_for: makes the executor of a member, or raises `AgentError` when its agent cannot be used here.
         home: passed to agents, so that they find the same ledger.
-        on_update: hears (member, task id, update) of everything the agents say, and, with empty names, what concerns
-            the run as a whole.
+        on_update: hears everything the agents say, and what concerns the run as a whole.
     """
 
     def __init__(
@@ -73,7 +71,7 @@ class TeamRunner:
         *,
         home: str,
         stop: Stop | None = None,
-        on_update: Callable[[str, str, Update], None] = lambda member, task, update: None,
+        on_update: Callable[[Update], None] = lambda update: None,
     ) -> None:
         own = ref.current().as_text()
         self.stop = stop or Stop()
@@ -141,7 +139,7 @@ class TeamRunner:
         async with anyio.create_task_group() as group:
             await group.start(self._watch)
             group.start_soon(watch.run)
-            group.start_soon(heed, self.stop, self._end_now, self._wake)
+            group.start_soon(_heed, self.stop, self._end_now, self._wake)
             try:
                 reason = await self._turns(group)
             except Exception as error:  # boundary: raised again once everybody's work has been put away
@@ -441,3 +439,30 @@ def _proceeds(rows: Rows, run: Run) -> bool:
     member = rows.team.member(run.member)
     sessions = rows.sessions.living(run.member) if member is not None and member.role == "member" else []
     return any(session == run.session and process is not None and alive(process) for session, process in sessions)
+
+
+async def _heed(stop: Stop, end_now: Callable[[], Awaitable[None]], rouse: Callable[[], None]) -> None:
+    """Hear a stop from a signal handler or another thread, for ever: `end_now` when it is a hard one, and `rouse`."""
+    ours, theirs = os.pipe()
+    os.set_blocking(ours, False)
+    os.set_blocking(theirs, False)
+
+    def ring() -> None:
+        try:
+            os.write(theirs, b"!")
+        except BlockingIOError:
+            pass  # It is full of requests already.
+
+    silence = stop.listen(ring)
+    try:
+        while True:
+            if stop.hard:
+                await end_now()
+            if stop.soft:
+                rouse()
+            await anyio.wait_readable(ours)
+            os.read(ours, 4096)
+    finally:
+        silence()
+        os.close(ours)
+        os.close(theirs)

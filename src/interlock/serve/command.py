@@ -10,7 +10,7 @@ import click
 from interlock.serve.up import Served
 from interlock.serve.up import up as serve
 from interlock.surfaces.cli.call import Call, verb
-from interlock.surfaces.cli.server import open_browser
+from interlock.surfaces.cli.server import show_in_browser
 from interlock.surfaces.web.pages import router
 
 
@@ -32,7 +32,7 @@ def up(call: Call, port: int | None, host: str | None, browse: bool) -> None:
         call.answer({"url": served.url, "link": served.link, "home": call.home.path, "pid": os.getpid()}, lines)
         sys.stdout.flush()
         if browse:
-            open_browser(call.home.path, served.link)
+            show_in_browser(call, served.link)
 
     call.home.need_person("serve the home")
     serve(call.home, host=host, port=port, on_ready=ready, pages=[router()])

@@ -10,9 +10,9 @@ import time
 from dataclasses import dataclass, field
 
 from interlock.app.home import Home
+from interlock.app.runs import TeamRecovery
 from interlock.errors import InterlockError
-from interlock.runner.scheduler import Scheduler
-from interlock.runner.stop import Stop
+from interlock.model.driving import Stop
 
 LOOK_AGAIN = 1.0
 """Seconds between two looks for what has changed."""
@@ -39,7 +39,7 @@ class TeamWatch:
     head: int = -1
     due: float = 0.0
     """When to look again, by the monotonic clock."""
-    scheduler: Scheduler | None = None
+    recovery: TeamRecovery | None = None
     rests: bool = False
     """Whether nothing can be taken up before the head moves."""
 
@@ -115,7 +115,7 @@ class TeamThreads:
             if manned or (left and (again or refused is None)):
                 self._begin(name, idle=not manned)
         except InterlockError as error:
-            watch.scheduler = None  # Deleted this instant, perhaps made again; or busy.
+            watch.recovery = None  # Deleted this instant, perhaps made again; or busy.
             log.debug("%s: trying again later: %s", name, error.message)
         except Exception:  # boundary: one team's fault must not end what is done for the others
             watch.due = time.monotonic() + REFUSED
@@ -124,10 +124,10 @@ class TeamThreads:
     def _take_up(self, name: str, watch: TeamWatch) -> bool:
         """Take up what nobody works on in a team without a crew; whether there are checks or merges to do, which take
         as long as they take, and may have to be stopped: a crew does those."""
-        scheduler = watch.scheduler = watch.scheduler or self._home.scheduler(name, interval=REST)
-        scheduler.written_down(scheduler.carry_out(scheduler.look()))
-        watch.rests = scheduler.rests()
-        return not watch.rests and bool(scheduler.verifies() or scheduler.next_merge())
+        recovery = watch.recovery = watch.recovery or self._home.recovery(name, interval=REST)
+        recovery.poll()
+        watch.rests = recovery.rests
+        return not watch.rests and recovery.left
 
     def _begin(self, name: str, *, idle: bool) -> None:
         with self._lock:

@@ -80,7 +80,7 @@ def up(
             pages=pages,
         )
         teams = TeamThreads(home)
-        notices = home.notices(link=lambda: page_at(url, tokens))
+        notices = home.notices(link=page_at(url, tokens))
         ended_at: list[float] = []
 
         def begin_to_end() -> None:

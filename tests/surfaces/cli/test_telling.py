@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from interlock.surfaces.cli.board import Board
+from interlock.surfaces.cli.board import TaskBoard
 from interlock.wiring import connect
 from tests.agents.acting import acp_member
 from tests.surfaces.cli.conftest import Interlock
@@ -213,7 +213,7 @@ def test_the_board_names_what_a_task_waits_for_and_checks_that_failed(interlock:
     task("first", "--verify", "true")
     task("second", "--blocked-by", "1")
     team = connect().team("alpha-squad")
-    board = Board(team, "")
+    board = TaskBoard(team, "")
     tasks = team.tasks()
     board._keys = {one.id: one.id[-3:] for one in tasks}
     assert board._about(tasks[1]) == "waits for 001"
@@ -226,7 +226,7 @@ def test_the_board_says_what_needs_you_and_how_to_see_it(interlock: Interlock, t
     interlock("task", "claim", asked, "--as", "tester")
     interlock("question", "ask", asked, "Which port?\nThere are two.", "--as", "tester")
     screen = Console(width=150, height=30, record=True, file=StringIO())
-    board = Board(connect().team("alpha-squad"), "")
+    board = TaskBoard(connect().team("alpha-squad"), "")
     board._console = screen
     screen.print(board.draw())
     drawn = screen.export_text()

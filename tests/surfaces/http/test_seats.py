@@ -143,13 +143,13 @@ def test_a_team_in_which_nothing_is_open_is_not_looked_into(tmp_path: Path, monk
     team = seats(tmp_path / "home")
     task = team.create_task("Write it").id
     home = connect(str(tmp_path / "home"))
-    scheduler = home.scheduler("alpha", interval=5.0)
-    assert scheduler.rests()
+    recovery = home.recovery("alpha", interval=5.0)
+    assert recovery.rests
     team.claim(task, by="ada")
-    assert not scheduler.rests()
+    assert not recovery.rests
     team.ask(task, "Which?", by="ada")
-    assert not scheduler.rests()
+    assert not recovery.rests
     team.reply(task, "This one.")
     team.claim(task, by="ada")
     team.complete(task, by="ada")
-    assert scheduler.rests()
+    assert recovery.rests

@@ -13,8 +13,8 @@ import pytest
 
 from interlock import demo
 from interlock.errors import InvalidRequest
+from interlock.model.plan import Plan, in_order
 from interlock.plan import reading
-from interlock.plan.document import Plan, in_order
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from interlock.errors import InvalidRequest
+from interlock.model.plan import Plan, in_order
 from interlock.plan import reading
 from interlock.plan.detecting import Findings, inspect, team_name
-from interlock.plan.document import Plan, in_order
 from interlock.plan.initial import PLAN_FILE, TEAM_FILE, initialise, write_plan
 from interlock.plan.schema import NAME
 
@@ -46,7 +46,7 @@ def repository(directory: Path, commit: bool) -> None:
 
 
 def written(directory: Path) -> Plan:
-    _, plan = initialise(str(directory))
+    _, plan = initialise(str(directory)).files
     return reading.load(plan)
 
 

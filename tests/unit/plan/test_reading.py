@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.errors import PlanError
+from interlock.model.plan import PlanLimits, digest
 from interlock.plan import reading
-from interlock.plan.document import PlanLimits, digest
 from interlock.plan.schema import MemberSection, PlanFile, TaskSection
 
 SOUND = """\
@@ -204,7 +204,7 @@ def test_what_prepares_worktrees_is_a_fault_where_the_plan_wants_none(head: str)
 
 def test_a_plan_needs_members_and_tasks() -> None:
     assert [message for _, message in faults("team: x")] == [
-        "the plan has no `members:`. Who takes part, by name.",
+        "the plan has no `members:`. The members, by name.",
         "the plan has no `tasks:`. What is to be done, by key.",
     ]
     assert [line for line, _ in faults("members: {}\ntasks: {}")] == [1, 2]

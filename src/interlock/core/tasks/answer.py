@@ -53,7 +53,7 @@ def ask(
     if task.owner == act.name and task.state in HELD and not act.leads:
         must_hold(act, task)
     elif not act.leads and act.name not in (task.created_by, task.review):
-        raise Forbidden(f"Only its owner, its maker, the lead or a human may ask about {task.id}.", task_id=task.id)
+        raise Forbidden(f"Only its owner, its creator, the lead or a human may ask about {task.id}.", task_id=task.id)
     draft = {**more, "kind": kind, "text": text, "held": held}
     if task.state in (*WAITING, "review", "deadletter"):
         return questions.put(act, task, **draft)

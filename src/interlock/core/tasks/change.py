@@ -213,13 +213,13 @@ def _edit(act: UnitOfWork, task: Task, fields: dict[str, Any]) -> None:
         raise illegal(task, "cannot be edited")
     if not act.leads and act.name not in (task.owner, task.created_by):
         raise Forbidden(
-            f"Only its owner, its maker, the lead or a human may edit {task.id}.", task_id=task.id, owner=task.owner
+            f"Only its owner, its creator, the lead or a human may edit {task.id}.", task_id=task.id, owner=task.owner
         )
     refuse_stale(act, task)
     gates = [name for name in GATES if name in fields]
     if gates and not act.leads and act.name != task.created_by:
         raise Forbidden(
-            f"Only its maker, the lead or a human may change the {gates[0]} of {task.id}: whoever does the work does "
+            f"Only its creator, the lead or a human may change the {gates[0]} of {task.id}: whoever does the work does "
             "not decide when it is good enough.",
             task_id=task.id,
             field=gates[0],
@@ -279,7 +279,7 @@ def _must_lead_or_hold(act: UnitOfWork, task: Task, verb: str) -> None:
         refuse_stale(act, task)
         return
     raise Forbidden(
-        f"Only its owner, its maker, the lead or a human may {verb} {task.id}.", task_id=task.id, owner=task.owner
+        f"Only its owner, its creator, the lead or a human may {verb} {task.id}.", task_id=task.id, owner=task.owner
     )
 
 

@@ -195,7 +195,7 @@ def must_hold(act: UnitOfWork, task: Task) -> None:
         older = act.rows.runs.of_session(task.id, act.session) if task.run else None
         if older is not None and older.number < task.run:
             raise _stale(task, older.number)
-        raise illegal(task, "is held by nobody")
+        raise illegal(task, "is not claimed")
     if task.owner == act.name:
         if task.session == act.session:
             return

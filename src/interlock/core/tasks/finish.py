@@ -134,7 +134,7 @@ def back_to_author(act: UnitOfWork, task: Task, reason: str, changes: dict[str, 
         end_run(act, task, "released", f"{author} left the team")
         move(act, task, waiting_state(task), reason=f"{author} left the team")
     elif not author_lives:
-        end_run(act, task, "released", "no session of the author lives")
+        end_run(act, task, "released", "the author is not running")
         move(act, task, waiting_state(task), reason=f"waits for {author}", reserved=author)
 
 
@@ -282,7 +282,7 @@ def ask_human(act: UnitOfWork, task: Task) -> None:
         act,
         task,
         "review",
-        f"Is {task.id} ({task.subject}) good as it is?",
+        f"Approve {task.id} ({task.subject})?",
         options=["approve", "changes: …"],
         context=task.output,
     )
@@ -330,7 +330,7 @@ def _log(act: UnitOfWork, task: Task, text: str) -> None:
 def given_up(act: UnitOfWork, task: Task, reason: str) -> None:
     """The lead hears of it, and a person is asked what is to become of the task."""
     notify(act, "lead", f"{task.id} ({task.subject}) went to deadletter: {reason}", summary="task failed")
-    text = f"{task.id} ({task.subject}) failed for good: {reason.rstrip('.')}. Shall it be tried again, or cancelled?"
+    text = f"{task.id} ({task.subject}) failed permanently: {reason.rstrip('.')}. Retry or cancel?"
     questions.put(act, task, kind="escalation", text=text, options=questions.AFTER_FAILURE, context=task.output)
 
 

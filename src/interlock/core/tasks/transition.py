@@ -197,8 +197,7 @@ def _warn_dependents(act: UnitOfWork, task: Task) -> None:
         act.event(
             "task.warning",
             dependent.id,
-            reason=f"its blocker {task.id} is {task.state} and unblocks nobody by itself: remove the edge, retry or "
-            "replace it",
+            reason=f"blocked by {task.id}, which {BROKEN[task.state]}: retry or replace it, or remove the dependency",
             task=task.id,
         )
 

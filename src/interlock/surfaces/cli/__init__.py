@@ -21,7 +21,6 @@ GARBAGE = 20_000
 
 
 def main() -> None:
-    """The console entry point."""
     # What a command loads, it keeps: looking for garbage in it every 700 objects takes a twentieth of a short one.
     gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
     arguments = sys.argv[1:]

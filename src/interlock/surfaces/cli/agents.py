@@ -1,4 +1,4 @@
-"""`interlock agents …`"""
+"""`interlock agents …`, `join` and `leave`: agent programs, and how those of a project take part in a team."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
+from interlock.app import joining
 from interlock.errors import AgentError
+from interlock.model.names import LEAD, PROGRAMS
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
 
@@ -20,7 +22,7 @@ ABILITIES = {
     "permission": "asks before it acts",
     "sandbox": "its commands reach the team",
     "cancel": "stops when asked",
-    "resume": "goes on with an earlier session",
+    "resume": "resumes an earlier session",
 }
 
 
@@ -68,7 +70,18 @@ def check(call: Call, name: str | None, model: str | None) -> int:
         if not call.json:
             click.echo(f"{words.strong(one)}: trying it with one small task …", err=True)
         found.append(call.home.check_agent(one, model=model))
-    lines = [line for one in found for line in _shown(one)]
+    lines = []
+    marks = {True: click.style("yes", fg="green"), False: click.style("no ", fg="red"), None: words.faint("?  ")}
+    for one in found:
+        checked = one["checked"]
+        version = f" {words.clean(one['version'])}" if one["version"] else ""
+        verdict = click.style("works", fg="green") if one["works"] else click.style("cannot take part", fg="red")
+        lines.append(f"{words.strong(one['title'])}{version}, {_driven(one)}: {verdict} ({checked['seconds']} s)")
+        for ability, worked in checked["abilities"].items():
+            detail = words.clean(checked["details"].get(ability, ""))
+            told = f"{ABILITIES.get(ability, ability)}{f': {detail}' if detail else ''}"
+            lines.append(f"  {marks[worked]}  {told}")
+        lines += [f"  {marks[False]}  {words.clean(one['lacks'])}"] if one["lacks"] else []
     call.answer(found[0] if name else {"agents": found}, lines)
     return 0 if all(one["works"] for one in found) else 1
 
@@ -78,15 +91,43 @@ def _driven(one: dict[str, Any]) -> str:
     return f"{words.clean(os.path.basename(one['path']))} (ACP)" if one["how"] == "acp" else HOW[one["how"]]
 
 
-def _shown(found: dict[str, Any]) -> list[str]:
-    checked = found["checked"]
-    version = f" {words.clean(found['version'])}" if found["version"] else ""
-    verdict = click.style("works", fg="green") if found["works"] else click.style("cannot take part", fg="red")
-    lines = [f"{words.strong(found['title'])}{version}, {_driven(found)}: {verdict} ({checked['seconds']} s)"]
-    marks = {True: click.style("yes", fg="green"), False: click.style("no ", fg="red"), None: words.faint("?  ")}
-    for name, worked in checked["abilities"].items():
-        detail = words.clean(checked["details"].get(name, ""))
-        lines.append(f"  {marks[worked]}  {ABILITIES.get(name, name)}{f': {detail}' if detail else ''}")
-    if found["lacks"]:
-        lines.append(f"  {marks[False]}  {words.clean(found['lacks'])}")
-    return lines
+@verb("join", example="interlock join --team alpha-squad --name ada --agent claude")
+@click.option("--name", metavar="M", help="Name of its first window [default: the program's name].")
+@click.option("--agent", metavar="A", type=click.Choice(PROGRAMS), help="The program [default: the one found].")
+def join(call: Call, name: str | None, agent: str | None) -> None:
+    """Connect the agent program that you start in this directory to a team.
+
+    It gets hooks and an MCP entry, in the settings of this directory; what else is in there stays as it is. From then
+    on each of its windows is a member: the first NAME, the next NAME-2. `interlock leave` gives the files back.
+    """
+    found = joining.join(call.home, call.team(), os.getcwd(), agent, name)
+    files = [{"path": one.path, "done": one.done, "tracked": one.tracked} for one in found.files]
+    document = {"project": found.project, "team": found.team, "name": found.name, "agent": found.agent}
+    second = f"{found.name if found.name != LEAD else found.agent}-2"
+    who = f"{words.strong(found.agent)} started in this directory is {words.strong(found.name)}"
+    lines = [
+        *(f"{one.done}: {one.path}" for one in found.files),
+        f"{who} in {words.strong(found.team)}; a second window is {second}. Windows that are open now join when they "
+        "are restarted.",
+        found.note,
+        f"`interlock leave` gives the files back; {found.record}/original has them as they were.",
+    ]
+    call.answer({**document, "files": files, "record": found.record}, lines)
+    call.warn(
+        [f"{one.path} is tracked by git: do not commit what was put into it." for one in found.files if one.tracked]
+    )
+
+
+@verb("leave", example="interlock leave")
+@click.option("--agent", metavar="A", type=click.Choice(PROGRAMS), help="Only this program [default: all].")
+@click.option("--all", "everywhere", is_flag=True, help="In every directory that joined a team of this home.")
+def leave(call: Call, agent: str | None, everywhere: bool) -> None:
+    """Take hooks and MCP entry out of this directory's settings again.
+
+    A file that nobody edited since `join` is as it was, byte for byte; from others only our entries are taken. Members
+    and their tasks stay in the team.
+    """
+    found = joining.leave(call.home, None if everywhere else os.getcwd(), agent)
+    files = [{"project": one.project, "agent": one.agent, "path": one.path, "done": one.done} for one in found]
+    lines = [f"{one.done}: {os.path.join(one.project, one.path)}" for one in found]
+    call.answer({"files": files}, lines or "Nothing has joined here.")

@@ -9,22 +9,24 @@ import threading
 import time
 from abc import abstractmethod
 from collections.abc import Callable
-from types import TracebackType
+from contextlib import AbstractContextManager
 from typing import Any, Self
 
 import click
 
-from interlock.agents.session import Update
 from interlock.app.team import Team
 from interlock.clock import seconds
 from interlock.errors import InterlockError
 from interlock.model import text as words
+from interlock.model.driving import Update
 from interlock.model.event import Event
 from interlock.model.evidence import ended, in_words
 from interlock.model.task import Task
 
 REFRESHES = 4
 """Times a second the board is redrawn."""
+LOOK_EVERY = 0.2
+"""Seconds between two looks for new lines."""
 GLYPHS = {
     "backlog": ("·", "dim"),
     "ready": ("○", "cyan"),
@@ -41,33 +43,27 @@ ROOM_AROUND = 8
 """Lines of the board that are not tasks."""
 
 
-class View:
-    """What shows a run while it lasts. Use as a context manager around the run."""
+class View(AbstractContextManager["View"]):
+    """What shows a run while it lasts: a context manager around the run."""
 
     finishing = "finishing current tasks"
     """What the first Ctrl-C comes to."""
 
-    def heard(self, member: str, task_id: str, update: Update) -> None:
+    def heard(self, update: Update) -> None:
         """Something an agent said or did."""
 
     @abstractmethod
     def tell(self, text: str) -> None:
         """Something that whoever watches must know now."""
 
-    @abstractmethod
-    def __enter__(self) -> Self: ...
-
-    @abstractmethod
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None: ...
-
 
 class LiveView(View):
     """A live display at the foot of the terminal, redrawn from `draw`; its last line is `foot`, or what was told."""
 
-    def __init__(self) -> None:
+    def __init__(self, team: Team, hint: str) -> None:
         self.note: str | None = None
+        self._team = team
+        self._hint = hint
         self._console: Any = None
         self._live: Any = None
 
@@ -83,10 +79,8 @@ class LiveView(View):
         self._live.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._live.__exit__(kind, error, traceback)
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
 
     @abstractmethod
     def draw(self) -> Any:
@@ -101,9 +95,8 @@ class LiveView(View):
 class LineView(View):
     """Prints what is new again and again, in a thread of its own, while its block lasts, and once more at its end."""
 
-    def __init__(self, say: Callable[[str], None], interval: float = 0.2) -> None:
+    def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
-        self._interval = interval
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="interlock-lines", daemon=True)
 
@@ -118,15 +111,13 @@ class LineView(View):
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
         self.print_new()
 
     def _watch(self) -> None:
-        while not self._ended.wait(self._interval):
+        while not self._ended.wait(LOOK_EVERY):
             try:
                 self.print_new()
             except InterlockError:
@@ -135,20 +126,16 @@ class LineView(View):
                 return  # Nobody reads it. The work continues; the last look, at the end, says so.
 
 
-class Board(LiveView):
-    """All tasks of a team, live."""
-
+class TaskBoard(LiveView):
     def __init__(self, team: Team, hint: str) -> None:
-        super().__init__()
-        self._team = team
-        self._hint = hint
+        super().__init__(team, hint)
         self._began = time.time()
         self._words: dict[str, str] = {}
         self._keys: dict[str, str] = {}
 
-    def heard(self, member: str, task_id: str, update: Update) -> None:
+    def heard(self, update: Update) -> None:
         if update.text.strip():
-            self._words[task_id] = update.text.strip()
+            self._words[update.task_id] = update.text.strip()
 
     def draw(self) -> Any:
         from rich.console import Group
@@ -215,8 +202,8 @@ class Board(LiveView):
 class Lines(LineView):
     """One plain line per event that matters, for logs and pipes."""
 
-    def __init__(self, team: Team, say: Callable[[str], None], interval: float = 0.2) -> None:
-        super().__init__(say, interval)
+    def __init__(self, team: Team, say: Callable[[str], None]) -> None:
+        super().__init__(say)
         self._team = team
         self._subjects: dict[str | None, str] = {None: ""}
         _, self._since = team.events(0)

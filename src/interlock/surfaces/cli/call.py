@@ -6,21 +6,20 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+import interlock
+from interlock.app.home import Home
+from interlock.app.mail import Mailing
+from interlock.app.team import Team
+from interlock.app.windows import TeamGlance
 from interlock.errors import InvalidRequest, StorageError
 from interlock.model.task import Task
 from interlock.surfaces.cli import words
-from interlock.surfaces.cli.caller import Identity, identify, open_mail, open_team
-from interlock.surfaces.cli.command import HELP_OPTIONS, Asked, Everywhere, as_json
-from interlock.wiring import connect
-
-if TYPE_CHECKING:
-    from interlock.app.home import Home
-    from interlock.app.mail import Mailing
-    from interlock.app.team import Team
+from interlock.surfaces.cli.caller import Identity, identify, look_up, open_mail
+from interlock.surfaces.cli.command import HELP_OPTIONS, Everywhere, SharedOptions, as_json
 
 INPUT_BYTES = 4_194_304
 WARNINGS = {
@@ -34,34 +33,36 @@ WARNINGS = {
 class Call:
     """One call of a verb: what was asked, the home and team it speaks to, and its answers."""
 
-    def __init__(self, asked: Asked, *, reads: bool = False) -> None:
+    def __init__(self, asked: SharedOptions, *, reads: bool = False) -> None:
         self.asked = asked
         self.reads = reads
         self._home: Home | None = None
         self._team: Team | None = None
+        self._found: tuple[TeamGlance, Identity] | None = None
         self._warned: set[str] = set()
 
     @property
     def json(self) -> bool:
-        """Whether the answer is one JSON document."""
         return self.asked.json
 
     @property
     def home(self) -> Home:
-        """The home, opened when first needed."""
         if self._home is None:
-            self._home = connect(self.asked.home)
+            self._home = interlock.connect(self.asked.home)
         return self._home
 
     @property
     def who(self) -> Identity:
-        """Whom the caller acts as. Raises as `caller.identify`."""
         return identify(self.asked.actor)
 
+    @property
+    def glance(self) -> TeamGlance:
+        return self._meant()[0]
+
     def team(self) -> Team:
-        """The team that is meant, seen by the caller. Raises as `caller.open_team`."""
+        """The team that is meant, seen by the caller. Raises as `caller.look_up`."""
         if self._team is None:
-            self._team = open_team(self.home, self.asked.team, self.who, reads=self.reads)
+            self._team = self._seen(*self._meant())
         return self._team
 
     def mail(self) -> Mailing:
@@ -69,15 +70,21 @@ class Call:
         return open_mail(self.home, self.asked.team, self.who, reads=self.reads)
 
     def team_named(self, name: str) -> Team:
-        """The team of that name, seen by the caller."""
-        return open_team(self.home, name, self.who)
+        return self._seen(*look_up(self.home, name, self.who))
+
+    def _meant(self) -> tuple[TeamGlance, Identity]:
+        if self._found is None:
+            self._found = look_up(self.home, self.asked.team, self.who, reads=self.reads)
+        return self._found
+
+    def _seen(self, glance: TeamGlance, who: Identity) -> Team:
+        return self.home.team(glance.name).acting(who.name, session=who.session, run=who.run, face="cli")
 
     def close(self) -> None:
-        """Close the home, if it was opened."""
         if self._home is not None:
             self.warn(self._home.warnings())
             self._home.close()
-            self._home = self._team = None
+            self._home = self._team = self._found = None
 
     def answer(self, document: Any, lines: str | Iterable[str]) -> None:
         """Print `document` as JSON if that was asked for, else the lines. `lines` may be lazy."""
@@ -94,11 +101,9 @@ class Call:
         sys.stdout.write(as_json(document) + "\n")
 
     def say(self, lines: str | Iterable[str]) -> None:
-        """Print lines for people; styles are left out where the output is not a terminal."""
         click.echo(lines if isinstance(lines, str) else "\n".join(lines))
 
     def task(self, task: Task, happened: str) -> None:
-        """Answer a task and what happened to it, with its warnings."""
         self.answer(task.as_dict(), f"{words.strong(task.id)} {happened}: {words.clean(task.subject)}")
         self.warn(task.warnings)
 
@@ -126,7 +131,7 @@ class Verb(Everywhere):
         self.reads = reads
 
     def invoke(self, ctx: click.Context) -> Any:
-        with closing(Call(ctx.ensure_object(Asked), reads=self.reads)) as ctx.obj:
+        with closing(Call(ctx.ensure_object(SharedOptions), reads=self.reads)) as ctx.obj:
             return super().invoke(ctx)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -146,7 +151,6 @@ def verb(name: str, *, example: str, **attributes: Any) -> Callable[[Callable[..
 
 
 def only_stdin(ctx: click.Context | None, param: click.Parameter | None) -> None:
-    """Refuse a second argument that would be read from stdin."""
     if ctx is not None and ctx.meta.setdefault("interlock.stdin", param) is not param:
         raise click.BadParameter("only one argument can be read from stdin", ctx, param)
 
@@ -181,8 +185,6 @@ def read_file(path: str) -> str:
 
 
 class Text(click.ParamType):  # type: ignore[type-arg]
-    """A text; `-` stands for what comes on stdin."""
-
     name = "text"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -192,7 +194,7 @@ class Text(click.ParamType):  # type: ignore[type-arg]
         return read_stdin()
 
 
-class Source(click.ParamType):  # type: ignore[type-arg]
+class SourceFile(click.ParamType):  # type: ignore[type-arg]
     """A file to read, as (path, text); `-` is stdin."""
 
     name = "file"
@@ -209,8 +211,6 @@ class Source(click.ParamType):  # type: ignore[type-arg]
 
 
 class Folder(click.ParamType):  # type: ignore[type-arg]
-    """A directory that exists and can be read."""
-
     name = "directory"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -219,7 +219,7 @@ class Folder(click.ParamType):  # type: ignore[type-arg]
         return value
 
 
-TEXT, SOURCE, FOLDER = Text(), Source(), Folder()
+TEXT, SOURCE, FOLDER = Text(), SourceFile(), Folder()
 DIRECTORY = click.option(
     "--dir", "directory", type=FOLDER, default=".", metavar="DIR", help="The project [default: here]."
 )

@@ -9,17 +9,15 @@ team. *Actor*: `--as`, `INTERLOCK_MEMBER`, the joined program that the caller ru
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from interlock.app.home import Home
+from interlock.app.mail import Mailing
+from interlock.app.windows import TeamGlance, in_run
 from interlock.errors import ConfigParseError, Forbidden, InterlockError, InvalidRequest, TeamNotFound
 from interlock.model.names import HUMAN
-from interlock.processes.groups import RUN_TOKEN
-
-if TYPE_CHECKING:
-    from interlock.app.home import Home
-    from interlock.app.mail import Mailing
-    from interlock.app.team import Team
 
 TEAM_FILE = "interlock.toml"
 
@@ -43,7 +41,7 @@ def identify(member: str | None = None, session: str | None = None) -> Identity:
     """
     own, set_session, run = (os.environ.get(f"INTERLOCK_{name}") or None for name in ("MEMBER", "SESSION", "RUN"))
     # Within a run, the first verb that is more than a look refuses that, and notes it.
-    if set_session and own and member not in (None, own) and RUN_TOKEN not in os.environ:
+    if set_session and own and member not in (None, own) and not in_run():
         raise Forbidden(
             f"This session belongs to {own} and cannot act as {member}. Leave --as out, or act as {member} from a "
             "terminal of your own, outside the session.",
@@ -56,66 +54,57 @@ def identify(member: str | None = None, session: str | None = None) -> Identity:
     )
 
 
-def _joined(home: Home, team: str, who: Identity) -> Identity:
+def _joined(team: TeamGlance, who: Identity) -> Identity:
     """`who`, or, within a run or a program that has joined the team, the member that this run or program is."""
-    run = home.managed(team)
-    if run is not None:
+    if team.run is not None:
         # Whoever names somebody else is refused by the first verb that is more than a look.
-        member, session = run
+        member, session = team.run
         other = who.given and who.name != member
         return who if other else Identity(member, who.session or session, who.run)
-    seat = home.seated(team) if who.session is None else None
-    if seat is None:
+    if team.seat is None or who.session is not None:
         return who
-    member, session = seat
+    member, session = team.seat
     if who.given and who.name != member:
         raise Forbidden(
-            f"This program joined {team} as {member} and cannot act as {who.name}. Leave --as out, or act as "
+            f"This program joined {team.name} as {member} and cannot act as {who.name}. Leave --as out, or act as "
             f"{who.name} from a terminal of your own.",
             member=who.name,
         )
     return Identity(member, session, who.run)
 
 
-def open_team(home: Home, team: str | None, who: Identity, *, reads: bool = False) -> Team:
-    """The team that is meant, as `who` sees it; `reads` as in `choose_team`.
+def look_up(home: Home, team: str | None, who: Identity, *, reads: bool = False) -> tuple[TeamGlance, Identity]:
+    """The team that is meant, and as whom the caller acts in it; `reads` as in `choose_team`.
 
     Raises:
         TeamNotFound, InvalidTeamName, ConfigParseError: see `choose_team`.
         Forbidden: the program around us joined the team as another member.
     """
-    name = team or choose_team(home, reads=reads)
+    seen: dict[str, TeamGlance] = {}
+    name = team or choose_team(home, reads=reads, seen=seen)
     try:
-        found = home.team(name)
+        found = seen.get(name) or home.glance(name)
     except TeamNotFound as error:
-        raise _not_found(error, team, name) from None
-    who = _joined(home, name, who)
-    return found.acting(who.name, session=who.session, run=who.run, face="cli")
+        if team or os.environ.get("INTERLOCK_TEAM"):
+            raise
+        raise TeamNotFound(
+            f"{TEAM_FILE} names the team {name!r}, which does not exist yet. `interlock run PLAN` makes it from its "
+            f"plan, `interlock team create {name}` an empty one.",
+            team=name,
+        ) from error
+    return found, _joined(found, who)
 
 
 def open_mail(home: Home, team: str | None, who: Identity, *, reads: bool) -> Mailing:
-    """Only the mail of the team that is meant, which opens faster. Raises as `open_team`."""
-    name = team or choose_team(home, reads=reads)
-    try:
-        who = _joined(home, name, who)
-        return home.mailing(name, who.name, session=who.session, run=who.run, face="cli")
-    except TeamNotFound as error:
-        raise _not_found(error, team, name) from None
+    """Only the mail of the team that is meant, which opens faster. Raises as `look_up`."""
+    found, who = look_up(home, team, who, reads=reads)
+    return home.mailing(found.name, who.name, session=who.session, run=who.run, face="cli")
 
 
-def _not_found(error: TeamNotFound, asked: str | None, name: str) -> TeamNotFound:
-    if asked or os.environ.get("INTERLOCK_TEAM"):
-        return error
-    return TeamNotFound(
-        f"{TEAM_FILE} names the team {name!r}, which does not exist yet. `interlock run PLAN` makes it from its plan, "
-        f"`interlock team create {name}` an empty one.",
-        team=name,
-    )
-
-
-def choose_team(home: Home, *, reads: bool = False) -> str:
+def choose_team(home: Home, *, reads: bool = False, seen: dict[str, TeamGlance] | None = None) -> str:
     """The name of the team that is meant when `--team` does not say. What only `reads` takes the only team there is;
-    what changes something never reaches a team that was neither named nor is at work around here.
+    what changes something never reaches a team that was neither named nor is at work around here. `seen` keeps the
+    teams that were looked at.
 
     Raises:
         TeamNotFound: nothing decides between several teams, or there is none; `teams` lists them.
@@ -134,8 +123,12 @@ def choose_team(home: Home, *, reads: bool = False) -> str:
     teams = home.teams()
     if len(teams) == 1 and reads:
         return teams[0]
-    around = [name for name in teams if here is not None and _works_around(home, name, here)]
-    around = around or [name for name in teams if _has_joined(home, name)]
+    looked = {} if seen is None else seen
+    for name in teams:
+        with suppress(InterlockError):  # A team that cannot be opened is no reason to refuse work on another.
+            looked[name] = home.glance(name)
+    around = [name for name, one in looked.items() if here is not None and _contains(one.places, here)]
+    around = around or [name for name, one in looked.items() if one.seat is not None]
     if len(around) == 1:
         return around[0]
     if not teams:
@@ -171,16 +164,6 @@ def _team_of_file(directory: str) -> str | None:
     return value
 
 
-def _works_around(home: Home, name: str, here: str) -> bool:
-    try:
-        roots = [os.path.realpath(place) for place in home.places(name)]
-    except InterlockError:
-        return False  # A team that cannot be opened is no reason to refuse work on another.
-    return any(here == root or here.startswith(root.rstrip("/") + "/") for root in roots)
-
-
-def _has_joined(home: Home, name: str) -> bool:
-    try:
-        return home.seated(name) is not None
-    except InterlockError:
-        return False
+def _contains(places: Sequence[str], here: str) -> bool:
+    roots = (os.path.realpath(place).rstrip("/") for place in places)
+    return any(f"{here}/".startswith(f"{root}/") for root in roots)

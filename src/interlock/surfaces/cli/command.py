@@ -15,7 +15,7 @@ import click
 from interlock.errors import InterlockError
 
 
-class Asked:
+class SharedOptions:
     """The shared options, set while the line is parsed."""
 
     home: str | None = None
@@ -47,13 +47,12 @@ def explain(error: InterlockError) -> list[str]:
     return lines
 
 
-def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    if value:
-        setattr(ctx.ensure_object(Asked), str(param.name), value)
-
-
 def _shared(*names: str, **attributes: Any) -> click.Option:
-    return click.Option(names, expose_value=False, callback=_keep, **attributes)
+    def keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+        if value:
+            setattr(ctx.ensure_object(SharedOptions), str(param.name), value)
+
+    return click.Option(names, expose_value=False, callback=keep, **attributes)
 
 
 SHARED = (

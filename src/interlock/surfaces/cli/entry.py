@@ -10,7 +10,7 @@ import click
 
 from interlock.errors import InterlockError, InternalError, InvalidRequest, StorageError
 from interlock.hooks_main import silence_stdout
-from interlock.surfaces.cli.command import Asked, UnknownCommand, as_json, explain
+from interlock.surfaces.cli.command import SharedOptions, UnknownCommand, as_json, explain
 from interlock.surfaces.cli.tree import cli
 
 REFUSED = 1
@@ -22,7 +22,7 @@ CLOSED_PIPE = 141
 
 def run(arguments: Sequence[str]) -> int:
     """Do what `arguments` say; the exit code."""
-    asked = Asked()
+    asked = SharedOptions()
     _open_streams()
     color = False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
     try:

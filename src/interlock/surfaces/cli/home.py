@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from interlock.core.tokens import ROLES, Tokens
 from interlock.errors import InvalidRequest
+from interlock.model.names import ROLES
 from interlock.settings import known
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
@@ -85,7 +85,7 @@ def create_token(call: Call, member: str | None, person: str | None, role: str |
     if (member is None) is (person is None):
         raise InvalidRequest("Say whose token it is: `--member M` or `--person P`.", field="member")
     call.home.need_person("make a token")
-    tokens = Tokens(call.home.path)
+    tokens = call.home.tokens()
     if member is not None:
         team = call.team()
         named = next((one for one in team.members() if member in (one.name, one.session_key)), None)
@@ -101,7 +101,7 @@ def create_token(call: Call, member: str | None, person: str | None, role: str |
 @verb("list", example="interlock token list")
 def list_tokens(call: Call) -> None:
     """Every token: whose it is, and what it allows. The secrets are not kept."""
-    found = Tokens(call.home.path).list()
+    found = call.home.tokens().list()
     rows = [(token.id, token.name, token.team or "all teams", token.role, token.created_at) for token in found]
     shown = words.table(["ID", "NAME", "TEAM", "ROLE", "MADE"], rows) if rows else ["There is none but the home's own."]
     call.answer({"tokens": [token.as_dict() for token in found]}, shown)
@@ -112,7 +112,7 @@ def list_tokens(call: Call) -> None:
 def revoke_token(call: Call, id: str) -> None:
     """Revoke a token. It is refused from now on, and streams that it opened end within seconds."""
     call.home.need_person("revoke a token")
-    gone = Tokens(call.home.path).revoke(id)
+    gone = call.home.tokens().revoke(id)
     call.answer(gone.as_dict(), f"{gone.id} of {gone.name} is revoked.")
 
 

@@ -8,18 +8,16 @@ import sys
 import time
 from collections.abc import Iterator
 from itertools import islice
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import click
 
+from interlock.app.team import Team
 from interlock.clock import seconds
 from interlock.errors import RunNotFound, StorageError, TaskNotFound
 from interlock.model.event import Event
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
-
-if TYPE_CHECKING:
-    from interlock.app.team import Team
 
 CHUNK = 65_536
 LOOK_EVERY = 0.2

@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from interlock.app.mail import Mail
 from interlock.hooks_main import put, run_hook, run_inject
-from interlock.integrations.events import HOOKS
 from interlock.model.message import TYPES, Message
-from interlock.model.names import HUMAN
+from interlock.model.names import HUMAN, PROGRAMS
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import TEXT, Call, verb
 from interlock.surfaces.cli.command import as_json
-
-if TYPE_CHECKING:
-    from interlock.app.mail import Mail
 
 CLIENT_ID = click.option("--client-id", metavar="ID", help="Your own id for it: sent twice, it arrives once.")
 SUMMARY = click.option("--summary", metavar="S", help="What it is about, in a few words.")
@@ -101,7 +98,7 @@ def inject(call: Call, session: str | None, urgent: bool) -> None:
 
 
 @verb("hook", example="interlock hook claude --team alpha-squad --name ada < event.json")
-@click.argument("program", type=click.Choice(list(HOOKS)))
+@click.argument("program", type=click.Choice(PROGRAMS))
 @click.option("--name", metavar="M", help="Name of a new window [default: the program].")
 def hook(call: Call, program: str, name: str | None) -> None:
     """What the hooks of a program that joined call: its event is read from stdin, the answer printed in its own form.

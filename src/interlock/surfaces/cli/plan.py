@@ -7,16 +7,13 @@ import os
 
 import click
 
-from interlock.agents.session import Update
+from interlock.app.planning import in_order
 from interlock.errors import Conflict, InterlockError, InvalidRequest, PlanError, StorageError
-from interlock.plan.detecting import AGENTS, inspect
-from interlock.plan.document import in_order
-from interlock.plan.initial import initialise
-from interlock.plan.reading import parse
-from interlock.plan.schema import json_schema
+from interlock.model.driving import Update
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
 
+FOUND = ("team", "files", "agents", "git", "language", "lint", "test", "build", "setup")
 AGENT = click.option(
     "--agent", metavar="A", help='Who proposes: claude, codex, …, or a JSON list ["PROGRAM", …] [default: one found].'
 )
@@ -29,32 +26,20 @@ def init(call: Call, directory: str) -> None:
 
     If one of the files exists, nothing is written. Nothing is started.
     """
-    directory = os.path.abspath(directory)
-    team_file, plan_file = initialise(directory)
-    found = inspect(directory)
-    document = {
-        "team": found.name,
-        "files": [team_file, plan_file],
-        "agents": list(found.agents),
-        "git": found.is_git,
-        "language": found.language,
-        "lint": found.lint_command,
-        "test": found.test_command,
-        "build": found.build_command,
-        "setup": found.setup,
-    }
-    plan = os.path.relpath(plan_file)
+    found = call.home.first_plan(os.path.abspath(directory))
+    document = {name: getattr(found, name) for name in FOUND}
+    team_file, plan = map(os.path.relpath, found.files)
     fields = words.fields(
         [
             ("agents", ", ".join(found.agents) or "none found: a first plan runs commands only"),
-            ("git", "yes" if found.is_git else "no"),
-            ("lint", words.clean(found.lint_command or "")),
-            ("test", words.clean(found.test_command or "") or "none found that would run here"),
-            ("build", words.clean(found.build_command or "")),
+            ("git", "yes" if found.git else "no"),
+            ("lint", words.clean(found.lint or "")),
+            ("test", words.clean(found.test or "") or "none found that would run here"),
+            ("build", words.clean(found.build or "")),
             ("setup", words.clean(found.setup or "")),
         ]
     )
-    wrote = f"wrote {words.strong(os.path.relpath(team_file))} and {words.strong(plan)} for the team {found.name}"
+    wrote = f"wrote {words.strong(team_file)} and {words.strong(plan)} for the team {found.team}"
     call.answer(document, [*fields, "", wrote, f"Next: interlock run {plan if ' ' not in plan else repr(plan)}"])
 
 
@@ -76,7 +61,7 @@ def plan(
     The agent looks at this directory and answers; what it proposes is checked, and shown. Nothing is started.
     """
     if schema:
-        call.say(json.dumps(json_schema(), indent=2))
+        call.say(json.dumps(call.home.plan_schema(), indent=2))
         return None
     if goal == "check" and file is not None:
         return _check(call, file)
@@ -121,7 +106,7 @@ def is_goal(text: str) -> bool:
 
 def propose(call: Call, goal: str, agent: str | None, path: str) -> str:
     """Have an agent propose a plan that is to be written to `path`; return its text. Raises as `Home.propose`."""
-    name, command = _chosen(agent)
+    name, command = (call.home.default_agent(), []) if agent is None else _named(agent)
     click.echo(f"asking {command[0] if command else name} for a plan …", err=True)
     said = ""
 
@@ -135,17 +120,8 @@ def propose(call: Call, goal: str, agent: str | None, path: str) -> str:
     return call.home.propose(goal, agent=name, command=command, directory=os.getcwd(), path=path, on_update=hear)
 
 
-def _chosen(agent: str | None) -> tuple[str, list[str]]:
-    """(agent, command) as in a plan's member: by name, as JSON (a list is a command), or the first installed."""
-    if agent is None:
-        found = inspect(os.getcwd()).agents
-        if not found:
-            raise InvalidRequest(
-                f"No agent program was found on this machine ({', '.join(AGENTS)}). Install one, or name one of your "
-                'own: --agent \'["PROGRAM", "ARGUMENT"]\'.',
-                field="agent",
-            )
-        return found[0], []
+def _named(agent: str) -> tuple[str, list[str]]:
+    """(agent, command) as in a plan's member: by name, or as JSON, where a list is a command."""
     if not agent.startswith(("[", "{")):
         return agent, []
     try:
@@ -174,15 +150,14 @@ def write(path: str, text: str) -> None:
 def shown(call: Call, text: str, path: str) -> list[str]:
     """A plan for people: where and as whom its members work and what they may do, then each task with what it waits
     for, what is run, and how it is judged."""
-    found = parse(text, path)
+    found = call.home.read_plan(text, path)
     default = {one["name"]: one["value"] for one in call.home.settings()}
     lines = [f"team {words.strong(found.team)} in {words.clean(found.workdir)}"]
     for name, member in found.members.items():
         allowed = member.permissions or default["permissions"]
         lines.append(f"  {words.strong(name)} ({member.agent})  permissions: {allowed}")
-    named = [found.env, *(one.env for one in found.members.values()), *(one.env for one in found.tasks.values())]
-    env = dict.fromkeys(name for names in named for name in names)
-    lines += [f"  isolation: {found.isolation or default['isolation']}", f"  env: {', '.join(env) or 'none'}"]
+    env = ", ".join(found.variables) or "none"
+    lines += [f"  isolation: {found.isolation or default['isolation']}", f"  env: {env}"]
     lines += [f"  setup: {words.clean(found.setup)}"] if found.setup else []
     for key in in_order({key: task.blocked_by for key, task in found.tasks.items()}):
         task = found.tasks[key]

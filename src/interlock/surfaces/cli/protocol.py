@@ -7,8 +7,7 @@ import sys
 
 import click
 
-from interlock.protocol import envelope
-from interlock.protocol.message import MESSAGE_BYTES
+from interlock.app import speech
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
 
@@ -23,7 +22,7 @@ def send(call: Call, message: str) -> int:
     """
     if message == "-":
         # What is not UTF-8, or too much, is refused in the answer like every other fault.
-        message = sys.stdin.buffer.read(MESSAGE_BYTES + 1).decode("utf-8", "surrogateescape")
+        message = sys.stdin.buffer.read(speech.MESSAGE_BYTES + 1).decode("utf-8", "surrogateescape")
     answer = call.team().protocol(message)
     what = " ".join(filter(None, (answer["type"], answer["task_id"]))) or "the message"
     if answer["accepted"]:
@@ -40,7 +39,7 @@ def send(call: Call, message: str) -> int:
 @verb("schema", example="interlock protocol schema > aof.json")
 def schema(call: Call) -> None:
     """Print the JSON Schema of AOF/1 messages, with those of the files of a run among its definitions."""
-    document = envelope.schema()
+    document = speech.schema()
     call.answer(document, json.dumps(document, indent=2))
 
 

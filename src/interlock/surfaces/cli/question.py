@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from interlock.core.questions import gist
+from interlock.app.team import Team
 from interlock.errors import InterlockError, InvalidRequest
+from interlock.model.text import gist
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import TEXT, Call, verb
 from interlock.surfaces.cli.task_text import question
-
-if TYPE_CHECKING:
-    from interlock.app.team import Team
 
 APPROVALS = ("a", "approve", "approved", "y", "yes", "ok", "lgtm")
 """What people type at the prompt for a review that they approve of."""

@@ -1,10 +1,12 @@
-"""`interlock run` and `interlock work`: a plan, or whatever is to be done, done by a team of agents."""
+"""`interlock run`, `work` and `demo`: a plan, or whatever is to be done, done by a team of agents."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,18 +14,14 @@ from typing import Any
 
 import click
 
-from interlock.agents.session import Update
-from interlock.app.server_lock import find, page_at
+from interlock.app.demonstration import Sabotage, materialise
 from interlock.app.team import Team
-from interlock.core.tokens import Tokens
 from interlock.errors import InvalidRequest, RunnerAlive
+from interlock.model.driving import Stop, Update
+from interlock.model.plan import StagedPlan
 from interlock.model.report import as_text
-from interlock.plan.comparing import PlanChanges
-from interlock.plan.proposal import file_name
-from interlock.runner.plan_apply import StagedPlan
-from interlock.runner.stop import Stop
 from interlock.surfaces.cli import words
-from interlock.surfaces.cli.board import Board, Lines, View
+from interlock.surfaces.cli.board import Lines, TaskBoard, View
 from interlock.surfaces.cli.call import Call, verb
 from interlock.surfaces.cli.plan import AGENT, is_goal, propose, shown, write
 from interlock.surfaces.cli.question import answer_questions
@@ -75,11 +73,11 @@ def run(
     staged = call.home.stage(plan, redo=redo, new=new, dry_run=dry_run)
     notes = [f"  ! {words.clean(note)}" for note in staged.notes]
     if dry_run:
-        call.answer(_as_document(staged), [*_as_lines(staged.changes), *notes])
+        call.answer(staged.as_dict(), [*_as_lines(staged), *notes])
         return 0
-    if left_alone := [*_left_alone(staged.changes), *notes]:
+    if left_alone := [*_left_alone(staged), *notes]:
         call.note(left_alone)
-    if attended and staged.changes.to_ask and not click.confirm("Continue and leave those as they are?", default=True):
+    if attended and staged.to_ask and not click.confirm("Continue and leave those as they are?", default=True):
         return 1
     team = call.home.team(staged.team)
     if team.setting("unattended")[0] != unattended:
@@ -88,7 +86,7 @@ def run(
         _warn_of_refusals(call, team)
     if staged.time_limit is not None:
         ends = min(time.time() + staged.time_limit, ends or float("inf"))
-    with _notified(call, team.name):
+    with call.home.notices(team.name):  # people who look elsewhere
         while True:
             reason = drive(
                 call, team, parallel=parallel or staged.parallel, until=ends, take_over=take_over, limits=staged.limits
@@ -124,7 +122,7 @@ def _from_goal(call: Call, goal: str, agent: str | None, *, ask: bool) -> str | 
             "A plan that an agent proposes is started when a person has seen it, and there is no terminal here. "
             f"`interlock plan {goal!r} -o PLAN.yaml` writes it to look at; --yes starts it unseen, but not unattended."
         )
-    path = file_name(goal, os.getcwd(), call.home.teams())
+    path = call.home.plan_path(goal, os.getcwd())
     text = propose(call, goal, agent, path)
     write(path, text)
     name = os.path.relpath(path)
@@ -135,28 +133,12 @@ def _from_goal(call: Call, goal: str, agent: str | None, *, ask: bool) -> str | 
     return path
 
 
-@contextmanager
-def _notified(call: Call, team: str) -> Iterator[None]:
-    """Notify people who look elsewhere of what needs them."""
-
-    def link() -> str | None:
-        place = find(call.home.path)
-        return None if place is None else page_at(place.url, Tokens(call.home.path))
-
-    notices = call.home.notices(team, link=link)
-    notices.start()
-    try:
-        yield
-    finally:
-        notices.stop(last=True)
-
-
 def drive(
     call: Call,
     team: Team,
     *,
     view: Callable[[str], View] | None = None,
-    hear: Callable[[str, str, Update], None] | None = None,
+    hear: Callable[[Update], None] = lambda update: None,
     **how: Any,
 ) -> str:
     """Drive the team, or watch the runner that does already, behind a board; return why it ended.
@@ -170,10 +152,9 @@ def drive(
     opened = view or (lambda hint: view_of(call, team, hint))
     with opened(HINT) as shows:
 
-        def heard(member: str, task_id: str, update: Update) -> None:
-            shows.heard(member, task_id, update)
-            if hear is not None:
-                hear(member, task_id, update)
+        def heard(update: Update) -> None:
+            shows.heard(update)
+            hear(update)
 
         with _interruptible(stop, shows):
             try:
@@ -192,7 +173,6 @@ def drive(
 
 
 def finish(call: Call, team: Team, reason: str) -> int:
-    """Show the report; 0 when everything is done."""
     report = team.report()
     all_done = all(state in ("done", "cancelled", "deleted") for state, count in report["counts"].items() if count)
     if call.json:
@@ -210,14 +190,13 @@ def finish(call: Call, team: Team, reason: str) -> int:
 
 
 def is_lively(call: Call) -> bool:
-    """Whether there is a terminal that shows something live."""
     return sys.stdout.isatty() and not call.json and os.environ.get("TERM") != "dumb"
 
 
 def view_of(call: Call, team: Team, hint: str) -> View:
     """The live board on a terminal, plain lines elsewhere; with --json the lines go to stderr."""
     if is_lively(call):
-        return Board(team, hint)
+        return TaskBoard(team, hint)
     return Lines(team, lambda line: click.echo(line, err=call.json))
 
 
@@ -255,41 +234,24 @@ def _moment(text: str) -> float:
     return today if today > time.time() else today + 86_400
 
 
-def _as_document(staged: StagedPlan) -> dict[str, Any]:
-    changes = staged.changes
-    return {
-        "team": staged.team,
-        "new": [task.key for task in changes.new],
-        "updated": [change.task.key for change in changes.updated],
-        "redo": [change.task.key for change in changes.redo],
-        "unchanged": [change.task.key for change in changes.unchanged],
-        "changed_started": [change.task.key for change in changes.changed_started],
-        "removed_started": [task.key for task in changes.removed_started],
-        "removed_open": [task.key for task in changes.removed_open],
-        "notes": list(staged.notes),
-    }
-
-
-def _as_lines(changes: PlanChanges) -> list[str]:
-    lines = [f"  + {task.key:<16} {task.subject}" for task in changes.new]
-    lines += [f"  ~ {change.task.key:<16} {change.task.subject}" for change in changes.updated]
-    lines += [f"  ↻ {change.task.key:<16} {change.task.subject}" for change in changes.redo]
-    lines += [f"  - {task.key:<16} {task.task_id} is cancelled" for task in changes.removed_open]
-    lines += _left_alone(changes)
-    same = len(changes.unchanged)
+def _as_lines(staged: StagedPlan) -> list[str]:
+    marked = (("+", staged.new), ("~", staged.updated), ("↻", staged.redo))
+    lines = [f"  {mark} {task.key:<16} {task.subject}" for mark, tasks in marked for task in tasks]
+    lines += [f"  - {task.key:<16} {task.task_id} is cancelled" for task in staged.removed_open]
+    lines += _left_alone(staged)
+    same = len(staged.unchanged)
     return [*(lines or ["Nothing to create or change."]), *([f"  {same} unchanged"] if same else [])]
 
 
-def _left_alone(changes: PlanChanges) -> list[str]:
-    """What the plan says otherwise than the team, and is not touched."""
+def _left_alone(staged: StagedPlan) -> list[str]:
     lines = [
-        f"  ! {change.task.key} changed in the plan, but {change.existing.task_id} is {change.existing.state} already; "
-        f"`--redo {change.task.key}` does it again once it is over"
-        for change in changes.changed_started
+        f"  ! {task.key} changed in the plan, but {task.task_id} is {task.state} already; `--redo {task.key}` does it "
+        "again once it is over"
+        for task in staged.changed_started
     ]
     lines += [
         f"  ! {task.key} is no longer in the plan, but {task.task_id} is {task.state}; it is left as it is"
-        for task in changes.removed_started
+        for task in staged.removed_started
     ]
     return lines
 
@@ -303,3 +265,43 @@ def _warn_of_refusals(call: Call, team: Team) -> None:
             f'that may run: `interlock config set allowed_commands "pytest" --team {team.name}`'
         )
         call.note(f"  ! {words.clean(note)}")
+
+
+ABOUT = """Three agents release a small project: ten tasks that depend on each other, in {directory}
+  ada   carries out commands: lint, tests, package
+  ben   fixes a bug; we kill him in the middle, on purpose
+  cleo  writes the changelog, and says she is done when she is not
+"""
+
+
+@verb("demo", example="interlock demo\ninterlock demo --keep ./demo   # to look around afterwards")
+@click.option("--keep", metavar="DIR", help="Work in this new directory and leave it there.")
+def demo(call: Call, keep: str | None) -> int:
+    """See the main job at work in under a minute: no keys, no server, nothing left behind.
+
+    One agent is killed with SIGKILL in the middle of its task; the task is taken up again. One agent lies about its
+    result; `verify` catches it, and it has to do the work after all.
+    """
+    directory = os.path.abspath(keep) if keep else tempfile.mkdtemp(prefix="interlock-demo-")
+    started = time.monotonic()
+    try:
+        plan = materialise(directory)
+        # A home of its own: the demo leaves no trace among the user's teams.
+        call.asked.home = os.path.join(directory, "home")
+        staged = call.home.stage(plan)
+        call.note(ABOUT.format(directory=directory))
+        team = call.home.team(staged.team)
+        sabotage = Sabotage(team)
+        reason = drive(call, team, parallel=staged.parallel, hear=sabotage.heard)
+        code = finish(call, team, reason)
+        story = [f"  {line}" for line in sabotage.story()]
+        call.note([f"All of it took {time.monotonic() - started:.1f} s. What happened on the way:", *story])
+        if keep:
+            call.note(f"  Look around: {directory}/project, and `interlock --home {directory}/home status`.")
+        else:
+            call.note("  Next: `interlock init` in a project of yours, then `interlock run plan.yaml`.")
+        return code if sabotage.killed else 1
+    finally:
+        call.close()
+        if not keep:
+            shutil.rmtree(directory, ignore_errors=True)

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import webbrowser
-from html import escape
-from typing import Any
 
 import click
 
 from interlock.app import server_lock
-from interlock.core.tokens import Tokens
-from interlock.integrations.events import HOOKS
-from interlock.storage import files
+from interlock.model.driving import StopOutcome
+from interlock.model.names import PROGRAMS
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import TEXT, Call, verb
 from interlock.surfaces.cli.caller import choose_team
 from interlock.surfaces.mcp import serve as serve_mcp
-
-OPENER = "open.html"
-"""A file of this user alone that leads a browser to its link: arguments of programs can be read by everybody."""
-BROWSER_SECONDS = 20.0
 
 
 @verb("open", example="interlock open\ninterlock open --browser")
@@ -31,24 +21,14 @@ def open_(call: Call, browse: bool) -> None:
     """A fresh link to the page of the running server. It lets one browser in, once, and expires within the hour."""
     call.home.need_person("open the page")
     server = server_lock.need(call.home.path)
-    link = server_lock.link_to(server.url, Tokens(call.home.path))
+    link = server_lock.link_to(server.url, call.home.tokens())
     call.answer({"url": server.url, "link": link}, link)
     if browse:
-        open_browser(call.home.path, link)
+        show_in_browser(call, link)
 
 
-def open_browser(home: str, link: str) -> None:
-    """Lead this user's browser to a link, without showing it to others on this machine."""
-    path = os.path.join(home, OPENER)
-    page = f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(link)}"><title>Interlock</title>'
-    files.replace(path, page.encode())
-    try:
-        webbrowser.get()
-        # By a program that ends at once, so that the browser is no child of ours, which would end with us.
-        argv = [sys.executable, "-m", "webbrowser", f"file://{path}"]
-        nothing = subprocess.DEVNULL
-        subprocess.run(argv, stdin=nothing, stdout=nothing, stderr=nothing, timeout=BROWSER_SECONDS, check=False)
-    except (webbrowser.Error, OSError, subprocess.TimeoutExpired):
+def show_in_browser(call: Call, link: str) -> None:
+    if not server_lock.open_in_browser(call.home.path, link):
         click.echo("No browser could be opened; open the link yourself.", err=True)
 
 
@@ -60,8 +40,8 @@ def down(call: Call) -> int:
     stopped = [call.home.stop(name, now=True) for name in call.home.teams()]
     lines = [] if server is None else [f"Ended the server at {server}."]
     lines += [line for found in stopped for line in _stopped(found)]
-    call.answer({"server": server, "teams": stopped}, lines or ["Nothing runs here."])
-    return 0 if all(found["gone"] for found in stopped) else 1
+    call.answer({"server": server, "teams": [found.as_dict() for found in stopped]}, lines or ["Nothing runs here."])
+    return 0 if all(found.gone for found in stopped) else 1
 
 
 @verb("stop", example="interlock stop\ninterlock stop --now --member bob")
@@ -73,24 +53,26 @@ def stop(call: Call, now: bool, member: str | None) -> int:
     With --member that member is asked to shut down, or, with --now, its run is ended and its task given back.
     """
     found = call.home.stop(call.team().name, member=member, now=now)
-    call.answer(found, _stopped(found, member))
-    return 0 if found["gone"] or not now else 1
+    call.answer(found.as_dict(), _stopped(found, member))
+    return 0 if found.gone or not now else 1
 
 
-def _stopped(found: dict[str, Any], member: str | None = None) -> list[str]:
-    team, asked, lines = found["team"], found["asked"], []
+def _stopped(found: StopOutcome, member: str | None = None) -> list[str]:
+    team, asked, lines = found.team, found.asked, []
     now = f"`interlock stop --now {f'--member {member} ' if member else ''}--team {team}`"
     if asked and member:
         return [f"{team}: asked {member} to finish and shut down. {now} ends its run at once."]
-    if asked == ["server"]:
+    if asked == ("server",):
         return [f"{team}: paused; the server finishes current tasks. `interlock resume --team {team}` resumes."]
     if asked:
         return [f"{team}: the runner finishes current tasks and starts nothing new. {now} ends it at once."]
-    if found["ended"]:
-        lines.append(f"{team}: ended {', '.join(found['ended'])}.")
-    if left := found.get("left"):
-        lines.append(f"{team}: its runner is dead, and the programs of {', '.join(left)} still run. {now} ends them.")
-    if not found["gone"]:
+    if found.ended:
+        lines.append(f"{team}: ended {', '.join(found.ended)}.")
+    if found.left:
+        lines.append(
+            f"{team}: its runner is dead, and the programs of {', '.join(found.left)} still run. {now} ends them."
+        )
+    if not found.gone:
         lines.append(f"{team}: not everything is gone yet; `interlock status --team {team}` shows what runs.")
     return lines or [f"{team}: {f'{member} runs nothing' if member else 'nothing runs'}."]
 
@@ -130,7 +112,7 @@ def poll(call: Call, dry_run: bool) -> None:
 
 
 @verb("mcp", example="interlock mcp --team alpha-squad --as researcher")
-@click.option("--joined", type=click.Choice(list(HOOKS)), help="Serve the window of this program that started it.")
+@click.option("--joined", type=click.Choice(PROGRAMS), help="Serve the window of this program that started it.")
 @click.option("--name", metavar="M", help="With --joined: name of a new window [default: the program].")
 def mcp(call: Call, joined: str | None, name: str | None) -> None:
     """MCP over stdio for one member: what an agent program starts to take part in a team.

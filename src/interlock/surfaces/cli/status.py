@@ -39,7 +39,6 @@ def status(call: Call, everything: bool) -> None:
 
 
 def shown(found: dict[str, Any]) -> list[str]:
-    """The status of one team, for people."""
     if "error" in found:
         return [f"{words.strong(found['team'])}  {words.state('blocked')}  {words.clean(found['message'])}"]
     lines = _team(found)

@@ -1,8 +1,9 @@
-"""`interlock task …`: creating, looking at, working on, changing and deciding tasks."""
+"""`interlock task …`, `diff` and `merge`: tasks, their worktrees, and how what was changed there becomes yours."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -11,6 +12,7 @@ import click
 from interlock.errors import InvalidRequest
 from interlock.model.evidence import in_words
 from interlock.model.task import Task, task_fields
+from interlock.model.text import plain
 from interlock.surfaces.cli import task_text, words
 from interlock.surfaces.cli.call import TEXT, Call, verb
 
@@ -166,8 +168,7 @@ def _claimed(call: Call, task: Task) -> None:
         lines += ["", words.strong("Findings of the last try"), *words.block(task.findings)]
     if task.verify:
         lines += ["", f"  {words.faint('done when this succeeds:')} {words.clean(task.verify)}"]
-    team = call.team()
-    if not call.json and call.home.managed(team.name) is None and team.setting("isolation")[0] == "worktree":
+    if call.glance.run is None and call.glance.isolation == "worktree":
         lines += ["", f'  {words.faint("to work apart from others:")} cd "$(interlock task worktree {task.id})"']
     call.answer(task.as_dict(), lines)
     call.warn(task.warnings)
@@ -348,3 +349,74 @@ def delete(call: Call, task: str) -> None:
     call.task(found, "deleted")
     if found.blocks:
         call.warn([f"{', '.join(found.blocks)} still {'waits' if len(found.blocks) == 1 else 'wait'} for it"])
+
+
+@verb("worktree", example='cd "$(interlock task worktree 003)"')
+@click.argument("task")
+def worktree(call: Call, task: str) -> None:
+    """A git worktree of its own for a task that I have claimed, and where it lies.
+
+    For teams with `isolation: worktree`. What lies there when I complete the task is committed, verified and merged.
+    """
+    found = call.team().worktree(task, on_update=lambda update: click.echo(plain(update.text), err=True))
+    known = found.worktree or {}
+    if not call.json:
+        click.echo(f"{found.id}, on the branch {known['branch']}:", err=True)
+    call.answer(found.as_dict(), known["directory"])
+
+
+@verb("diff", reads=True, example="interlock diff 003 --stat")
+@click.argument("task")
+@click.option("--stat", is_flag=True, help="Only the files, and how much changed in each.")
+def diff(call: Call, task: str, stat: bool) -> None:
+    """What a task changed: while it is open, all that lies in its worktree; once it is merged, what the merge brought.
+
+    For tasks of a team that works in worktrees (`isolation: worktree`). Without a terminal it is a patch for `git
+    apply`.
+    """
+    found = call.team().diff(task, stat=stat)
+    if call.json:
+        call.document(found)
+    elif sys.stdout.isatty():
+        lines = plain(found["diff"]).splitlines()
+        for place, line in enumerate(lines):
+            head = line.startswith(("+++", "---", "diff ", "index "))
+            colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
+            lines[place] = click.style(line, bold=True) if head else click.style(line, fg=colour)
+        call.say(lines or f"{found['task_id']} changed nothing")
+    else:
+        click.echo(found["diff"], nl=False)
+
+
+@verb("merge", example="interlock merge --all --dry-run\ninterlock merge 003 --into main")
+@click.argument("task", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All that is on the team's integration branch.")
+@click.option("--into", metavar="BRANCH", help="The branch; the one that is checked out unless given.")
+@click.option("--dry-run", is_flag=True, help="Show what would be merged, and what is in the way; change nothing.")
+def merge(call: Call, task: tuple[str, ...], everything: bool, into: str | None, dry_run: bool) -> int:
+    """Merge finished work into a branch of yours. Nothing else ever touches your branches, index and files.
+
+    A task brings along what it was built on. With conflicts, or if changes of yours that are not committed would be
+    touched, nothing is changed.
+    """
+    if everything == bool(task):
+        raise click.UsageError("Name the tasks to merge, or say --all.")
+    found = call.team().merge(task, everything=everything, into=into, dry_run=dry_run)
+    branch = words.strong(words.clean(found["into"]))
+    if found["conflicts"]:
+        files = words.clean(", ".join(found["conflicts"]))
+        lines = [f"It conflicts with {branch} in {files}; nothing would be merged."]
+    elif found["before"] == found["after"]:
+        lines = [f"Nothing to merge: {branch} is up to date."]
+    else:
+        commits = f"{words.count(found['commits'], 'commit')} into {branch}"
+        lines = [f"{'would merge' if dry_run else 'merged'} {commits} ({found['before'][:9]} → {found['after'][:9]}):"]
+        for one in found["tasks"]:
+            key = f" [{words.clean(one['key'])}]" if one["key"] else ""
+            lines.append(f"  {one['task_id']}{key} {words.clean(one['subject'])}")
+        lines += words.block(found["stat"], "  ")
+        if found["dirty"]:
+            files = words.clean(", ".join(found["dirty"]))
+            lines.append(f"In the way, since they are not committed: {files}. Commit or stash them first.")
+    call.answer(found, lines)
+    return 1 if dry_run and (found["conflicts"] or found["dirty"]) else 0

@@ -27,7 +27,6 @@ MERMAID_STYLE = {
 
 
 def listed(tasks: Sequence[Task]) -> list[str]:
-    """Tasks as a table."""
     rows = [
         [
             words.strong(task.id),
@@ -44,7 +43,6 @@ def listed(tasks: Sequence[Task]) -> list[str]:
 
 
 def mermaid(tasks: Sequence[Task], edges: Sequence[tuple[str, str]]) -> list[str]:
-    """The dependencies as a Mermaid flowchart."""
     node = {task.id: f"t{place}" for place, task in enumerate(tasks, 1)}
     lines = ["flowchart TD"]
     for task in tasks:
@@ -81,7 +79,6 @@ def tree(tasks: Sequence[Task], edges: Sequence[tuple[str, str]]) -> list[str]:
 def whole(
     task: Task, runs: Sequence[Run], log: Sequence[tuple[str, str, str]], files: Sequence[Mapping[str, Any]], team: str
 ) -> list[str]:
-    """Everything about one task of that team."""
     lines = [f"{words.strong(task.id)}  {words.strong(words.clean(task.subject))}", "", *_fields(task)]
     for title, text in (("Body", task.body), ("Output", task.output), ("Findings", task.findings)):
         if text:

@@ -9,7 +9,7 @@ from interlock.version import __version__
 
 TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Everyday": (
-        ("demo", "demo:demo", "see the main job at work, on a real plan, in under a minute"),
+        ("demo", "run:demo", "see the main job at work, on a real plan, in under a minute"),
         ("init", "plan:init", "find agents, git and the tests; write interlock.toml and a plan"),
         ("plan", "plan:plan", 'have an agent propose a plan for a "GOAL"; nothing starts'),
         ("run", "run:run", 'run a plan, or a "GOAL", with a team of agents: live board, report'),
@@ -21,18 +21,18 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("question list", "question:list_", "what waits for a human"),
         ("question reply", "question:reply", "answer a question about a task"),
         ("question ask", "question:ask", "ask a human about a task"),
-        ("merge", "merge:merge", "merge finished work into a branch of yours"),
-        ("diff", "merge:diff", "what a task changed"),
+        ("merge", "task:merge", "merge finished work into a branch of yours"),
+        ("diff", "task:diff", "what a task changed"),
         ("pause", "server:pause", "start nothing new, in the team or of one member"),
         ("resume", "server:resume", "resume after a pause, or after a member was stopped"),
         ("stop", "server:stop", "stop a team's runner, or one member"),
         ("down", "server:down", "stop everything that runs in this home"),
         ("workflow list", "workflow:list_", "the workflows that are installed here"),
         ("workflow show", "workflow:show", "the steps of a workflow and what it needs"),
-        ("workflow run", "workflow_run:run", "take an agent through a workflow of many steps"),
+        ("workflow run", "workflow:run", "take an agent through a workflow of many steps"),
         ("workflow status", "workflow:status", "how far a run is, and why it did what it did"),
         ("workflow adjust", "workflow:adjust", "say how careful or talkative a run is"),
-        ("workflow resume", "workflow_run:resume", "resume an interrupted or failed run"),
+        ("workflow resume", "workflow:resume", "resume an interrupted or failed run"),
         ("workflow rollback", "workflow:rollback", "take a run back to before a step"),
         ("workflow cancel", "workflow:cancel", "cancel a run"),
         ("workflow feedback", "workflow:feedback", "say what was good or bad, see and undo what was learned"),
@@ -61,7 +61,7 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("task show", "task:show", "one task, whole"),
         ("task graph", "task:graph", "what waits for what"),
         ("task claim", "task:claim", "take a task"),
-        ("task worktree", "merge:worktree", "a git worktree for a task of mine"),
+        ("task worktree", "task:worktree", "a git worktree for a task of mine"),
         ("task next", "task:next_", "take the most urgent ready task"),
         ("task update", "task:update", "edit a task, log a line, or take it forward"),
         ("task depend", "task:depend", "make a task wait for another, or no longer"),
@@ -86,8 +86,8 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("shutdown reject", "team:reject_shutdown", "refuse a shutdown"),
     ),
     "Plumbing": (
-        ("join", "join:join", "let the agent program of this directory take part in a team"),
-        ("leave", "join:leave", "take its hooks and MCP entry out again"),
+        ("join", "agents:join", "let the agent program of this directory take part in a team"),
+        ("leave", "agents:leave", "take its hooks and MCP entry out again"),
         ("hook", "message:hook", "what an agent program's hooks call, once it has joined"),
         ("inject", "message:inject", "my new messages as XML, marked delivered (for hooks)"),
         ("mcp", "server:mcp", "MCP over stdio for one member"),
@@ -183,8 +183,6 @@ Completion in the shell: eval "$(_INTERLOCK_COMPLETE=bash_source interlock)"   (
 
 
 class Root(Branch):
-    """`interlock` itself."""
-
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write(f"\n{FIRST_STEPS}")
 

@@ -41,7 +41,6 @@ NO_WIDTH = ("Mn", "Me", "Cf")
 
 
 def state(word: str) -> str:
-    """A state of a task or member, in its colour."""
     return click.style(word, **STATE_STYLE.get(word, {}))  # type: ignore[arg-type]
 
 

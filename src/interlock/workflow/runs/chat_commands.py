@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from interlock.model.progress import summary
 from interlock.model.question import reply_command
-from interlock.model.workflow import place_of
+from interlock.model.workflow import in_force, place_of
 from interlock.workflow.entry.workflow_entry_wrapper import Invocation, Malformed, detect
 from interlock.workflow.party import leaving
 from interlock.workflow.preferences import overrides, preferences
@@ -196,16 +196,6 @@ def status(found: dict[str, Any]) -> str:
 def _at(found: Mapping[str, Any]) -> str:
     called = place_of(found["current_step"], found["current_step_name"])
     return called if called == found["current_step_name"] else f"{called} ({found['current_step_name']})"
-
-
-def in_force(found: Mapping[str, Any]) -> list[str]:
-    """What was said about care and counts now, and whether the next menu waits: a line for each."""
-    named = [(name, one) for name, one in (found.get("in_force") or {}).items() if one["method"] != "project"]
-    lines = [f"  {name.replace('_', ' ')} {one['value']}, by {one['text']!r} ({one['method']})" for name, one in named]
-    if found.get("rate_limited"):
-        until = f"until {found['next_available_at']}" if found["rate_limit_reason"] == "interval" else "for your word"
-        lines.append(f"  menus are held back {until}")
-    return lines
 
 
 def checkpoints(found: list[dict[str, Any]]) -> str:

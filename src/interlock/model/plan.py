@@ -1,7 +1,4 @@
-"""What a plan says, once it has been read and found sound. Values only; `reading` makes them.
-
-The order of things that wait for each other. Pure; `edges` maps each key to the keys it waits for.
-"""
+"""Plans: what one says, and the order of its tasks; what came of it in its team; what a first one was made of. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import heapq
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 
 def in_order(edges: Mapping[str, Collection[str]]) -> list[str]:
@@ -154,6 +151,12 @@ class Plan:
     lines: Mapping[str, int] = field(default_factory=dict)
 
     @property
+    def variables(self) -> list[str]:
+        """Names of all variables that somebody in it may see."""
+        named = [self.env, *(one.env for one in self.members.values()), *(one.env for one in self.tasks.values())]
+        return list(dict.fromkeys(name for names in named for name in names))
+
+    @property
     def at_once(self) -> bool:
         """Whether two members may work at once."""
         return len(self.members) > 1 and self.parallel != 1
@@ -193,3 +196,63 @@ def digest(task: PlanTask) -> str:
         content["limits"] = limits
     text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTask:
+    """A task of a plan, and the task of the team that it meets: `task_id` and `state` are None for a new one."""
+
+    key: str
+    subject: str
+    task_id: str | None = None
+    state: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StagedPlan:
+    """A plan in its team: what it says of the run, and what was done about each task.
+
+    `time_limit` is in seconds; `limits` are those of turns, tokens and money; `notes` say what to know before running
+    it. `redo`: over, and asked for again. `changed_started` and `removed_started` were begun or over and differ from
+    the plan: they are left alone. `removed_open` were not begun, and are cancelled.
+    """
+
+    team: str
+    parallel: int | None
+    time_limit: float | None
+    limits: dict[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    new: tuple[PlannedTask, ...] = ()
+    updated: tuple[PlannedTask, ...] = ()
+    redo: tuple[PlannedTask, ...] = ()
+    unchanged: tuple[PlannedTask, ...] = ()
+    changed_started: tuple[PlannedTask, ...] = ()
+    removed_started: tuple[PlannedTask, ...] = ()
+    removed_open: tuple[PlannedTask, ...] = ()
+
+    @property
+    def to_ask(self) -> bool:
+        """Somebody should decide before the plan continues."""
+        return bool(self.changed_started or self.removed_started)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The keys of the tasks by what was done about them."""
+        kinds = ("new", "updated", "redo", "unchanged", "changed_started", "removed_started", "removed_open")
+        changes = {kind: [task.key for task in getattr(self, kind)] for kind in kinds}
+        return {"team": self.team, **changes, "notes": list(self.notes)}
+
+
+@dataclass(frozen=True, slots=True)
+class FirstPlan:
+    """What was found in a directory, and the files that were written for it: the team's, and a plan. Commands are None
+    where none was found that would run here."""
+
+    team: str
+    files: tuple[str, str]
+    agents: tuple[str, ...]
+    git: bool
+    language: str | None
+    lint: str | None
+    test: str | None
+    build: str | None
+    setup: str | None
