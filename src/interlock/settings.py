@@ -226,6 +226,12 @@ SETTINGS: tuple[Setting, ...] = (
         "workflow_ceiling", 86_400, "Seconds one turn of a workflow's agent may take, whatever it does.", minimum=1
     ),
     Setting("workflow_hooks", True, "Programs that workflows name as hooks are run; false: none is."),
+    Setting(
+        "workflow_document_checkpoints",
+        True,
+        "The documents of a finished workflow keep the list of its checkpoints in their frontmatter; false: it is "
+        "removed at the end.",
+    ),
     Setting("workflow_party_round", 120, "Seconds one round of Party Mode may take.", minimum=1),
     Setting("workflow_sync_wait", 120, "Seconds that validators at work at once are waited for.", minimum=1),
     Setting("workflow_subagents", 10, "Agents of one workflow at work at once, beside its own.", minimum=1),

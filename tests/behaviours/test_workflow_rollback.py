@@ -133,6 +133,26 @@ def test_a_checkpoint_is_made_before_each_step_and_stands_in_the_document_too(pl
     assert place.load().checkpoints == state.checkpoints
 
 
+@pytest.mark.req("BMAD-FR62")
+def test_a_finished_document_lists_its_checkpoints_briefly_or_on_request_not_at_all(place: RollPlace) -> None:
+    """B12: ten checkpoints took two kilobytes of every finished document."""
+    state = place.state(steps=12)
+    for step in range(1, 13):
+        NAMES.setdefault(step, f"Step {step}")
+        place.step(state, step, prd=f"---\ntitle: Plan\n---\n{step}\n", bare=f"{step}\n")
+    place.begin(state, 12)
+    text = (place.project / PRD).read_text()
+    listed = checkpoints_of(text)
+    assert len(listed) == 10 and len(text.encode()) < 1_400
+    assert all(set(one) == {"step_id", "timestamp", "can_rollback", "state_snapshot"} for one in listed)
+    place.keeper.finished(state)
+    assert (place.project / PRD).read_text() == text
+    CheckpointKeeper(in_documents=False).finished(state)
+    assert (place.project / PRD).read_text() == "---\ntitle: Plan\n---\n12\n"
+    assert (place.project / OUTPUT / "bare.md").read_text() == "12\n"
+    assert not rollback_plan.preview(state, rollback_plan.choose(state, 12)).asked, "the documents are still the run's"
+
+
 @pytest.mark.req("BMAD-3.6.2")
 def test_a_checkpoint_before_a_fix_is_one_of_its_own(place: RollPlace) -> None:
     state = three_steps(place)
@@ -183,6 +203,18 @@ def test_a_rollback_brings_state_and_files_back_and_keeps_what_it_replaced(place
     assert place.file(found)["current_step"] == 2
     place.step(found, 2, prd="another two\n")
     assert found.steps["step_2"].visit == 2, "its questions are not those of the visit that was undone"
+
+
+def test_a_step_that_was_rolled_back_to_has_one_checkpoint(place: RollPlace) -> None:
+    """B12: begun again it had two, in the state and in the document."""
+    state = three_steps(place)
+    state = place.rolling.to(state, rollback_plan.choose(state, 2)).state
+    place.step(state, 2, prd="another two\n")
+    place.begin(state, 3)
+    assert [one["step_id"] for one in state.checkpoints] == [1, 2, 3]
+    assert [one["step_id"] for one in checkpoints_of((place.project / PRD).read_text())] == [1, 2, 3]
+    again = place.rolling.to(state, rollback_plan.choose(state, 2))
+    assert (place.project / PRD).read_text().endswith("---\nOne\n") and again.left == []
 
 
 def test_a_deleted_file_comes_back_with_its_mode(place: RollPlace) -> None:

@@ -389,3 +389,9 @@ def test_a_question_whose_save_fails_is_not_asked_and_can_be_asked_again(place: 
     state.version = current
     asked = anyio.run(desk.save, state, (), asking)
     assert asked == state.waiting.question_id and [one.id for one in place.team.questions()] == [asked]
+
+
+def test_a_run_that_has_not_begun_is_not_resumed_at_a_step(place: StatePlace) -> None:
+    """B12: it said "Resumed at step 1/0"."""
+    state = place.state(steps=0)
+    assert resume.offer(state).indicator == "▶ Resumed before its first step"

@@ -14,6 +14,7 @@ from scripts import fetch_bmad_corpus as fetcher
 from tests.corpus.acting import Model, changed_sources
 from tests.corpus.conftest import Corpus
 from tests.workflow.stage import MemoryDesk, Outcome, Player, play
+from tests.workflow.test_in_a_team import Place
 
 OUT = "_bmad-output/implementation-artifacts"
 RUNS = {
@@ -93,6 +94,25 @@ def test_one_workflow_of_each_generation_is_run(
     outcome, _ = run(root, skill, "epics", yolo=True)
     assert outcome.state.outcome == "COMPLETED" and outcome.state.completed_steps == steps
     assert sources(root) == before and not outcome.desk.asked
+
+
+@pytest.mark.req("BMAD-NFR14")
+def test_nothing_is_added_below_the_installed_package_by_a_workflow_that_names_it(
+    corpus: Corpus, tmp_path: Path
+) -> None:
+    """B3: `output_folder: "{config_source}:implementation_artifacts}"` put 21 files there."""
+    place = Place(tmp_path)
+    shutil.rmtree(place.root)
+    place.root = installed(corpus, fetcher.FIRST, tmp_path)
+    before = set((place.root / "_bmad").rglob("*"))
+    done = place("run", "/bmad:bmm:workflows:retrospective", "--agent", place.agent(), "--tier", "1", "--yolo")
+    assert done["outcome"] == "COMPLETED", done["error"]
+    assert set((place.root / "_bmad").rglob("*")) == before
+    assert (place.root / "_bmad-output/.workflow-state" / f"{done['workflow_id']}.json").is_file()
+    kept = place("status", done["workflow_id"])["warnings"]
+    assert [one for one in kept if "output_folder" in one and "placeholder" in one]
+    (shown,) = place("show", "/bmad:bmm:workflows:retrospective")["steps"][:1]
+    assert not any(path.startswith("_bmad/") for path in shown["outputs"])
 
 
 def test_the_loop_of_dev_story_is_no_infinite_one(corpus: Corpus, tmp_path: Path) -> None:

@@ -265,6 +265,16 @@ def test_a_once_hook_runs_once_in_a_session_and_others_for_each_workflow(tmp_pat
     assert seen == [both, each, both], "the third is in a new session"
 
 
+def test_a_once_hook_of_a_run_that_goes_on_in_another_session_is_not_run_again(tmp_path: Path) -> None:
+    """B10: a run that waited for a person was taken up by another process, which is another session."""
+    root = hooked(tmp_path, "SessionStart:\n  - {command: scripts/log.sh once, once: true}\n  - scripts/log.sh each", 2)
+    desk = MemoryDesk(die_at=8)
+    perform(root, writes(root), desk)
+    assert desk.saved is not None and desk.saved.outcome is None
+    assert perform(root, writes(root), MemoryDesk(), state=desk.saved).ending.kind == "completed"
+    assert [one for one in ran(root) if one.endswith("once")] == ["SessionStart 1 once"]
+
+
 def test_a_session_starts_before_the_first_step_and_tells_its_agent(tmp_path: Path) -> None:
     root = hooked(tmp_path, "SessionStart: scripts/log.sh", 2, text="echo 'The house style is ```dry```.'")
     player = Player(writes(root))

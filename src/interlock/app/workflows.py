@@ -107,7 +107,7 @@ class WorkflowVerbs(TeamBase):
             task = engine.start(act, store, wanted, found, assignee=agent)
             state = store.load(act.rows, str(task.workflow))
             shown = self._shown(act.rows, state)
-        return {**shown, "warnings": [*act.warnings, *store.mirror(state)]}
+        return {**shown, "warnings": [*act.warnings, *state.warnings, *store.mirror(state)]}
 
     def adjust_workflow(
         self,

@@ -24,7 +24,7 @@ from mcp_types import CallToolResult
 from interlock.memory.store import MemoryRefused, MemoryUnavailable
 from interlock.version import __version__
 
-START_SECONDS = 20.0
+START_SECONDS = 60.0
 CLOSE_SECONDS = 10.0
 """The SDK ends a program that does not end by itself after two seconds, and kills it after two more."""
 OURS = "INTERLOCK_"
@@ -57,7 +57,7 @@ class McpConnection:
         """Start it, unless it runs.
 
         Raises:
-            MemoryUnavailable: it cannot be started, or not within 20 seconds.
+            MemoryUnavailable: it cannot be started, or not within 60 seconds.
         """
         self._living().ready()
 

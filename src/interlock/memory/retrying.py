@@ -7,7 +7,7 @@ Since when memory is out of reach is kept with the queue, so four hours are four
 given up is asked once more by each one that is opened, with a single try: nobody has to say that it is back.
 
 Nobody waits long: what waits is handed over for two seconds at a time, and a memory that answers nothing at all, not
-even that it cannot, is left alone for half a minute.
+even that it cannot, is left alone for ten times as long as that took, half a minute at least.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from interlock.memory.store import (
     AVAILABLE,
     FLUSH_SECONDS,
     PERMANENTLY_UNAVAILABLE,
+    RECALL_SECONDS,
     UNAVAILABLE,
     Condition,
     Log,
@@ -37,7 +38,7 @@ from interlock.memory.store import (
 RETRIES = 3  # after the first try
 PAUSE = 0.1
 PATIENCE = 5.0  # seconds after which no further try begins
-SLOW, QUIET = 1.0, 30.0  # what took that long to fail is not asked again for so long
+SLOW, QUIET = RECALL_SECONDS, 30.0  # what took that long to fail is not asked again for so long, or longer
 FRESH = 300.0
 GIVEN_UP = 4 * 3600.0
 T = TypeVar("T")
@@ -164,7 +165,7 @@ class RetryingMemory(MemoryStore):
             self._chance, tries = False, 1
         began = self._clock.monotonic()
         if began < self._quiet:
-            raise MemoryUnavailable(f"Memory does not answer in time; it is left alone for {QUIET:g} seconds.")
+            raise MemoryUnavailable("Memory does not answer in time; it is left alone for a while.")
         for attempt in range(1, tries + 1):
             try:
                 answer = ask()
@@ -173,7 +174,7 @@ class RetryingMemory(MemoryStore):
                 raise
             except MemoryUnavailable as error:
                 took = self._clock.monotonic() - began
-                if attempt == tries or took > PATIENCE:
+                if attempt == tries or took >= PATIENCE:
                     self._lost(error.message, took)
                     raise
                 self._clock.sleep(PAUSE)
@@ -188,8 +189,8 @@ class RetryingMemory(MemoryStore):
             self._outbox.note({})
 
     def _lost(self, problem: str, took: float) -> None:
-        if took > SLOW:
-            self._quiet = self._clock.monotonic() + QUIET
+        if took >= SLOW:
+            self._quiet = self._clock.monotonic() + max(QUIET, 10 * took)
         if self._since is None:
             # Another process may have found it before.
             self._since = self._known_since() or self._clock.now()

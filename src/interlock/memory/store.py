@@ -27,7 +27,8 @@ WORDS = 10
 WORD_CHARS = 100
 HIGH = 9
 """From that importance on it is an architectural decision."""
-RECALL_SECONDS = FLUSH_SECONDS = 2.0
+RECALL_SECONDS = 5.0
+FLUSH_SECONDS = 2.0
 AVAILABLE, UNAVAILABLE, PERMANENTLY_UNAVAILABLE = "AVAILABLE", "UNAVAILABLE", "PERMANENTLY_UNAVAILABLE"
 SAME = 0.8
 """Share of words in common from which two memories say the same."""

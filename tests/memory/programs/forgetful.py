@@ -4,7 +4,7 @@ schemas (`forgetful_tools.json`): what it would refuse is refused. It keeps what
     forgetful.py DATA [PORT]      over stdio, or over HTTP on loopback
 
 `CALLS`: a file that gets the name of each tool. `DIE_AT=TOOL`: it dies in the middle of that tool. `HANG_AT=TOOL`: it
-never answers it. `STAYS_DEAD=1`: once it has died it cannot be started again.
+never answers it, `SLOW_AT=TOOL`: after 1.2 seconds. `STAYS_DEAD=1`: once it has died it cannot be started again.
 """
 
 import json
@@ -119,6 +119,8 @@ def execute_forgetful_tool(tool_name: str, arguments: dict[str, Any]) -> dict[st
         os._exit(9)
     if os.environ.get("HANG_AT") == tool_name:
         threading.Event().wait()
+    if os.environ.get("SLOW_AT") == tool_name:
+        threading.Event().wait(1.2)
     if tool_name not in SCHEMAS:
         raise ToolError(f"Tool '{tool_name}' not found in registry.")
     try:

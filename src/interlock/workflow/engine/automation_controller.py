@@ -435,6 +435,7 @@ class AutomationController:
             machine.end(state, FAILED, f"the final validation failed: {what}")
         else:
             machine.end(state, COMPLETED)
+            await run.checkpoints.finished(state)
             state.curated = None  # also where it was completed before, and taken back
         run.event("workflow.ended", outcome=state.outcome, error=state.error, documents=list(state.documents))
 

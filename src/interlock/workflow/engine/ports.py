@@ -86,6 +86,9 @@ class Checkpoints(Protocol):
     async def wrote(self, state: WorkflowState, paths: Sequence[str]) -> None:
         """Note that the run wrote these files."""
 
+    async def finished(self, state: WorkflowState) -> None:
+        """The run is complete: its documents list checkpoints from now on only if they are to. Never raises."""
+
 
 class NoCheckpoints:
     """For runs whose files nobody keeps."""
@@ -98,6 +101,9 @@ class NoCheckpoints:
         return None
 
     async def wrote(self, state: WorkflowState, paths: Sequence[str]) -> None:
+        """Nothing."""
+
+    async def finished(self, state: WorkflowState) -> None:
         """Nothing."""
 
 

@@ -280,6 +280,8 @@ class Hooking:
         if key is not None and (result.status == "cancelled" or (result.status == "failed" and hook.critical)):
             # It is known not to have done its work: when the run is taken up again, it is its turn again.
             self._taken.discard(key)
+            if hook.once:
+                self._run.state.hooks["once"].remove(hook.key)
             await self._run.desk.change_life(lambda life: life["hooks"].pop(key, None) and None)
         if result.status != "cancelled":
             self._note(result, about)
@@ -295,10 +297,16 @@ class Hooking:
 
     async def _claim(self, key: str, hook: Hook) -> bool:
         """Take a hook's turn, before it is run; false where somebody has."""
-        if key in self._taken:
-            return False
         run = self._run
+        # A run that goes on in another session is still the same run: its `once` hooks have had their turn.
+        of_run = run.state.hooks.setdefault("once", []) if hook.once else []
+        if key in self._taken or hook.key in of_run:
+            return False
         taken = [False]
+        if hook.once:
+            of_run.append(hook.key)
+            if hook.event == SESSION_START:
+                await run.save()
 
         def take(life: dict[str, Any]) -> None:
             known = life.setdefault("hooks", {})

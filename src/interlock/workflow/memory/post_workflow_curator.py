@@ -250,6 +250,9 @@ def _curate(
         now = store.load(act.rows, state.workflow_id)
         if found.complete and now.outcome == COMPLETED:
             now.curated = act.at
+            if found.written.queued:
+                said = f"{found.written.queued} memories of this run were queued, since memory did not answer in time"
+                now.warnings = [*now.warnings, f"{said}; `interlock memory status` shows what still waits."][-5:]
             store.save(act, now)
         act.event("workflow.curated", now.task_id, workflow_id=now.workflow_id, **found.as_dict())
     if found.complete:

@@ -6,6 +6,7 @@ resolved here. What has no value stays as it is written, and its name is reporte
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ LOOK_UP = re.compile(r"^\{([A-Za-z_]\w*)\}:([A-Za-z_][\w.-]*)$")
 ALTERNATIVES = re.compile(r"(?<!\s)\s++\|\|\s++")
 DEPTH = 12
 # Filled in when a workflow runs, so that nobody has to configure them.
+DEFAULT_OUTPUT = "_bmad-output"
+INSTALLED = "_bmad"
+"""The installed package, where nothing is ever written (NFR14)."""
 RUNTIME = frozenset({"date", "timestamp", "current_date", "skill-root", "skill-name"})
 
 
@@ -64,6 +68,11 @@ class Variables:
             config=self._config,
             configs=self._configs,
         )
+
+    @property
+    def own(self) -> Mapping[str, Any]:
+        """The file's own settings."""
+        return self._own
 
     def resolve(self, text: str) -> Resolved:
         """`text` with every variable replaced that has a value."""
@@ -117,6 +126,34 @@ class Variables:
             missing.append(key)
             return None
         return self._text(str(value), missing, depth + 1)
+
+
+def usable_output(variables: Variables) -> tuple[Variables, str]:
+    """`variables` with an output folder that can be written to, and a warning where the file's own cannot.
+
+    One that holds a placeholder without a value, or lies within the installed package, gives way to the module's,
+    and that to the default."""
+    first = variables.value("output_folder")
+    found, wrong = variables, first
+    for replacement in ({}, {"output_folder": f"{{project-root}}/{DEFAULT_OUTPUT}"}):
+        if wrong is None or not (re.search(r"[{}]", wrong) or installed(variables.project_root, wrong)):
+            break
+        found = variables.with_own(
+            {**{name: one for name, one in variables.own.items() if name != "output_folder"}, **replacement}
+        )
+        wrong = found.value("output_folder") or "{}"
+    if found is variables:
+        return variables, ""
+    why = "holds a placeholder without a value" if re.search(r"[{}]", str(first)) else f"lies within {INSTALLED}/"
+    return found, f"The workflow's output_folder ({first}) {why}; {found.value('output_folder')} is used instead."
+
+
+def installed(project: str, path: str) -> bool:
+    """Whether `path`, absolute or from the project's root, leads into the installed package."""
+    root = os.path.realpath(project)
+    package = os.path.realpath(os.path.join(root, INSTALLED))
+    whole = os.path.normpath(os.path.join(root, path))
+    return any(one == package or one.startswith(package + os.sep) for one in (whole, os.path.realpath(whole)))
 
 
 def is_set(value: object) -> bool:

@@ -36,7 +36,7 @@ from interlock.workflow.package import step as next_step
 from interlock.workflow.package.files import Fault, Files
 from interlock.workflow.package.packages import Package, Skill
 from interlock.workflow.package.step import Next, Step
-from interlock.workflow.package.variables import Variables
+from interlock.workflow.package.variables import Variables, usable_output
 
 FILE = "interlock.workflows.yaml"
 EXTENSIONS = (
@@ -98,8 +98,9 @@ MOST_STEPS = 200
 
 @dataclass(frozen=True)
 class Workflow:
-    """A workflow, read. `faults` are (path, fault) of every file of it whose settings could not be read; `renders` says
-    that its sources are rendered before an agent reads them (`package.rendering`)."""
+    """A workflow, read. `faults` are (path, fault) of every file of it whose settings could not be read, `warnings`
+    what was replaced to make it usable; `renders` says that its sources are rendered before an agent reads them
+    (`package.rendering`)."""
 
     skill: Skill
     kind: str
@@ -114,6 +115,7 @@ class Workflow:
     files: tuple[str, ...] = ()
     hash: str = ""
     renders: bool = False
+    warnings: tuple[str, ...] = ()
 
     @property
     def one_prompt(self) -> bool:
@@ -150,6 +152,9 @@ def read(package: Package, skill: Skill) -> Workflow:
         config=package.config(module or skill.module),
         configs=lambda path: files.settings(path).values,
     )
+    variables, warning = usable_output(variables)
+    if warning:
+        values["output_folder"] = variables.value("output_folder")
     kind = "yaml" if skill.path.endswith((".yaml", ".yml")) else "skill" if skill.path.endswith("SKILL.md") else "md"
     renders = kind == "skill" and RENDERER in settings.body
     workflow = Workflow(skill, kind, module or skill.module, values, settings.body, variables, renders=renders)
@@ -159,7 +164,10 @@ def read(package: Package, skill: Skill) -> Workflow:
     faults += [(FILE, extra.fault)] if extra.fault else []
     faults += [(one.path, one.fault) for one in steps if one.fault]
     used = tuple(dict.fromkeys((skill.path, *workflow.files, *(one.path for one in steps))))
-    return replace(workflow, steps=steps, faults=tuple(faults), files=used, hash=_hash(package, used))
+    return replace(
+        workflow, steps=steps, faults=tuple(faults), files=used, hash=_hash(package, used),
+        warnings=(warning,) if warning else (),
+    )  # fmt: skip
 
 
 def _with_steps(workflow: Workflow, package: Package) -> Workflow:

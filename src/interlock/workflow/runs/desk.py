@@ -32,7 +32,7 @@ from interlock.storage.ledger import Rows
 from interlock.workflow.engine.ports import WARNING, Asking, Events, Superseded
 from interlock.workflow.state.document import RUNNING, StepId, WorkflowState
 from interlock.workflow.state.rollback import CheckpointKeeper
-from interlock.workflow.state.workflow_state_manager import Store
+from interlock.workflow.state.workflow_state_manager import UNWRITTEN, Store
 
 YIELD = 2.0
 """Seconds that a task is left to others before a held run makes way for it."""
@@ -175,7 +175,8 @@ class LedgerDesk:
         if asking is not None or state.sent is None or state.state != RUNNING:
             # The file shows steps, pauses and ends. That a prompt is on its way is for the row alone: a file that is
             # durable costs as much as a commit, and nothing is resumed from it.
-            state.warnings = list(self._store.mirror(state))
+            others = [one for one in state.warnings if UNWRITTEN not in one]
+            state.warnings = [*others, *self._store.mirror(state)]
         return question
 
     def _save(self, state: WorkflowState, events: Events, asking: Asking | None) -> str | None:
@@ -282,3 +283,7 @@ class ThreadedCheckpoints:
         """See the port."""
         if paths:
             await anyio.to_thread.run_sync(self._keeper.wrote, state, paths)
+
+    async def finished(self, state: WorkflowState) -> None:
+        """See the port."""
+        await anyio.to_thread.run_sync(self._keeper.finished, state)

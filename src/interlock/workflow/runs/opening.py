@@ -65,7 +65,7 @@ EXAMINATIONS: tuple[Examination, ...] = (
 class Prepared:
     """Everything but the agent. `ceiling` is the absolute limit of a turn in seconds, `said` a line for the log,
     `subagents` how many there are at once, `max_model` the largest class of model they get; `hooked` says whether hooks
-    may be run."""
+    may be run, `in_documents` that the documents of a finished run list its checkpoints."""
 
     package: Package
     workflow: Workflow
@@ -77,6 +77,7 @@ class Prepared:
     subagents: int
     max_model: str
     hooked: bool = True
+    in_documents: bool = True
 
     def context(
         self,
@@ -93,11 +94,12 @@ class Prepared:
         session = override_commands.session_of(self.state)
         chat = self.state.plan.session not in ("", self.state.workflow_id)
         life = self.state.plan.session if chat else f"life:{caller.process or caller.session}"
+        keeper = CheckpointKeeper(in_documents=self.in_documents)
         return RunContext(
             self.workflow, self.package, self.state, pool,
             LedgerDesk(workspace, caller, self.task_id, store_of(workspace), session, life, patience), self.limits,
-            checkpoints=ThreadedCheckpoints(CheckpointKeeper(), workspace.clock), knowledge=knowledge,
-            thresholds=self._thresholds, dispatcher=dispatcher, examinations=EXAMINATIONS, hooks=hooks,
+            checkpoints=ThreadedCheckpoints(keeper, workspace.clock), knowledge=knowledge, thresholds=self._thresholds,
+            dispatcher=dispatcher, examinations=EXAMINATIONS, hooks=hooks,
             profiles=self._profiles,
         )  # fmt: skip
 
@@ -164,6 +166,7 @@ def prepare(workspace: Workspace, caller: Principal, task_id: str, workdir: str)
             menu_pause=int(settings.get("workflow_menu_pause")),
         )
         subagents, max_model = int(settings.get("workflow_subagents")), str(settings.get("workflow_max_model"))
+        in_documents = bool(settings.get("workflow_document_checkpoints"))
         ceiling, hooked = float(settings.get("workflow_ceiling")), bool(settings.get("workflow_hooks"))
     # A rollback that was killed between state and files is finished before anything builds on them.
     Rollback(workspace, caller, store).finish(state)
@@ -176,7 +179,9 @@ def prepare(workspace: Workspace, caller: Principal, task_id: str, workdir: str)
     workflow = rendering.rendered(found.package, found.workflow)
     steps = len(state.completed_steps)
     said = f"workflow {state.workflow_id}: {'goes on' if steps else 'begins'} ({state.skill}, {steps} steps done)"
-    return Prepared(found.package, workflow, state, limits, ceiling, task_id, said, subagents, max_model, hooked)
+    return Prepared(
+        found.package, workflow, state, limits, ceiling, task_id, said, subagents, max_model, hooked, in_documents
+    )  # fmt: skip
 
 
 TOLD = 20  # different troubles of one run that are logged

@@ -155,7 +155,7 @@ def state_for(act: UnitOfWork, wanted: Wanted, found: Located) -> WorkflowState:
     folder = found.workflow.variables.resolve(folder).text if folder else ""
     plan = Plan(
         project=found.package.root,
-        output_folder=folder if "{" not in folder else "",
+        output_folder=folder,
         agent=wanted.agent,
         brief=wanted.brief,
         values={str(name): str(value) for name, value in wanted.values.items()},
@@ -168,7 +168,7 @@ def state_for(act: UnitOfWork, wanted: Wanted, found: Located) -> WorkflowState:
     )
     return WorkflowState(
         id, found.skill.invocation, found.workflow.hash, module=found.workflow.module, plan=plan,
-        created_at=act.at,
+        created_at=act.at, warnings=list(found.workflow.warnings),
     )  # fmt: skip
 
 

@@ -24,22 +24,18 @@ from interlock.workflow.state.run_branch import RunBranch
 from interlock.workflow.state.snapshots import Manifest, Snapshots, current
 
 KEY = "checkpoints"
-FIELDS = ("step_id", "timestamp", "reason", "can_rollback", "state_snapshot")
-SNAPSHOT = ("state", "current_step", "completed_steps")
-"""What of a state a document shows; the whole snapshot is in the ledger."""
 
 
-def with_checkpoints(text: str, checkpoints: Iterable[Mapping[str, Any]]) -> str | None:
-    """`text` with these checkpoints in its frontmatter, which is made where there is none; null where its frontmatter
-    cannot be read, or not be written to line by line: such a document is left alone."""
+def with_checkpoints(text: str, checkpoints: Iterable[Mapping[str, Any]] | None) -> str | None:
+    """`text` with these checkpoints in its frontmatter, which is made where there is none, or with None without any;
+    null where its frontmatter cannot be read, or not be written to line by line: such a document is left alone."""
     end = "\r\n" if "\r\n" in text else "\n"
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     lines = text.removeprefix(mark).split(end)
-    block = [f"{KEY}:", *(f"  - {_line(one)}" for one in checkpoints)]
-    if len(block) == 1:
-        block = [f"{KEY}: []"]
+    block = [f"  - {_line(one)}" for one in checkpoints or ()]
+    block = [] if checkpoints is None else [f"{KEY}:", *block] if block else [f"{KEY}: []"]
     if lines[0].rstrip() != FENCE:
-        return mark + end.join([FENCE, *block, FENCE, "", *lines])
+        return text if checkpoints is None else mark + end.join([FENCE, *block, FENCE, "", *lines])
     close = next((n for n, line in enumerate(lines[1:], 1) if line.rstrip() in (FENCE, "...")), None)
     if close is None:
         return None
@@ -51,6 +47,8 @@ def with_checkpoints(text: str, checkpoints: Iterable[Mapping[str, Any]]) -> str
     others = {name: value for name, value in before.items() if name != KEY}
     if fault is not None or {name: value for name, value in after.items() if name != KEY} != others:
         return None  # A mapping in one line, or something else that lines cannot be put into.
+    if checkpoints is None and not settings and lines[1:close]:
+        return mark + end.join(lines[close + 1 + (lines[close + 1 : close + 2] == [""]) :])
     return mark + end.join([lines[0], *settings, *lines[close:]])
 
 
@@ -76,12 +74,12 @@ def _replaced(lines: Sequence[str], block: Sequence[str]) -> list[str]:
 
 
 def _line(checkpoint: Mapping[str, Any]) -> str:
-    """One checkpoint as a line: JSON is YAML."""
-    shown = {name: checkpoint[name] for name in FIELDS if name in checkpoint}
-    snapshot = shown.get("state_snapshot")
-    if isinstance(snapshot, Mapping):
-        shown["state_snapshot"] = {name: snapshot[name] for name in SNAPSHOT if name in snapshot}
-    return json.dumps(shown, ensure_ascii=False)
+    """One checkpoint as a line, no longer than FR62 asks for; the whole snapshot is in the ledger."""
+    snapshot = checkpoint.get("state_snapshot")
+    done = snapshot.get("completed_steps") if isinstance(snapshot, Mapping) else []
+    shown = {name: json.dumps(checkpoint.get(name)) for name in ("step_id", "timestamp", "can_rollback")}
+    shown["state_snapshot"] = f"{{completed_steps: {json.dumps(done)}}}"
+    return "{" + ", ".join(f"{name}: {value}" for name, value in shown.items()) + "}"
 
 
 MOST = 10
@@ -185,8 +183,9 @@ def credit(state: WorkflowState, before: Mapping[str, Any] | None, manifest: Man
             state.written[path] = found[0] if found else ""
 
 
-def show(state: WorkflowState, manifest: Manifest | None) -> None:
-    """List the checkpoints in the run's documents. What somebody else has changed since stays known as such."""
+def show(state: WorkflowState, manifest: Manifest | None, *, listed: bool = True) -> None:
+    """List the checkpoints in the run's documents, or remove the list. What somebody else has changed since stays
+    known as such."""
     for path in state.documents:
         if not path.endswith(DOCUMENTS):
             continue
@@ -195,7 +194,7 @@ def show(state: WorkflowState, manifest: Manifest | None) -> None:
         if data is None:
             continue
         try:
-            text = with_checkpoints(data.decode(), state.checkpoints)
+            text = with_checkpoints(data.decode(), state.checkpoints if listed else None)
         except UnicodeDecodeError:
             continue
         if text is None or text.encode() == data or files.get(whole) != data:

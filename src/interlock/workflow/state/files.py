@@ -11,12 +11,12 @@ import os
 import stat
 
 from interlock.errors import InvalidRequest, StorageError
+from interlock.workflow.package.variables import DEFAULT_OUTPUT, INSTALLED, installed
 
 STATE_FOLDER = ".workflow-state"
 ARCHIVE_FOLDER = ".rollback-archive"
 MEMORY_FOLDER = ".memory-queue"
 OURS = (STATE_FOLDER, ARCHIVE_FOLDER, MEMORY_FOLDER)
-DEFAULT_OUTPUT = "_bmad-output"
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
@@ -25,7 +25,7 @@ def output_folder(project: str, configured: str) -> str:
     """The absolute path of a project's output folder.
 
     Raises:
-        InvalidRequest: it lies outside the project.
+        InvalidRequest: it lies outside the project, or within the installed package.
     """
     root = os.path.realpath(project)
     found = os.path.normpath(os.path.join(root, configured or DEFAULT_OUTPUT))
@@ -33,6 +33,12 @@ def output_folder(project: str, configured: str) -> str:
         raise InvalidRequest(
             f"The output folder {configured!r} lies outside the project {root}; nothing is written there. Fix "
             "output_folder in the project's config.",
+            field="output_folder",
+        )
+    if installed(root, found):
+        raise InvalidRequest(
+            f"The output folder {configured!r} lies within the installed package {INSTALLED}/, where nothing is ever "
+            "written. Fix output_folder in the project's config or the workflow's settings, then start a new run.",
             field="output_folder",
         )
     return found

@@ -42,7 +42,7 @@ class Offer:
     @property
     def indicator(self) -> str:
         """What the progress shows once it goes on (BMAD-3.2.5)."""
-        return f"▶ Resumed at step {self.number}/{self.whole}"
+        return f"▶ Resumed at step {self.number}/{self.whole}" if self.whole else "▶ Resumed before its first step"
 
     def as_dict(self) -> dict[str, Any]:
         """The shape every face shows."""

@@ -338,10 +338,12 @@ def _kept_first(state: WorkflowState, journal: Journal) -> Archive:
 
 
 class CheckpointKeeper:
-    """See `store.Checkpoints`. `branch`: the run's own; by default any branch of a task in a worktree of its own."""
+    """See `store.Checkpoints`. `branch`: the run's own; by default any branch of a task in a worktree of its own.
+    `in_documents`: the documents of a finished run keep their list of checkpoints."""
 
-    def __init__(self, branch: str | None = None) -> None:
+    def __init__(self, branch: str | None = None, *, in_documents: bool = True) -> None:
         self._branch = branch
+        self._in_documents = in_documents
 
     def create(self, state: WorkflowState, *, step: StepId, reason: str, at: str) -> None:
         """See `store.Checkpoints.create`."""
@@ -358,7 +360,10 @@ class CheckpointKeeper:
             "state_snapshot": kept(state),
             "files": {},
         }
-        state.checkpoints = [*state.checkpoints, checkpoint]
+        kept_so_far, last = state.checkpoints, state.rollbacks[-1] if state.rollbacks else {}
+        if before is not None and (before["id"], before["reason"]) == (last.get("checkpoint"), reason):
+            kept_so_far = kept_so_far[:-1]  # The run went back to it: the step has one checkpoint, not two.
+        state.checkpoints = [*kept_so_far, checkpoint]
         doomed, state.checkpoints = state.checkpoints[:-MOST], state.checkpoints[-MOST:]
         try:
             place = Place(state, self._branch)
@@ -375,6 +380,13 @@ class CheckpointKeeper:
                 show(state, None)
             except (InterlockError, OSError, ValueError):
                 return  # The ledger has it all the same.
+
+    def finished(self, state: WorkflowState) -> None:
+        """See `engine.ports.Checkpoints.finished`."""
+        try:
+            show(state, None, listed=self._in_documents)
+        except (InterlockError, OSError, ValueError):
+            return  # A document that cannot be written keeps what it lists.
 
     def restore(self, state: WorkflowState) -> Sequence[str] | None:
         """See `store.Checkpoints.restore`."""

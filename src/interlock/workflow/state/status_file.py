@@ -20,6 +20,7 @@ from ruamel.yaml.error import YAMLError
 from interlock.errors import ConfigParseError, NotFound
 from interlock.storage.files import locked_directory
 from interlock.workflow.errors import StateConflict
+from interlock.workflow.package.variables import DEFAULT_OUTPUT
 from interlock.workflow.state import files
 
 NAMES = ("bmm-workflow-status.yaml", "sprint-status.yaml")
@@ -47,11 +48,11 @@ def paths(project: str, config: Mapping[str, Any]) -> list[str]:
     root = os.path.realpath(project)
     folders = []
     for name in FOLDERS:
-        value = config.get(name, files.DEFAULT_OUTPUT if name == "output_folder" else None)
+        value = config.get(name, DEFAULT_OUTPUT if name == "output_folder" else None)
         if isinstance(value, str) and value:
             for word in ("{project-root}", "{project_root}"):
                 value = value.replace(word, root)
-            value = value.replace("{output_folder}", str(config.get("output_folder", files.DEFAULT_OUTPUT)))
+            value = value.replace("{output_folder}", str(config.get("output_folder", DEFAULT_OUTPUT)))
             folders.append(os.path.normpath(os.path.join(root, value.replace("{project-root}", root))))
     return [os.path.join(folder, name) for folder in dict.fromkeys(folders) for name in NAMES]
 

@@ -30,6 +30,7 @@ from interlock.workflow.state import files
 from interlock.workflow.state.document import StepId, WorkflowState
 from interlock.workflow.state.snapshots import packed, unpacked
 
+UNWRITTEN = "is safe in the ledger, but its file could not be written"
 TRIES = 3
 FIRST_PAUSE = 0.1
 """Seconds before the second try; doubled for the third."""
@@ -89,7 +90,7 @@ class WorkflowStateManager:
             except (OSError, StorageError, InvalidRequest, LedgerBusy) as error:
                 if attempt == TRIES or isinstance(error, InvalidRequest):
                     return [
-                        f"The state of {state.workflow_id} is safe in the ledger, but its file could not be written "
+                        f"The state of {state.workflow_id} {UNWRITTEN} "
                         f"after {attempt} tries: {error} The next save tries again."
                     ]
             self._clock.sleep(pause)
