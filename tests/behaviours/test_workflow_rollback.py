@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -319,15 +320,17 @@ def test_a_damaged_checkpoint_changes_nothing_and_says_why(tmp_path: Path, damag
     place = RollPlace(tmp_path)
     state = three_steps(place)
     point = state.checkpoints[1]
-    folder = place.project / OUTPUT / ".workflow-state" / f"{state.workflow_id}.files"
+    folder = place.project / OUTPUT / ".workflow-state" / f"{state.workflow_id}.git" / "objects"
     if damage == "snapshot":
         point["state_snapshot"] = {"completed_steps": "?"}
     elif damage == "manifest":
-        (folder / f"{point['files']['manifest']}.json").write_text("{}")
+        commit = point["files"]["commit"]
+        (folder / commit[:2] / commit[2:]).unlink()
     else:
-        for kept in folder.iterdir():
-            if kept.suffix != ".json":
-                kept.write_text("damaged")
+        for kept in folder.glob("*/*"):
+            if kept.parent.name + kept.name not in [one["files"]["commit"] for one in state.checkpoints]:
+                kept.chmod(0o600)
+                kept.write_bytes(zlib.compress(b"blob 7\0damaged"))
     before, version = place.tree(), place.load().version
     with pytest.raises(RollbackRefused, match="damaged") as found:
         place.rolling.to(state, point)
@@ -375,9 +378,10 @@ def test_what_no_copy_is_kept_of_is_listed_and_never_removed(tmp_path: Path) -> 
     place.rolling.to(state, rollback_plan.choose(state, 2), include=["*"])
     assert (place.project / ".env").read_text() == "SECRET=2\n"
     assert (place.project / "dist" / "old.js").read_text() == "new\n"
-    kept = place.project / OUTPUT / ".workflow-state" / f"{state.workflow_id}.files"
-    assert not any(b"SECRET" in one.read_bytes() for one in kept.iterdir())
-    assert {one.stat().st_mode & 0o777 for one in kept.iterdir()} == {0o600} and kept.stat().st_mode & 0o777 == 0o700
+    kept = place.project / OUTPUT / ".workflow-state" / f"{state.workflow_id}.git"
+    objects = [zlib.decompress(one.read_bytes()) for one in kept.glob("objects/*/*")]
+    assert objects and not any(b"SECRET" in one for one in objects)
+    assert kept.stat().st_mode & 0o777 == 0o700
     place.close()
 
 
@@ -404,46 +408,97 @@ def test_an_interrupted_step_begins_again_from_its_files(place: RollPlace) -> No
     assert place.keeper.restore(place.state("other")) is None
 
 
-def test_the_users_own_checkout_is_never_committed_to(tmp_path: Path) -> None:
-    place = RollPlace(tmp_path)
-    git(place.project, "init", "--quiet", "--initial-branch=interlock-work/mine")
-    (place.project / "a.py").write_text("a\n")
-    git(place.project, "add", "--all")
-    git(place.project, "commit", "--quiet", "--message", "first")
-    head = git(place.project, "rev-parse", "HEAD")
-    state = three_steps(place)
-    assert {one["files"]["kind"] for one in state.checkpoints} == {"files"}
-    place.rolling.to(state, rollback_plan.choose(state, 2))
-    assert git(place.project, "rev-parse", "HEAD") == head
-    place.close()
-
-
-def test_in_a_worktree_only_the_runs_branch_moves(tmp_path: Path) -> None:
-    place = RollPlace(tmp_path, worktree=True)
-    main = git(tmp_path / "main", "rev-parse", "main")
-    state = three_steps(place)
-    assert git(place.project, "log", "--format=%s", "main..HEAD").count("before step") == 2, "each that wrote something"
-    tip = git(place.project, "rev-parse", "HEAD")
+@pytest.mark.parametrize("worktree", [False, True], ids=["checkout", "worktree"])
+def test_nothing_of_the_users_repository_is_touched(tmp_path: Path, worktree: bool) -> None:
+    """Neither branch nor index, whatever its configuration, hooks and attributes say; and every byte comes back."""
+    place = RollPlace(tmp_path, worktree=worktree)
+    if not worktree:
+        git(place.project, "init", "--quiet", "--initial-branch=interlock-work/mine")
+        (place.project / "a.py").write_text("a\n")
+        git(place.project, "add", "--all")
+        git(place.project, "commit", "--quiet", "--message", "first")
+    loud = tmp_path / "loud"
+    loud.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    loud.chmod(0o755)
+    for name, value in (("core.autocrlf", "true"), ("core.hooksPath", str(tmp_path)), ("filter.loud.clean", str(loud)),
+                        ("filter.loud.smudge", str(loud)), ("filter.loud.required", "true")):  # fmt: skip
+        git(place.project, "config", name, value)
+    (place.project / ".gitattributes").write_text("* filter=loud text eol=crlf ident\n")
+    (place.project / ".gitignore").write_text("*.md\n")
+    index = Path(git(place.project, "rev-parse", "--absolute-git-dir")) / "index"
+    head, staged = git(place.project, "rev-parse", "HEAD"), index.read_bytes()
+    state = place.state()
+    place.step(state, 1, prd="One\n", data="x")
+    raw = bytes(range(256)) + b"\r\n$Id$\n"
+    (place.project / OUTPUT / "data.md").write_bytes(raw)
+    (place.project / OUTPUT / "data.md").chmod(0o600)
+    place.keeper.wrote(state, [f"{OUTPUT}/data.md"])
+    state.documents.clear()
+    place.step(state, 2, data=None)
+    before = place.tree()
     done = place.rolling.to(state, rollback_plan.choose(state, 2))
-    assert git(place.project, "rev-parse", "HEAD") == state.checkpoints[1]["files"]["commit"]
-    assert git(place.project, "symbolic-ref", "--short", "HEAD") == "interlock-work/flows/TASK-1"
-    assert git(tmp_path / "main", "rev-parse", "main") == main
-    assert git(tmp_path / "main", "status", "--porcelain") == ""
+    back = place.project / OUTPUT / "data.md"
+    assert back.read_bytes() == raw and back.stat().st_mode & 0o777 == 0o600
     place.rolling.undo(done.state)
-    assert git(place.project, "rev-parse", "HEAD") == tip
+    assert place.tree() == before
+    assert (git(place.project, "rev-parse", "HEAD"), index.read_bytes()) == (head, staged)
+    assert not (tmp_path / "ran").exists()
+    assert ".git/" not in git(place.project, "add", "--all", "--dry-run").replace(".gitattributes", "")
     place.close()
 
 
-def test_a_commit_of_somebody_else_on_the_branch_is_asked_about(tmp_path: Path) -> None:
+def test_a_file_that_nobody_of_the_run_wrote_is_asked_about_in_a_worktree_too(tmp_path: Path) -> None:
     place = RollPlace(tmp_path, worktree=True)
     state = three_steps(place)
     (place.project / "theirs.py").write_text("theirs\n")
     git(place.project, "add", "theirs.py")
     git(place.project, "commit", "--quiet", "--message", "a person's")
     found = rollback_plan.preview(state, rollback_plan.choose(state, 2))
-    assert [(one.path, one.why) for one in found.asked] == [("theirs.py", rollback_plan.FOREIGN)]
+    assert [(one.path, one.why) for one in found.asked] == [("theirs.py", rollback_plan.NOT_THE_RUNS)]
     place.rolling.to(state, rollback_plan.choose(state, 2))
     assert (place.project / "theirs.py").read_text() == "theirs\n"
+    place.close()
+
+
+@pytest.mark.parametrize("kept_by", [{"kind": "files", "manifest": "0" * 64}, {"kind": "git", "commit": "0" * 40}])
+def test_a_checkpoint_of_an_earlier_version_is_refused_and_the_run_goes_on(
+    tmp_path: Path, kept_by: dict[str, str]
+) -> None:
+    place = RollPlace(tmp_path)
+    state = three_steps(place)
+    for one in state.checkpoints:
+        one["files"] = kept_by
+    place.save(state)
+    state = place.load()
+    before = place.tree()
+    with pytest.raises(RollbackRefused, match="earlier version of Interlock"):
+        place.rolling.to(state, rollback_plan.choose(state, 2))
+    assert place.tree() == before and place.keeper.restore(state) is None
+    place.begin(state, 4)
+    place.write(PRD, "half of a step\n")
+    assert place.keeper.restore(state) == [] and place.tree()[PRD] != b"half of a step\n"
+    archived = place.project / OUTPUT / ".rollback-archive" / "old"
+    archived.mkdir(parents=True)
+    (archived / "rollback.json").write_text('{"source": {"kind": "files"}, "items": []}')
+    noted = {"at": "", "archive": "old", "step": 2, "kind": "rollback", "checkpoint": "cp-9", "files": "done"}
+    state.rollbacks = [noted]
+    with pytest.raises(RollbackRefused, match="earlier version of Interlock"):
+        place.rolling.undo(state)
+    place.close()
+
+
+def test_what_only_old_checkpoints_need_is_dropped(tmp_path: Path) -> None:
+    place = RollPlace(tmp_path)
+    state = place.state(steps=40)
+    kept = place.project / OUTPUT / ".workflow-state" / f"{state.workflow_id}.git"
+    sizes = []
+    for step in range(1, 41):
+        NAMES.setdefault(step, f"Step {step}")
+        place.step(state, step, prd=f"{step}\n" * 1000)
+        sizes.append(sum(1 for one in kept.joinpath("objects").rglob("*") if one.is_file()))
+    assert sizes[39] <= sizes[29] <= sizes[19], "the tenth drops what the ten before needed"
+    assert place.rolling.to(state, rollback_plan.choose(state, 31)).left == []
+    assert (place.project / PRD).read_text().endswith("30\n")
     place.close()
 
 
@@ -467,7 +522,7 @@ place = RollPlace(Path(sys.argv[1]), worktree=sys.argv[3] == "worktree")
 state = place.load()
 def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
 def after(times):
-    real, count = archive.current, [0]
+    real, count = archive.sha_of, [0]
     def counted(*given):
         count[0] += 1
         if count[0] > times: die()
@@ -480,7 +535,7 @@ elif sys.argv[2] == "after the files":
     def done(*given): real(*given); die()
     archive.Archive.carry_out = done
 else:
-    archive.current = after(int(sys.argv[2]))
+    archive.sha_of = after(int(sys.argv[2]))
 place.rolling.to(state, rollback_plan.choose(state, 2))
 """
 

@@ -2,8 +2,7 @@
 
 What a checkpoint holds, where its files are kept, and how a state goes back to it; `checkpoint_keeper` makes them.
 One is `{id, step_id, step_name, timestamp, reason, can_rollback, why_not, state_snapshot, files}`; the newest ten are
-kept. `files` says where they are kept: a commit of the run's branch, or a manifest (`snapshots`). The output
-documents list them in their frontmatter.
+kept. `files` names the commit that keeps them (`snapshots`). The output documents list them in their frontmatter.
 
 Checkpoints in the frontmatter of a run's output documents (BMAD-3.6.4, FR62); never in a step file (decision 35).
 
@@ -18,10 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from interlock.workflow.package.files import FENCE, parse
-from interlock.workflow.state import files, run_branch
+from interlock.workflow.state import files
 from interlock.workflow.state.document import RUNNING, WorkflowState, step_key
-from interlock.workflow.state.run_branch import RunBranch
-from interlock.workflow.state.snapshots import Manifest, Snapshots, current
+from interlock.workflow.state.snapshots import Manifest, Snapshots, current, sha_of
 
 KEY = "checkpoints"
 
@@ -32,7 +30,13 @@ def with_checkpoints(text: str, checkpoints: Iterable[Mapping[str, Any]] | None)
     end = "\r\n" if "\r\n" in text else "\n"
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     lines = text.removeprefix(mark).split(end)
-    block = [f"  - {_line(one)}" for one in checkpoints or ()]
+    block = []
+    for one in checkpoints or ():
+        # No longer than FR62 asks for; the whole snapshot is in the ledger.
+        snapshot = one.get("state_snapshot")
+        done = snapshot.get("completed_steps") if isinstance(snapshot, Mapping) else []
+        shown = ", ".join(f"{name}: {json.dumps(one.get(name))}" for name in ("step_id", "timestamp", "can_rollback"))
+        block.append(f"  - {{{shown}, state_snapshot: {{completed_steps: {json.dumps(done)}}}}}")
     block = [] if checkpoints is None else [f"{KEY}:", *block] if block else [f"{KEY}: []"]
     if lines[0].rstrip() != FENCE:
         return text if checkpoints is None else mark + end.join([FENCE, *block, FENCE, "", *lines])
@@ -73,15 +77,6 @@ def _replaced(lines: Sequence[str], block: Sequence[str]) -> list[str]:
     return [*lines[:start], *block, *lines[stop:]]
 
 
-def _line(checkpoint: Mapping[str, Any]) -> str:
-    """One checkpoint as a line, no longer than FR62 asks for; the whole snapshot is in the ledger."""
-    snapshot = checkpoint.get("state_snapshot")
-    done = snapshot.get("completed_steps") if isinstance(snapshot, Mapping) else []
-    shown = {name: json.dumps(checkpoint.get(name)) for name in ("step_id", "timestamp", "can_rollback")}
-    shown["state_snapshot"] = f"{{completed_steps: {json.dumps(done)}}}"
-    return "{" + ", ".join(f"{name}: {value}" for name, value in shown.items()) + "}"
-
-
 MOST = 10
 KEPT = (
     *("state", "current_step", "completed_steps", "plan_of_steps", "steps", "menu_history", "menu_stack", "batch"),
@@ -90,42 +85,19 @@ KEPT = (
 """What of a state a checkpoint keeps. Not what was asked of the run, what humans answered, or what happened since."""
 BEGUN = frozenset({"in_progress", "completed", "failed", "skipped"})
 DOCUMENTS = (".md", ".markdown")
-BY_GIT, BY_US = "git", "files"
+SNAPSHOT = "snapshot"
+"""How the files of a checkpoint are kept; earlier versions had `files` and `git`, which are not read any more."""
 
 
-class Place:
-    """Where a run's files are kept: its branch, or snapshots."""
-
-    def __init__(self, state: WorkflowState, branch: str | None = None) -> None:
-        plan = state.plan
-        self.output = files.output_folder(plan.project, plan.output_folder)
-        self.snapshots = Snapshots(plan.project, self.output, state.workflow_id)
-        self.branch: RunBranch | None = run_branch.of_project(plan.project, state.workflow_id, self.output, branch)
-
-    def manifest_of(self, checkpoint: Mapping[str, Any] | None) -> Manifest | None:
-        """The manifest of a checkpoint whose files are kept by us; null where there is none, or it is damaged."""
-        kept_by = checkpoint["files"] if checkpoint else {}
-        if kept_by.get("kind") != BY_US:
-            return None
-        try:
-            return self.snapshots.manifest(kept_by["manifest"])
-        except ValueError:
-            return None
-
-    def keep(self, state: WorkflowState, checkpoint: Mapping[str, Any], previous: Manifest | None) -> dict[str, Any]:
-        """Keep the files as they are now; answers where."""
-        if self.branch is not None:
-            commit = self.branch.commit(f"{state.skill}: {checkpoint['reason']}")
-            return {"kind": BY_GIT, "branch": self.branch.branch, "commit": commit}
-        name = self.snapshots.take(previous, {*state.documents, *state.written})
-        manifest = self.snapshots.manifest(name)
-        return {"kind": BY_US, "manifest": name, "whole": manifest.whole, "left_out": manifest.left_out[:20]}
-
-    def forget(self, checkpoint: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> None:
-        """Drop what only that checkpoint needs."""
-        name = checkpoint["files"].get("manifest")
-        if name and all(one["files"].get("manifest") != name for one in others):
-            self.snapshots.forget(name)
+def manifest_of(snapshots: Snapshots, checkpoint: Mapping[str, Any] | None) -> Manifest | None:
+    """What was kept with a checkpoint; null where that is nothing, or damaged."""
+    kept_by = checkpoint["files"] if checkpoint else {}
+    if kept_by.get("kind") != SNAPSHOT:
+        return None
+    try:
+        return snapshots.manifest(kept_by["commit"])
+    except ValueError:
+        return None
 
 
 def kept(state: WorkflowState) -> dict[str, Any]:
@@ -177,10 +149,9 @@ def credit(state: WorkflowState, before: Mapping[str, Any] | None, manifest: Man
     record = state.step(before["step_id"])
     named = record.files if record and record.files else state.documents
     for path in named:
-        found = current(state.plan.project, path)
-        old = manifest.entries.get(path)
-        if (found[0] if found else None) != (old.sha if old else None):
-            state.written[path] = found[0] if found else ""
+        now, old = sha_of(state.plan.project, path), manifest.entries.get(path)
+        if now != (old.sha if old else None):
+            state.written[path] = now or ""
 
 
 def show(state: WorkflowState, manifest: Manifest | None, *, listed: bool = True) -> None:
@@ -201,6 +172,6 @@ def show(state: WorkflowState, manifest: Manifest | None, *, listed: bool = True
             continue  # Left alone, as it should be, or somebody is writing to it just now.
         found = current(state.plan.project, path)
         before, old = files.sha(data), manifest.entries.get(path) if manifest else None
-        files.put(whole, text.encode(), found[1] if found else None)
+        files.put(whole, text.encode(), found.mode if found else None)
         if state.written.get(path, old.sha if old else before) == before:
             state.written[path] = files.sha(text.encode())

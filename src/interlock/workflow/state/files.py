@@ -128,9 +128,9 @@ def drop(path: str) -> None:
         raise StorageError(f"{path} could not be removed: {error.strerror or error}.", path=path) from error
 
 
-def sha(data: bytes) -> str:
-    """What a content is known by."""
-    return hashlib.sha256(data).hexdigest()
+def sha(data: bytes, kind: str = "blob") -> str:
+    """What a content is known by: the id that git gives it."""
+    return hashlib.sha1(b"%s %d\0" % (kind.encode(), len(data)) + data, usedforsecurity=False).hexdigest()
 
 
 def sync_directory(path: str) -> None:

@@ -22,14 +22,14 @@ from interlock.core.tasks.create import create
 from interlock.core.tasks.transition import end_run, move, waiting_state
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.errors import GitFailed, InterlockError, InvalidRequest, StorageError
-from interlock.model.task import FINAL, Task
+from interlock.model.task import FINAL
 from interlock.workflow.errors import RollbackRefused
 from interlock.workflow.state import files, queue
 from interlock.workflow.state.archive import MEANWHILE, Archive, Item, Journal, stamp
-from interlock.workflow.state.checkpoints import BY_GIT, MOST, Place, credit, kept, number_of, restored, show
+from interlock.workflow.state.checkpoints import MOST, SNAPSHOT, credit, kept, manifest_of, number_of, restored, show
 from interlock.workflow.state.document import RUNNING, TERMINAL, WAITING_USER, StepId, WorkflowState
 from interlock.workflow.state.rollback_plan import CHANGED, EVERYTHING, Preview, preview
-from interlock.workflow.state.snapshots import current
+from interlock.workflow.state.snapshots import Snapshots, sha_of
 from interlock.workflow.state.workflow_state_manager import Store
 
 WAITS = ("awaiting-response", "blocked")
@@ -63,20 +63,15 @@ def settle(act: UnitOfWork, before: WorkflowState, after: WorkflowState) -> None
         move(act, task, waiting_state(task), reason="rolled back", failures=0, rounds=0, not_before=None)
         after.task_id = task.id
     elif task.state in FINAL:
-        after.task_id = _again(act, task, after).id
+        made = create(
+            act, task.subject, body=task.body, type=task.type, priority=task.priority, assignee=task.assignee,
+            review=task.review, group_id=task.group_id, project_id=task.project_id, metadata=task.metadata,
+        )  # fmt: skip
+        act.rows.tasks.update(made, workflow=task.workflow, retries=task.retries)
+        queue.add(act, made, skill=after.skill, data={"workflow_id": after.workflow_id})
+        after.task_id = made.id
     else:
         after.task_id = task.id
-
-
-def _again(act: UnitOfWork, task: Task, state: WorkflowState) -> Task:
-    """A task like the one that has ended, to go on with the run."""
-    made = create(
-        act, task.subject, body=task.body, type=task.type, priority=task.priority, assignee=task.assignee,
-        review=task.review, group_id=task.group_id, project_id=task.project_id, metadata=task.metadata,
-    )  # fmt: skip
-    act.rows.tasks.update(made, workflow=task.workflow, retries=task.retries)
-    queue.add(act, made, skill=state.skill, data={"workflow_id": state.workflow_id})
-    return made
 
 
 PENDING, DONE = "pending", "done"
@@ -178,17 +173,14 @@ class Rollback:
         try:
             done = archive.read()
             journal = archive.reverse(done, iso(self._workspace.clock.now()))
-            for item in journal.items:
-                if item.want is not None:
-                    archive.content(item.path, item.want)
+            archive.check(journal)
             before = WorkflowState.from_dict(done.document)
         except (ValueError, TypeError, KeyError) as error:
             raise RollbackRefused(f"The rollback cannot be undone: {error}. Nothing was changed.") from error
         journal.document = state.as_dict()
         left: list[dict[str, Any]] = []
         for item in list(journal.items):
-            found = current(state.plan.project, item.path)
-            now = found[0] if found else None
+            now = sha_of(state.plan.project, item.path)
             if now == item.have:
                 continue
             if EVERYTHING in include or item.path in include:
@@ -252,8 +244,8 @@ class Rollback:
         left += [{"path": path, "why": MEANWHILE, "possible": True} for path in late]
         return Outcome(
             after, journal.kind, journal.step,
-            [item.path for item in journal.items if item.exists and item.path not in late],
-            [item.path for item in journal.items if not item.exists and item.path not in late],
+            [item.path for item in journal.items if item.want is not None and item.path not in late],
+            [item.path for item in journal.items if item.want is None and item.path not in late],
             left, files.relative(state.plan.project, archive.path), warnings,
         )  # fmt: skip
 
@@ -298,20 +290,15 @@ def _credit(state: WorkflowState, journal: Journal) -> None:
     """What a rollback put in place is as the run had left it; undoing it brings back what was known then."""
     if journal.kind == "rollback":
         for item in journal.items:
-            state.written[item.path] = (item.want or "") if item.exists else ""
+            state.written[item.path] = item.want or ""
 
 
 def _journal(state: WorkflowState, checkpoint: Mapping[str, Any], planned: Preview, kind: str, at: str) -> Journal:
     """What is to be done about the files, for `planned`."""
-    source: dict[str, Any] = {"kind": planned.kind}
-    journal = Journal(
-        state.workflow_id, kind, at, checkpoint["step_id"], str(checkpoint["id"]), source, state.as_dict(),
-        [Item(one.path, one.have, one.exists, one.want, one.mode) for one in planned.chosen],
+    return Journal(
+        state.workflow_id, kind, at, checkpoint["step_id"], str(checkpoint["id"]), state.as_dict(),
+        [Item(one.path, one.have, one.want, one.mode) for one in planned.chosen],
     )  # fmt: skip
-    if planned.kind == BY_GIT:
-        source["commit"] = journal.target = checkpoint["files"]["commit"]
-        journal.branch = checkpoint["files"]["branch"]
-    return journal
 
 
 def _kept_first(state: WorkflowState, journal: Journal) -> Archive:
@@ -324,10 +311,6 @@ def _kept_first(state: WorkflowState, journal: Journal) -> Archive:
     folder = os.path.join(output, files.ARCHIVE_FOLDER)
     archive = Archive(state, stamp(journal.at, os.listdir(folder) if os.path.isdir(folder) else ()))
     try:
-        place = Place(state, journal.branch)
-        if journal.branch is not None and place.branch is not None:
-            tip = place.branch.keep(archive.name)
-            journal.tip = journal.tip or tip
         archive.write(journal)
     except (ValueError, GitFailed, StorageError, InvalidRequest) as error:
         shutil.rmtree(archive.path, ignore_errors=True)
@@ -338,11 +321,9 @@ def _kept_first(state: WorkflowState, journal: Journal) -> Archive:
 
 
 class CheckpointKeeper:
-    """See `store.Checkpoints`. `branch`: the run's own; by default any branch of a task in a worktree of its own.
-    `in_documents`: the documents of a finished run keep their list of checkpoints."""
+    """See `store.Checkpoints`. `in_documents`: the documents of a finished run keep their list of checkpoints."""
 
-    def __init__(self, branch: str | None = None, *, in_documents: bool = True) -> None:
-        self._branch = branch
+    def __init__(self, *, in_documents: bool = True) -> None:
         self._in_documents = in_documents
 
     def create(self, state: WorkflowState, *, step: StepId, reason: str, at: str) -> None:
@@ -366,13 +347,16 @@ class CheckpointKeeper:
         state.checkpoints = [*kept_so_far, checkpoint]
         doomed, state.checkpoints = state.checkpoints[:-MOST], state.checkpoints[-MOST:]
         try:
-            place = Place(state, self._branch)
-            manifest = place.manifest_of(before)
+            snapshots = Snapshots(state.plan.project, state.plan.output_folder, state.workflow_id)
+            manifest = manifest_of(snapshots, before)
             credit(state, before, manifest)
             show(state, manifest)
-            checkpoint["files"] = place.keep(state, checkpoint, manifest)
-            for one in doomed:
-                place.forget(one, state.checkpoints)
+            commit, now = snapshots.take(f"{state.skill}: {reason}", {*state.documents, *state.written})
+            left_out = list(now.left_out[:20])
+            checkpoint["files"] = {"kind": SNAPSHOT, "commit": commit, "whole": now.whole, "left_out": left_out}
+            if doomed and not state.rollbacks and number_of(checkpoint) % MOST == 0:
+                kept_by = [one["files"] for one in state.checkpoints]
+                snapshots.forget_all_but(one["commit"] for one in kept_by if one.get("kind") == SNAPSHOT)
         except (InterlockError, OSError, ValueError) as error:
             checkpoint["can_rollback"] = False
             checkpoint["why_not"] = f"its files could not be kept: {error}"
@@ -398,7 +382,6 @@ class CheckpointKeeper:
         for path in paths:
             try:
                 name = files.relative(state.plan.project, path)
-                found = current(state.plan.project, name)
+                state.written[name] = sha_of(state.plan.project, name) or ""
             except (InterlockError, OSError, ValueError):
                 continue
-            state.written[name] = found[0] if found else ""

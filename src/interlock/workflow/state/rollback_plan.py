@@ -14,14 +14,12 @@ from typing import Any
 from interlock.errors import CheckpointNotFound
 from interlock.model.workflow import NOT_THE_RUNS
 from interlock.workflow.errors import RollbackRefused
-from interlock.workflow.state.checkpoints import BEGUN, BY_GIT, MOST, Place, restored
+from interlock.workflow.state.checkpoints import BEGUN, MOST, SNAPSHOT, restored
 from interlock.workflow.state.document import StepId, WorkflowState, step_key
-from interlock.workflow.state.run_branch import RunBranch
-from interlock.workflow.state.snapshots import current
+from interlock.workflow.state.snapshots import Snapshots, sha_of
 
 EVERYTHING = "*"
 CHANGED = "changed since the run last wrote it"
-FOREIGN = "changed by a commit on the branch that is not this run's"
 UNCOVERED = "no copy of it was kept then"
 
 _UNDO = re.compile(r"(?:please\s+)?(?:redo|undo\s+(?:the\s+|that\s+|last\s+)*roll\s?back)\W*", re.IGNORECASE)
@@ -44,13 +42,11 @@ class Wish:
 
 @dataclass(frozen=True)
 class Change:
-    """One file. `have` and `want` are hashes, null where there is no file; `want` is not known beforehand where git
-    keeps it. `exists`: whether there was one then. `why`: the reason to ask first; null for the run's own.
-    `possible`: whether it can be restored at all."""
+    """One file. `have` and `want` are the ids of its contents, null where there is no file. `why`: the reason to ask
+    first; null for the run's own. `possible`: whether it can be restored at all."""
 
     path: str
     have: str | None
-    exists: bool
     want: str | None = None
     mode: int | None = None
     why: str | None = None
@@ -65,8 +61,6 @@ class Preview:
     checkpoint: Mapping[str, Any]
     changes: list[Change]
     steps: list[StepId]
-    kind: str
-    commits: tuple[str, ...] = ()
     included: Collection[str] = field(default_factory=tuple)
 
     @property
@@ -87,11 +81,10 @@ class Preview:
         return {
             "workflow_id": self.workflow_id,
             "checkpoint": shown(self.checkpoint),
-            "restored": [one.path for one in self.chosen if one.exists],
-            "removed": [one.path for one in self.chosen if not one.exists],
+            "restored": [one.path for one in self.chosen if one.want is not None],
+            "removed": [one.path for one in self.chosen if one.want is None],
             "asked": [{"path": one.path, "why": one.why, "possible": one.possible} for one in self.asked],
             "rolled_back": list(self.steps),
-            "kept_by": self.kind,
         }
 
     @property
@@ -102,8 +95,8 @@ class Preview:
         if self.steps:
             lines.append(f"Rolled back: step{'s' * (len(self.steps) > 1)} {', '.join(map(str, self.steps))}.")
         for title, paths in (
-            ("Restored", [one.path for one in self.chosen if one.exists]),
-            ("Removed (a copy is kept)", [one.path for one in self.chosen if not one.exists]),
+            ("Restored", [one.path for one in self.chosen if one.want is not None]),
+            ("Removed (a copy is kept)", [one.path for one in self.chosen if one.want is None]),
             ("Left as they are, unless you agree", [f"{one.path}: {one.why}" for one in self.asked]),
         ):
             if paths:
@@ -180,15 +173,9 @@ def preview(state: WorkflowState, checkpoint: Mapping[str, Any], *, include: Col
         RollbackRefused: the checkpoint is damaged, or files of it are missing; nothing was changed.
         GitFailed, StorageError, InvalidRequest: the files cannot be looked at.
     """
-    place = Place(state, checkpoint["files"].get("branch"))
-    kind = str(checkpoint["files"].get("kind"))
-    commits: tuple[str, ...] = ()
     try:
         after = restored(state, checkpoint)
-        if kind == BY_GIT:
-            changes, commits = _by_git(state, checkpoint, place.branch)
-        else:
-            changes = _by_us(state, checkpoint, place)
+        changes = _changes(state, checkpoint)
     except (ValueError, KeyError) as error:
         raise RollbackRefused(
             f"The checkpoint of step {checkpoint.get('step_id')} cannot be used: {error}. Nothing was changed; choose "
@@ -201,63 +188,31 @@ def preview(state: WorkflowState, checkpoint: Mapping[str, Any], *, include: Col
         for key, record in state.steps.items()
         if record.status in BEGUN and after.steps[key].status == "rolled_back"
     ]
-    return Preview(state.workflow_id, checkpoint, changes, steps, kind, commits, include)
+    return Preview(state.workflow_id, checkpoint, changes, steps, include)
 
 
-def _by_us(state: WorkflowState, checkpoint: Mapping[str, Any], place: Place) -> list[Change]:
-    manifest = place.snapshots.manifest(checkpoint["files"]["manifest"])
-    paths, whole = place.snapshots.paths()
-    changes = []
-    left_out = set(manifest.left_out)
+def _changes(state: WorkflowState, checkpoint: Mapping[str, Any]) -> list[Change]:
+    kept_by = checkpoint["files"]
+    if kept_by.get("kind") != SNAPSHOT:
+        raise ValueError("an earlier version of Interlock kept its files, in a form that this one does not read")
+    snapshots = Snapshots(state.plan.project, state.plan.output_folder, state.workflow_id)
+    manifest = snapshots.manifest(kept_by["commit"])
+    paths, whole = snapshots.paths()
+    changes, left_out = [], set(manifest.left_out)
     for path in sorted(({*paths, *manifest.entries} - left_out) | {*state.written}):
-        entry, found = manifest.entries.get(path), current(state.plan.project, path)
-        have, want = found[0] if found else None, entry.sha if entry else None
-        if have == want:
+        entry, have = manifest.entries.get(path), sha_of(state.plan.project, path)
+        if have == (entry.sha if entry else None):
             continue
-        everywhere = (manifest.whole and whole) or _inside(place, path)
-        covered = entry is not None or (everywhere and path not in left_out and place.snapshots.covers(path))
-        if want is not None:
-            place.snapshots.content(want)  # What cannot be put back is known before anything is touched.
-        changes.append(
-            Change(
-                path, have, entry is not None, want, entry.mode if entry else None,
-                why=_why(state, path, have) if covered else UNCOVERED, possible=covered,
-            )
-        )  # fmt: skip
+        everywhere = (manifest.whole and whole) or snapshots.in_output(path)
+        covered = entry is not None or (everywhere and path not in left_out and snapshots.covers(path))
+        why = UNCOVERED if not covered else NOT_THE_RUNS if path not in state.written else None
+        if why is None and state.written[path] != (have or ""):
+            why = CHANGED
+        changes.append(Change(path, have, entry.sha if entry else None, entry.mode if entry else None, why, covered))
+    # What cannot be put back is known before anything is touched.
+    for _ in snapshots.contents(one.want for one in changes if one.want is not None):
+        continue
     return changes
-
-
-def _by_git(
-    state: WorkflowState, checkpoint: Mapping[str, Any], branch: RunBranch | None
-) -> tuple[list[Change], tuple[str, ...]]:
-    commit = checkpoint["files"]["commit"]
-    if branch is None:
-        raise ValueError(f"the branch {checkpoint['files']['branch']} is not checked out in {state.plan.project}")
-    if not branch.has(commit):
-        raise ValueError(f"the branch no longer holds its commit ({commit[:12]})")
-    changed = branch.changed(commit)
-    there = branch.there(commit, changed.paths)
-    changes = []
-    for path in changed.paths:
-        found = current(state.plan.project, path)
-        have = found[0] if found else None
-        why = FOREIGN if path in changed.foreign else None
-        if path in changed.uncommitted:
-            why = why or _why(state, path, have)
-        changes.append(Change(path, have, path in there, why=why))
-    return changes, changed.commits
-
-
-def _why(state: WorkflowState, path: str, have: str | None) -> str | None:
-    if path not in state.written:
-        return NOT_THE_RUNS
-    return None if state.written[path] == (have or "") else CHANGED
-
-
-def _inside(place: Place, path: str) -> bool:
-    """Whether a file lies in the output folder, which every manifest covers."""
-    root = place.snapshots.project
-    return f"{root}/{path}".startswith(place.output.rstrip("/") + "/")
 
 
 def _missing(state: WorkflowState, wanted: StepId) -> CheckpointNotFound:

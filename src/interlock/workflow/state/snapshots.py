@@ -1,15 +1,14 @@
-"""Files as they were at a checkpoint, where no git worktree keeps them (decision 35).
+"""Files as they were at a checkpoint: commits of a private git repository of the run (decision 35).
 
-A manifest lists every file of the project with the hash of its content; a content is kept once, below
-`<output>/.workflow-state/<workflow id>.files/`, for its owner only. A file that was not touched since the last
-manifest is not read again. Left out are hidden files and directories (where secrets lie), vendored ones, and files
-above a size. A project with too many files is covered in its output folder only, and the manifest says so.
+It lies in `<output>/.workflow-state/<workflow id>.git/`, for its owner only. The user's repository, index,
+configuration and hooks are never touched, attributes and filters of the project do not count, and a file that was not
+touched since the last snapshot is not read again. Left out are hidden files and directories (where secrets lie),
+vendored ones, and files above a size; a project with too many files is covered in its output folder only. A commit's
+message says what was left out, and the modes that git does not know.
 
-How the row of a run holds the snapshots of its checkpoints: each as what differs from the one after it, the newest
-from the state itself. Whole, they are ten copies of the state's history, written again with every prompt.
-
-A row from before this has whole ones, which are read as they are. What cannot be read is null, which a rollback refuses
-as damaged. Pure.
+How the row of a run holds the states of its checkpoints: each as what differs from the one after it, the newest from
+the state itself. Whole, they are ten copies of the state's history, written again with every prompt. What cannot be
+read is null, which a rollback refuses as damaged. Pure.
 """
 
 from __future__ import annotations
@@ -21,155 +20,203 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from interlock.errors import StorageError
+from interlock.errors import GitFailed, StorageError
+from interlock.gitwork.git import NOBODY, Git
+from interlock.storage.files import locked_directory
 from interlock.workflow.state import files
 
 FILE_BYTES = 4_000_000
 FILES = 5_000
 TOTAL_BYTES = 200_000_000
+TIMEOUT = 120.0
 SKIPPED = frozenset(
     ("node_modules", "bower_components", "venv", "__pycache__", "dist", "build", "target", "vendor", "_bmad")
 )
 """Directories whose content is made by tools, or must never be changed by a run (NFR14)."""
+AT_ONCE = 50  # contents that are read together
+CONFIG = """[core]
+	repositoryFormatVersion = 0
+	bare = false
+	fileMode = true
+	autocrlf = false
+	ignoreCase = false
+	precomposeUnicode = false
+	protectNTFS = false
+	protectHFS = false
+	looseCompression = 1
+	fsync = none
+"""
+"""Not synced: a content that power loss took is noticed by its hash, and the rollback refused."""
+ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding\n"
+"""Above all that the project says: a content is kept as it is, byte for byte."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One file: the hash of its content, its permission bits, and by what a change is noticed."""
+    """One file: the id of its content, and its permission bits."""
 
     sha: str
     mode: int
-    mark: tuple[int, ...] = ()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """Files by path from the project's root. `whole` says that every file of the project is here or in `left_out`."""
 
-    entries: dict[str, Entry] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
     whole: bool = True
-
-    def as_bytes(self) -> bytes:
-        """How it is stored."""
-        shown = {path: [one.sha, one.mode, *one.mark] for path, one in sorted(self.entries.items())}
-        return json.dumps({"files": shown, "left_out": sorted(self.left_out), "whole": self.whole}).encode()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Manifest:
-        """The reverse.
-
-        Raises:
-            ValueError: it is damaged.
-        """
-        try:
-            found: Mapping[str, Any] = json.loads(data)
-            entries = {path: Entry(sha, mode, tuple(mark)) for path, (sha, mode, *mark) in found["files"].items()}
-            return cls(entries, list(found["left_out"]), bool(found["whole"]))
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"not a manifest: {error}") from error
 
 
 class Snapshots:
-    """The kept files of one run."""
+    """The private repository of one run."""
 
-    def __init__(self, project: str, output: str, workflow_id: str) -> None:
+    def __init__(self, project: str, output_folder: str, workflow_id: str) -> None:
         self.project = os.path.realpath(project)
-        self.output = output
-        self.folder = os.path.join(output, files.STATE_FOLDER, f"{workflow_id}.files")
+        self.output = files.output_folder(project, output_folder)
+        self.folder = os.path.join(self.output, files.STATE_FOLDER, f"{workflow_id}.git")
 
     def paths(self) -> tuple[list[str], bool]:
         """Every file that counts, from the project's root, and whether that is all of the project."""
-        found = self._paths()
-        listed = [*self._walk(self.output)] if found is None else found
-        return sorted({os.path.relpath(path, self.project).replace(os.sep, "/") for path in listed}), found is not None
+        found = list(dict.fromkeys(path for start in (self.project, self.output) for path in self._walk(start, FILES)))
+        whole = len(found) <= FILES
+        listed = found if whole else self._walk(self.output)
+        return sorted({os.path.relpath(path, self.project).replace(os.sep, "/") for path in listed}), whole
 
     def covers(self, path: str) -> bool:
-        """Whether a file of that path would be in a manifest, if it is not too large."""
+        """Whether a file of that path would be in a snapshot, if it is not too large."""
         whole = os.path.join(self.project, path)
-        base = self.output if whole.startswith(self.output.rstrip(os.sep) + os.sep) else self.project
+        base = self.output if self.in_output(path) else self.project
         *parents, name = os.path.relpath(whole, base).split(os.sep)
         return not name.startswith(".") and not any(one.startswith(".") or one in SKIPPED for one in parents)
 
-    def take(self, previous: Manifest | None, known: Iterable[str] = ()) -> str:
-        """Keep the files as they are now; answers the manifest's name. `known`: paths that must be in it.
+    def in_output(self, path: str) -> bool:
+        """Whether a file lies in the output folder, which every snapshot covers."""
+        return os.path.join(self.project, path).startswith(self.output.rstrip(os.sep) + os.sep)
+
+    def take(self, reason: str, known: Iterable[str] = ()) -> tuple[str, Manifest]:
+        """Commit the files as they are now. `known`: paths that must be in it where not all of the project is.
 
         Raises:
-            StorageError: the file system refused.
+            StorageError, GitFailed: the file system or git refused.
         """
-        before = previous.entries if previous else {}
-        manifest = Manifest()
-        paths = self._paths()
-        if paths is None:
-            manifest.whole = False
-            paths = [*self._walk(self.output), *(os.path.join(self.project, path) for path in known)]
-        total = 0
-        for path in dict.fromkeys(paths):
-            name = os.path.relpath(path, self.project).replace(os.sep, "/")
-            found = _stat(path)
+        paths, whole = self.paths()
+        left_out, modes, total = list[str](), dict[str, int](), 0
+        for name in dict.fromkeys([*paths, *(() if whole else known)]):
+            found = regular(os.path.join(self.project, name))
             if found is None:
                 continue
             total += found.st_size
             if found.st_size > FILE_BYTES or total > TOTAL_BYTES:
-                manifest.left_out.append(name)
-                continue
-            entry = before.get(name)
-            if entry is None or entry.mark != _mark(found):
-                entry = self._keep(path, found)
-            if entry is not None:
-                manifest.entries[name] = entry
-        data = manifest.as_bytes()
-        name = files.sha(data)
-        self._store(f"{name}.json", data)
-        return name
+                left_out.append(name)
+            else:
+                modes[name] = stat.S_IMODE(found.st_mode)
+        about = {
+            "left_out": left_out,
+            "whole": whole,
+            "modes": {name: mode for name, mode in modes.items() if mode not in (0o644, 0o755)},
+        }
+        self._prepare()
+        with locked_directory(self.folder):
+            files.drop(os.path.join(self.folder, "index.lock"))  # left by a git that was killed
+            gone = [name for name in self._git("ls-files", "-z").names if name not in modes]
+            for words, names in (("--force-remove", gone), ("--add", list(modes))):
+                if names:
+                    given = "".join(f"{name}\0" for name in names)
+                    self._git("update-index", words, "--remove", "--replace", "-z", "--stdin", stdin=given)
+            tree = self._git("write-tree").text
+            commit = self._git("commit-tree", tree, stdin=f"{reason}\n\n{json.dumps(about)}\n").text
+        return commit, self.manifest(commit)
 
-    def manifest(self, name: str) -> Manifest:
-        """A manifest by name.
-
-        Raises:
-            ValueError: it is gone or damaged.
-        """
-        data = files.get(os.path.join(self.folder, f"{name}.json"))
-        if data is None or files.sha(data) != name:
-            raise ValueError(f"its list of files ({name[:12]}) is {'gone' if data is None else 'damaged'}")
-        return Manifest.from_bytes(data)
-
-    def content(self, sha: str) -> bytes:
-        """A content by its hash.
+    def manifest(self, commit: str) -> Manifest:
+        """What a snapshot holds.
 
         Raises:
             ValueError: it is gone or damaged.
         """
-        data = files.get(os.path.join(self.folder, sha))
-        if data is None or files.sha(data) != sha:
-            raise ValueError(f"a kept file ({sha[:12]}) is {'gone' if data is None else 'damaged'}")
-        return data
-
-    def forget(self, name: str) -> None:
-        """Drop a manifest, and every content that no other manifest needs."""
         try:
-            doomed = {one.sha for one in self.manifest(name).entries.values()}
-            others = [one for one in os.listdir(self.folder) if one.endswith(".json") and one != f"{name}.json"]
-            for other in others:
-                doomed -= {one.sha for one in self.manifest(other.removesuffix(".json")).entries.values()}
-            for sha in doomed:
-                files.drop(os.path.join(self.folder, sha))
-            files.drop(os.path.join(self.folder, f"{name}.json"))
-        except (ValueError, OSError, StorageError):
-            return  # What is left takes room, and harms nothing.
+            data = os.fsencode(self._git("cat-file", "commit", commit).out)
+            if files.sha(data, "commit") != commit:
+                raise ValueError("it is another one")
+            about = json.loads(data.rpartition(b"\n\n")[2])
+            entries = dict[str, Entry]()
+            for line in self._git("ls-tree", "-r", "-z", "--full-tree", commit).names:
+                kind, _, name = line.partition("\t")
+                mode, _, sha = kind.split(" ")
+                entries[name] = Entry(sha, about["modes"].get(name, int(mode, 8) & 0o777))
+            return Manifest(entries, tuple(about["left_out"]), bool(about["whole"]))
+        except (GitFailed, ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"its snapshot of the files ({commit[:12]}) is gone or damaged: {error}") from error
 
-    def _paths(self) -> list[str] | None:
-        """Every file that counts; null where there are too many."""
-        found = []
-        for start in (self.project, self.output):
-            for path in self._walk(start):
-                found.append(path)
-                if len(found) > FILES:
-                    return None
-        return found
+    def keep(self, paths: Iterable[str]) -> None:
+        """Keep these files as they are now, beside the snapshots, as long as none is forgotten.
 
-    def _walk(self, start: str) -> Iterator[str]:
-        waiting = [start]
+        Raises:
+            GitFailed: git refused.
+        """
+        given = "".join(f"{path}\n" for path in paths if "\n" not in path)
+        if given:
+            self._prepare()
+            self._git("hash-object", "-w", "--no-filters", "--stdin-paths", stdin=given)
+
+    def contents(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """Contents by their ids, each once.
+
+        Raises:
+            ValueError: one is gone or damaged.
+        """
+        wanted = list(dict.fromkeys(ids))
+        for start in range(0, len(wanted), AT_ONCE):
+            part = wanted[start : start + AT_ONCE]
+            try:
+                data = os.fsencode(self._git("cat-file", "--batch", stdin="".join(f"{one}\n" for one in part)).out)
+            except GitFailed as error:
+                raise ValueError(f"a kept file is gone or damaged: {error}") from error
+            for one in part:
+                line, _, data = data.partition(b"\n")
+                size = int(line.rpartition(b" ")[2]) if b" blob " in line else -1
+                if size < 0 or files.sha(data[:size]) != one:
+                    raise ValueError(f"a kept file ({one[:12]}) is gone or damaged")
+                yield one, data[:size]
+                data = data[size + 1 :]
+
+    def forget_all_but(self, commits: Iterable[str]) -> None:
+        """Drop what only other snapshots need. What cannot be dropped takes room, and harms nothing."""
+        try:
+            self._git("prune", "--expire=now", "--", *commits)
+        except GitFailed:
+            return
+
+    def _prepare(self) -> None:
+        """Make the repository, by hand: no template, no hook, nothing that the user configured for new ones."""
+        if os.path.exists(os.path.join(self.folder, "HEAD")):
+            return
+        try:
+            os.makedirs(os.path.dirname(self.folder), exist_ok=True)
+            for name in ("", "objects", "refs", "info"):
+                os.makedirs(os.path.join(self.folder, name), mode=0o700, exist_ok=True)
+        except OSError as error:
+            said = f"{self.folder} could not be made: {error.strerror or error}."
+            raise StorageError(said, path=self.folder) from error
+        for name, text in (
+            ("config", CONFIG),
+            ("info/attributes", ATTRIBUTES),
+            (".gitignore", "*\n"),
+            ("HEAD", "ref: refs/heads/none\n"),
+        ):
+            files.put(os.path.join(self.folder, name), text.encode(), 0o600, named=False)
+
+    def _git(self, *words: str, stdin: str | None = None) -> Any:
+        variables = {
+            "GIT_DIR": self.folder, "GIT_WORK_TREE": self.project, "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_NOSYSTEM": "1",
+            **{f"GIT_{role}_{part}": name for part, name in NOBODY.items() for role in ("AUTHOR", "COMMITTER")},
+        }  # fmt: skip
+        return Git(self.project, timeout=TIMEOUT)(*words, stdin=stdin, variables=variables)
+
+    def _walk(self, start: str, most: int | None = None) -> Iterator[str]:
+        """The files below `start`; with `most` one more than that at most."""
+        waiting, count = [start], 0
         while waiting:
             here = waiting.pop()
             try:
@@ -183,33 +230,13 @@ class Snapshots:
                         waiting.append(one.path)
                 elif one.is_file(follow_symlinks=False) and not one.name.startswith("."):
                     yield one.path
-
-    def _keep(self, path: str, found: os.stat_result) -> Entry | None:
-        data = files.get(path)
-        if data is None:
-            return None
-        sha = files.sha(data)
-        self._store(sha, data)
-        return Entry(sha, stat.S_IMODE(found.st_mode), _mark(found))
-
-    def _store(self, name: str, data: bytes) -> None:
-        """Not synced: a content that power loss took is noticed by its hash, and the rollback refused."""
-        path = os.path.join(self.folder, name)
-        if os.path.exists(path):
-            return
-        temporary = f"{path}.{os.getpid()}.tmp"
-        try:
-            os.makedirs(self.folder, mode=0o700, exist_ok=True)
-            # The copies of what only its owner may read are no more public than it is.
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(data)
-            os.rename(temporary, path)
-        except OSError as error:
-            raise StorageError(f"{path} could not be written: {error.strerror or error}.", path=path) from error
+                    count += 1
+                    if most is not None and count > most:
+                        return
 
 
-def current(project: str, path: str) -> tuple[str, int] | None:
-    """(hash, permission bits) of a file of the project; null where there is none, or no regular file.
+def current(project: str, path: str) -> Entry | None:
+    """A file of the project as it is; null where there is none, or no regular file.
 
     Raises:
         InvalidRequest: it leads out of the project.
@@ -217,20 +244,23 @@ def current(project: str, path: str) -> tuple[str, int] | None:
     """
     whole = files.inside(project, path)
     data = files.get(whole)
-    found = _stat(whole)
-    return None if data is None or found is None else (files.sha(data), stat.S_IMODE(found.st_mode))
+    found = regular(whole)
+    return None if data is None or found is None else Entry(files.sha(data), stat.S_IMODE(found.st_mode))
 
 
-def _stat(path: str) -> os.stat_result | None:
+def sha_of(project: str, path: str) -> str | None:
+    """The id of a file's content; null and raises as `current`."""
+    found = current(project, path)
+    return found.sha if found else None
+
+
+def regular(path: str) -> os.stat_result | None:
+    """The status of a regular file; null where there is none, or something else."""
     try:
         found = os.lstat(path)
     except OSError:
         return None
     return found if stat.S_ISREG(found.st_mode) else None
-
-
-def _mark(found: os.stat_result) -> tuple[int, ...]:
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 
 SNAPSHOT = "state_snapshot"
@@ -244,9 +274,10 @@ def packed(document: Mapping[str, Any]) -> dict[str, Any]:
     after: Mapping[str, Any] | None = document
     for one in reversed(document["checkpoints"]):
         snapshot = one.get(SNAPSHOT)
-        found.append(
-            one if after is None or not isinstance(snapshot, Mapping) else _with(one, _packed(snapshot, after))
-        )
+        if after is not None and isinstance(snapshot, Mapping):
+            ways = {name: way for name, value in snapshot.items() if (way := _way(value, after.get(name))) is not None}
+            one = {**one, SNAPSHOT: {PACKED: ways, "fields": list(snapshot)}}
+        found.append(one)
         after = snapshot if isinstance(snapshot, Mapping) else None
     return {**document, "checkpoints": found[::-1]}
 
@@ -261,28 +292,15 @@ def unpacked(document: Mapping[str, Any]) -> dict[str, Any]:
     for one in reversed(checkpoints):
         snapshot = one.get(SNAPSHOT) if isinstance(one, Mapping) else None
         if isinstance(snapshot, Mapping) and PACKED in snapshot:
-            snapshot = None if after is None else _unpacked(snapshot, after)
-            one = _with(one, snapshot)
+            try:
+                ways, names = snapshot[PACKED], snapshot["fields"]
+                whole = {name: _value(ways.get(name, {}), after.get(name)) for name in names} if after else None
+            except (TypeError, AttributeError, KeyError):
+                whole = None
+            snapshot, one = whole, {**one, SNAPSHOT: whole}
         found.append(one)
         after = snapshot if isinstance(snapshot, Mapping) else None
     return {**document, "checkpoints": found[::-1]}
-
-
-def _with(checkpoint: Mapping[str, Any], snapshot: Any) -> dict[str, Any]:
-    return {**checkpoint, SNAPSHOT: snapshot}
-
-
-def _packed(snapshot: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    ways = {name: way for name, value in snapshot.items() if (way := _way(value, after.get(name))) is not None}
-    return {PACKED: ways, "fields": list(snapshot)}
-
-
-def _unpacked(short: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any] | None:
-    try:
-        ways = short[PACKED]
-        return {name: _value(ways.get(name, {}), after.get(name)) for name in short["fields"]}
-    except (TypeError, AttributeError, KeyError):
-        return None
 
 
 def _way(value: Any, after: Any) -> dict[str, Any] | None:
