@@ -75,7 +75,7 @@ class Desk(Protocol):
 
 
 class Checkpoints(Protocol):
-    """See `state.store.Checkpoints`."""
+    """What a run keeps of itself before each step and each fix (decision 35)."""
 
     async def create(self, state: WorkflowState, *, step: StepId, reason: str) -> None:
         """Keep state and files as they are."""

@@ -41,7 +41,7 @@ from interlock.workflow.memory.memory_bridge import MemoryBridge, Written
 from interlock.workflow.runs import starting
 from interlock.workflow.runs.opening import origin_of
 from interlock.workflow.state.document import COMPLETED, WorkflowState
-from interlock.workflow.state.workflow_state_manager import Store
+from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
 
 MOST = 12
 OF_DOCUMENTS = 8
@@ -206,7 +206,9 @@ AT_WORK = 60.0  # seconds in which somebody else may be about to do it
 DOCUMENTS, DOCUMENT_BYTES = 5, 400_000
 
 
-def let_go(workspace: Workspace, store: Store, memory: MemoryStore, ended: WorkflowState, log: Log) -> None:
+def let_go(
+    workspace: Workspace, store: WorkflowStateManager, memory: MemoryStore, ended: WorkflowState, log: Log
+) -> None:
     """Curate the run that has ended here, if it has succeeded, and those left over; then close memory. Never raises."""
     end = time.monotonic() + SECONDS
     try:
@@ -223,7 +225,7 @@ def let_go(workspace: Workspace, store: Store, memory: MemoryStore, ended: Workf
         memory.close()
 
 
-def _due(workspace: Workspace, store: Store, ended: WorkflowState) -> list[WorkflowState]:
+def _due(workspace: Workspace, store: WorkflowStateManager, ended: WorkflowState) -> list[WorkflowState]:
     """The run itself, and the completed ones of its project that nobody has curated."""
     now = workspace.clock.now()
     oldest, newest = iso(now - DAYS * 86_400), iso(now - AT_WORK)
@@ -241,7 +243,12 @@ def _due(workspace: Workspace, store: Store, ended: WorkflowState) -> list[Workf
 
 
 def _curate(
-    workspace: Workspace, store: Store, memory: MemoryStore, state: WorkflowState, log: Log, seconds: float
+    workspace: Workspace,
+    store: WorkflowStateManager,
+    memory: MemoryStore,
+    state: WorkflowState,
+    log: Log,
+    seconds: float,
 ) -> Curated | None:
     workflow = starting.locate(state.skill, state.plan.project).workflow
     curator = PostWorkflowCurator(MemoryBridge(memory, origin_of(state, workflow), log))

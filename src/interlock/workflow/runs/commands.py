@@ -21,10 +21,10 @@ from interlock.workflow.runs import override_commands
 from interlock.workflow.state import queue, step_tracking
 from interlock.workflow.state import resume as resuming
 from interlock.workflow.state.document import CANCELLED, FAILED, TERMINAL, WorkflowState
-from interlock.workflow.state.workflow_state_manager import Store
+from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
 
 
-def find(rows: Rows, store: Store, reference: str | None) -> WorkflowState:
+def find(rows: Rows, store: WorkflowStateManager, reference: str | None) -> WorkflowState:
     """A run by its id, the end of it, its task, or its skill's name; without a reference the newest one.
 
     Raises:
@@ -86,7 +86,9 @@ def installed(package: Package) -> list[dict[str, Any]]:
     ]
 
 
-def cancel(act: UnitOfWork, store: Store, state: WorkflowState, reason: str = "as a human asked") -> WorkflowState:
+def cancel(
+    act: UnitOfWork, store: WorkflowStateManager, state: WorkflowState, reason: str = "as a human asked"
+) -> WorkflowState:
     """Call a run off: its task is cancelled, its programs are ended by their runner, its state says so.
 
     Raises:
@@ -107,7 +109,7 @@ def cancel(act: UnitOfWork, store: Store, state: WorkflowState, reason: str = "a
     return state
 
 
-def take_up(act: UnitOfWork, store: Store, state: WorkflowState) -> str:
+def take_up(act: UnitOfWork, store: WorkflowStateManager, state: WorkflowState) -> str:
     """Let a run that was interrupted, or failed, go on; answers what it goes on with.
 
     Raises:

@@ -32,7 +32,7 @@ from interlock.storage.ledger import Rows
 from interlock.workflow.engine.ports import WARNING, Asking, Events, Superseded
 from interlock.workflow.state.document import RUNNING, StepId, WorkflowState
 from interlock.workflow.state.rollback import CheckpointKeeper
-from interlock.workflow.state.workflow_state_manager import UNWRITTEN, Store
+from interlock.workflow.state.workflow_state_manager import UNWRITTEN, WorkflowStateManager
 
 YIELD = 2.0
 """Seconds that a task is left to others before a held run makes way for it."""
@@ -149,7 +149,7 @@ class LedgerDesk:
         workspace: Workspace,
         caller: Principal,
         task_id: str,
-        store: Store,
+        store: WorkflowStateManager,
         session: str,
         life: str,
         patience: HumanWait | None = None,

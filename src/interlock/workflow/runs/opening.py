@@ -51,7 +51,7 @@ from interlock.workflow.runs.desk import LedgerDesk, ThreadedCheckpoints
 from interlock.workflow.state import files
 from interlock.workflow.state.document import FAILED, WorkflowState
 from interlock.workflow.state.rollback import CheckpointKeeper, Rollback
-from interlock.workflow.state.workflow_state_manager import Store, WorkflowStateManager
+from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
 
 EXAMINATIONS: tuple[Examination, ...] = (
     ParallelBmbValidation(),
@@ -130,7 +130,7 @@ class Prepared:
             return {}
 
 
-def store_of(workspace: Workspace) -> Store:
+def store_of(workspace: Workspace) -> WorkflowStateManager:
     """Where the states of a team's runs are kept."""
     return WorkflowStateManager(workspace.ledger, workspace.clock)
 

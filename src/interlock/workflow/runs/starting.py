@@ -30,7 +30,7 @@ from interlock.workflow.preferences import safety
 from interlock.workflow.runs import override_commands
 from interlock.workflow.state import queue
 from interlock.workflow.state.document import Plan, WorkflowState
-from interlock.workflow.state.workflow_state_manager import Store
+from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
 
 BRIEF_LIMIT = 200_000
 VALUES = 100
@@ -173,7 +173,13 @@ def state_for(act: UnitOfWork, wanted: Wanted, found: Located) -> WorkflowState:
 
 
 def start(
-    act: UnitOfWork, store: Store, wanted: Wanted, found: Located, *, assignee: str | None = None, **task: Any
+    act: UnitOfWork,
+    store: WorkflowStateManager,
+    wanted: Wanted,
+    found: Located,
+    *,
+    assignee: str | None = None,
+    **task: Any,
 ) -> Task:
     """A task whose work is the run, with its state; queued where as many workflows run as may.
 
@@ -191,7 +197,7 @@ def start(
     return made
 
 
-def attach(act: UnitOfWork, store: Store, task: Task, state: WorkflowState) -> None:
+def attach(act: UnitOfWork, store: WorkflowStateManager, task: Task, state: WorkflowState) -> None:
     """Make `task` the one that carries out the run: its state is kept with it. The engine itself retries."""
     state.task_id = task.id
     store.save(act, state)
@@ -199,7 +205,7 @@ def attach(act: UnitOfWork, store: Store, task: Task, state: WorkflowState) -> N
     act.event("workflow.started", task.id, workflow_id=state.workflow_id, skill=state.skill, by=act.name)
 
 
-def for_task(act: UnitOfWork, store: Store, task: Task, directory: str) -> WorkflowState:
+def for_task(act: UnitOfWork, store: WorkflowStateManager, task: Task, directory: str) -> WorkflowState:
     """The state of a task that somebody made by hand or by chat: by what its subject or body invokes.
 
     Raises:

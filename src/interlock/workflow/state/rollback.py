@@ -6,7 +6,7 @@ may be called at any time. When the files cannot be put in place, everything is 
 
 What becomes of a run's task when the run goes back to a checkpoint: it is to be taken up again from there.
 
-Makes the checkpoints of a run, and brings an interrupted step back to its own: implements `store.Checkpoints`.
+Makes the checkpoints of a run, and brings an interrupted step back to its own: for `engine.ports.Checkpoints`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from interlock.workflow.state.checkpoints import MOST, SNAPSHOT, credit, kept, m
 from interlock.workflow.state.document import RUNNING, TERMINAL, WAITING_USER, StepId, WorkflowState
 from interlock.workflow.state.rollback_plan import CHANGED, EVERYTHING, Preview, preview
 from interlock.workflow.state.snapshots import Snapshots, sha_of
-from interlock.workflow.state.workflow_state_manager import Store
+from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
 
 WAITS = ("awaiting-response", "blocked")
 
@@ -131,7 +131,7 @@ class Outcome:
 class Rollback:
     """Rollbacks of the runs of one team."""
 
-    def __init__(self, workspace: Workspace, caller: Principal, store: Store) -> None:
+    def __init__(self, workspace: Workspace, caller: Principal, store: WorkflowStateManager) -> None:
         self._workspace = workspace
         self._caller = caller
         self._store = store
@@ -321,13 +321,13 @@ def _kept_first(state: WorkflowState, journal: Journal) -> Archive:
 
 
 class CheckpointKeeper:
-    """See `store.Checkpoints`. `in_documents`: the documents of a finished run keep their list of checkpoints."""
+    """See `engine.ports.Checkpoints`. `in_documents`: the documents of a finished run keep their list of checkpoints."""
 
     def __init__(self, *, in_documents: bool = True) -> None:
         self._in_documents = in_documents
 
     def create(self, state: WorkflowState, *, step: StepId, reason: str, at: str) -> None:
-        """See `store.Checkpoints.create`."""
+        """See `engine.ports.Checkpoints.create`."""
         record = state.step(step)
         before = state.checkpoints[-1] if state.checkpoints else None
         checkpoint: dict[str, Any] = {
@@ -373,7 +373,7 @@ class CheckpointKeeper:
             return  # A document that cannot be written keeps what it lists.
 
     def restore(self, state: WorkflowState) -> Sequence[str] | None:
-        """See `store.Checkpoints.restore`."""
+        """See `engine.ports.Checkpoints.restore`."""
         return restore_step(state, state.updated_at or state.checkpoints[-1]["timestamp"] if state.checkpoints else "")
 
     def wrote(self, state: WorkflowState, paths: Iterable[str]) -> None:

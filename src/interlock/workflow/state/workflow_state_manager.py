@@ -1,14 +1,9 @@
-"""Where the state documents of workflow runs are kept: implements `store.Store` (BMAD-3.1, FR26, NFR7, decision 36).
+"""Where the state documents of workflow runs are kept (BMAD-3.1, FR26, NFR7, decision 36).
 
 The row is the truth. `save` writes it in the caller's transaction, so it commits together with the question or the
 completion that it is about; `mirror` afterwards writes `<output_folder>/.workflow-state/<id>.json` from the row as it
 is then, under a lock, so a late writer cannot bring back the past. Whatever becomes of the file (deleted, edited,
 half of it lost), the next `mirror` or `rebuild` puts it right.
-
-PORT within `workflow`: where the state documents are kept. The engine and the state's own verbs meet here.
-
-The row is the truth, the file its mirror (decision 36). A save happens inside the transaction that asks, completes or
-sends, so the state can never disagree with the task and its questions; the file is written after the commit.
 """
 
 from __future__ import annotations
@@ -16,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from interlock.clock import iso
 from interlock.core.unit_of_work import UnitOfWork
@@ -27,7 +22,7 @@ from interlock.storage.files import locked_directory
 from interlock.storage.ledger import Ledger, Rows
 from interlock.workflow.errors import StateConflict, StateUnreadable
 from interlock.workflow.state import files
-from interlock.workflow.state.document import StepId, WorkflowState
+from interlock.workflow.state.document import WorkflowState
 from interlock.workflow.state.snapshots import packed, unpacked
 
 UNWRITTEN = "is safe in the ledger, but its file could not be written"
@@ -37,18 +32,27 @@ FIRST_PAUSE = 0.1
 
 
 class WorkflowStateManager:
-    """See `store.Store`. `clock` pauses between tries to write a file."""
+    """The state documents of one team. `clock` pauses between tries to write a file."""
 
     def __init__(self, ledger: Ledger, clock: Any) -> None:
         self._ledger = ledger
         self._clock = clock
 
     def load(self, rows: Rows, workflow_id: str) -> WorkflowState:
-        """See `store.Store.load`."""
+        """The newest state of that run.
+
+        Raises:
+            WorkflowNotFound: there is no such run.
+            StateUnreadable: its document is damaged; the message offers to start again and says what would be lost.
+        """
         return read_row(_row(rows, workflow_id))
 
     def save(self, act: UnitOfWork, state: WorkflowState) -> None:
-        """See `store.Store.save`."""
+        """Write the state as version `state.version + 1`, which it then has; a new run is inserted as version 1.
+
+        Raises:
+            StateConflict: the row has another version: somebody else has written since it was loaded.
+        """
         before, updated = state.version, state.updated_at
         state.version, state.updated_at = before + 1, act.at
         state.created_at = state.created_at or act.at
@@ -71,7 +75,7 @@ class WorkflowStateManager:
         open_only: bool = False,
         limit: int | None = None,
     ) -> Sequence[WorkflowState]:
-        """See `store.Store.list`."""
+        """The runs, the newest first, at most `limit`; a damaged document is left out."""
         found = []
         for row in rows.workflows.select(skill=skill, task_id=task_id, open_only=open_only, limit=limit):
             try:
@@ -81,7 +85,11 @@ class WorkflowStateManager:
         return found
 
     def mirror(self, state: WorkflowState) -> Sequence[str]:
-        """See `store.Store.mirror`. The file shows the newest row, which may be newer than `state`."""
+        """Write the state's file, atomically, after the commit; three tries with growing pauses. It shows the newest
+        row, which may be newer than `state`.
+
+        Answers warnings instead of raising: the row stands, and the next save writes the file again (BMAD-3.1.4).
+        """
         pause = FIRST_PAUSE
         for attempt in range(1, TRIES + 1):
             try:
@@ -214,56 +222,3 @@ def _parsed(data: bytes) -> Any:
         return json.loads(data)
     except ValueError:
         return None
-
-
-class Store(Protocol):
-    """The state documents of one team."""
-
-    def load(self, rows: Rows, workflow_id: str) -> WorkflowState:
-        """The newest state of that run.
-
-        Raises:
-            WorkflowNotFound: there is no such run.
-            StateUnreadable: its document is damaged; the message offers to start again and says what would be lost.
-        """
-
-    def save(self, act: UnitOfWork, state: WorkflowState) -> None:
-        """Write the state as version `state.version + 1`, which it then has; a new run is inserted as version 1.
-
-        Raises:
-            StateConflict: the row has another version: somebody else has written since it was loaded.
-        """
-
-    def list(
-        self,
-        rows: Rows,
-        *,
-        skill: str | None = None,
-        task_id: str | None = None,
-        open_only: bool = False,
-        limit: int | None = None,
-    ) -> Sequence[WorkflowState]:
-        """The runs, the newest first, at most `limit`; a damaged document is left out."""
-
-    def mirror(self, state: WorkflowState) -> Sequence[str]:
-        """Write the state's file, atomically, after the commit; three tries with growing pauses.
-
-        Answers warnings instead of raising: the row stands, and the next save writes the file again (BMAD-3.1.4).
-        """
-
-
-class Checkpoints(Protocol):
-    """Snapshots of state and files (decision 35)."""
-
-    def create(self, state: WorkflowState, *, step: StepId, reason: str, at: str) -> None:
-        """Keep the state and the files as they are now, and append the checkpoint to `state.checkpoints`, at most 10.
-
-        Called before a step begins and before a fix is tried; never raises: what could not be kept is
-        `can_rollback: false` with its reason.
-        """
-
-    def restore(self, state: WorkflowState) -> Sequence[str]:
-        """Bring the files back to the newest checkpoint of the step that was interrupted, so that it can begin again.
-
-        Answers what could not be restored, because somebody else has changed it since.
-        """
