@@ -321,7 +321,7 @@ def _kept_first(state: WorkflowState, journal: Journal) -> Archive:
 
 
 class CheckpointKeeper:
-    """See `engine.ports.Checkpoints`. `in_documents`: the documents of a finished run keep their list of checkpoints."""
+    """See `engine.ports.Checkpoints`. `in_documents`: documents of a finished run keep their list of checkpoints."""
 
     def __init__(self, *, in_documents: bool = True) -> None:
         self._in_documents = in_documents
