@@ -15,7 +15,6 @@ KNOWN_MODULES = {
         "interlock.workflow.agents.run_registry", "interlock.workflow.agents.subagent",
         "interlock.workflow.agents.subagent_dispatcher", "interlock.workflow.engine.context",
         "interlock.workflow.engine.examination", "interlock.workflow.engine.prompts", "interlock.workflow.engine.steps",
-        "interlock.workflow.hooks.moments",
     })
 }  # fmt: skip
 KNOWN_FOLDERS = {

@@ -22,27 +22,25 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import anyio
 import anyio.to_thread
 
 from interlock.errors import StorageError
+from interlock.workflow.agents.pool import AgentPool
 from interlock.workflow.engine import machine
 from interlock.workflow.engine.decision_log import Decision
-from interlock.workflow.engine.ports import Superseded
+from interlock.workflow.engine.ports import Desk, Superseded
 from interlock.workflow.hooks import definitions
 from interlock.workflow.hooks.definitions import PRE_TOOL, SESSION_START, STOP, Found, Hook
 from interlock.workflow.hooks.runner import HookResult, HookRunner, line, pruned, size
 from interlock.workflow.hooks.tool_calls import Tool, ToolCalls
 from interlock.workflow.package.packages import Package
+from interlock.workflow.package.step import Step
 from interlock.workflow.package.workflow import Workflow
 from interlock.workflow.state import files
-from interlock.workflow.state.document import FAILED, TERMINAL, WorkflowState, step_key
-
-if TYPE_CHECKING:
-    from interlock.workflow.engine.context import RunContext
-
+from interlock.workflow.state.document import FAILED, TERMINAL, StepRecord, WorkflowState, step_key
 
 CONTEXT = 65_536  # bytes that an agent is told with one prompt
 LAST = 3  # results of a step that the state shows
@@ -141,6 +139,24 @@ CRITICAL = "critical_hook_failed"
 STARTED = 500  # starts of runs that a session remembers
 
 
+class HookedRun(Protocol):
+    """What of a run (`engine.context.RunContext`) its hooks use."""
+
+    state: WorkflowState
+    pool: AgentPool
+    desk: Desk
+
+    @property
+    def root(self) -> str: ...
+    @property
+    def record(self) -> StepRecord: ...
+    @property
+    def step(self) -> Step: ...
+    def event(self, type: str, **payload: Any) -> None: ...
+    def decide(self, decision: Decision) -> None: ...
+    async def save(self) -> object: ...
+
+
 class Hooking:
     """The hooks of one run; there are some, or some that are malformed. `directory` is where `HookRecords` keeps what
     they print."""
@@ -160,7 +176,7 @@ class Hooking:
         self._taken: set[str] = set()
 
     @asynccontextmanager
-    async def at_work(self, run: RunContext) -> AsyncIterator[None]:
+    async def at_work(self, run: HookedRun) -> AsyncIterator[None]:
         """While this lasts, the hooks of tools are run beside the turns of `run`."""
         self._run = run
         try:
