@@ -11,7 +11,7 @@ from interlock.app.home import Home
 from interlock.clock import iso
 from interlock.core.unit_of_work import Principal
 from interlock.model.names import SYSTEM
-from interlock.workflow.agents.subagent_registry import SubagentRecord
+from interlock.workflow.agents.registry import SubagentRecord
 from interlock.workflow.engine import loop_back_handler, recovery
 from interlock.workflow.engine.examination import APPROVE, BLOCKING, CHANGES, MAJOR, MINOR, Examined, Finding
 from interlock.workflow.engine.loop_back_handler import Loop

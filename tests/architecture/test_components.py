@@ -10,6 +10,7 @@ import ast
 import dataclasses
 import importlib
 import inspect
+import re
 import types
 import typing
 from collections.abc import Iterator
@@ -49,6 +50,12 @@ def test_a_component_is_there_under_its_name_and_at_work(name: str) -> None:
     module = f"{WORKFLOW}.{CONTRACTS[name][0]}"
     assert (importlib.import_module(module).__doc__ or "").startswith(f"{name}:")
     assert module in _reached("interlock.workflow.executor"), "no run of a workflow ever comes to it"
+
+
+def test_the_package_says_where_each_component_stands() -> None:
+    text = importlib.import_module(WORKFLOW).__doc__ or ""
+    listed = dict(re.findall(r"^    (\w[\w -]+?)  +(\w+\.\w+)$", text, re.MULTILINE))
+    assert listed == {name: module for name, (module, _, _) in CONTRACTS.items()}
 
 
 @pytest.mark.req("BMAD-contracts")

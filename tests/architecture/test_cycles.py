@@ -12,8 +12,8 @@ Graph = dict[str, set[str]]
 # Modules of the workflow engine that still import each other for their types; its rework removes them.
 KNOWN_MODULES = {
     frozenset({
-        "interlock.workflow.agents.run_registry", "interlock.workflow.agents.subagent",
-        "interlock.workflow.agents.subagent_dispatcher", "interlock.workflow.engine.context",
+        "interlock.workflow.agents.registry", "interlock.workflow.agents.subagent_dispatcher",
+        "interlock.workflow.engine.context",
         "interlock.workflow.engine.examination", "interlock.workflow.engine.prompts", "interlock.workflow.engine.steps",
     })
 }  # fmt: skip

@@ -12,8 +12,8 @@ from interlock.agents.session import Opening, Turn, Update
 from interlock.workflow import panel
 from interlock.workflow.agents.assignment import Assignment, Report
 from interlock.workflow.agents.pool import Limits
+from interlock.workflow.agents.registry import RoutingTerms, SubagentRecord, SubagentRegistry
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
-from interlock.workflow.agents.subagent_registry import RoutingTerms, SubagentRecord
 from tests.workflow import virtual
 from tests.workflow.stage import Play, Player, PlayerSession
 
@@ -41,7 +41,7 @@ class Staff(Player):
         return sum(not one.closed for one in self.sessions)
 
 
-class Books:
+class Books(SubagentRegistry):
     """An registry that keeps everything in memory."""
 
     def __init__(self, **terms: Any) -> None:

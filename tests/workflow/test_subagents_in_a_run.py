@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 
 from interlock.workflow.agents.assignment import Assignment, Report
-from interlock.workflow.agents.run_registry import KEPT
+from interlock.workflow.agents.registry import KEPT
 from interlock.workflow.engine.automation_controller import AutomationController
 from interlock.workflow.engine.context import RunContext
 from interlock.workflow.engine.examination import APPROVE, Examined

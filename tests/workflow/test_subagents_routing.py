@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.workflow.agents.assignment import KINDS, Assignment
-from interlock.workflow.agents.routing import ROLES, route
+from interlock.workflow.agents.assignment import KINDS, ROLES, Assignment, route
 from interlock.workflow.package import packages
 from interlock.workflow.package.packages import Persona, personas
 

@@ -10,7 +10,7 @@ import pytest
 from interlock.core.unit_of_work import Principal
 from interlock.model.names import SYSTEM
 from interlock.wiring import connect
-from interlock.workflow.agents.subagent_registry import SubagentRecord
+from interlock.workflow.agents.registry import SubagentRecord
 from interlock.workflow.state import step_tracking
 from interlock.workflow.state.document import RUNNING, Plan, WorkflowState
 from interlock.workflow.state.rollback import CheckpointKeeper

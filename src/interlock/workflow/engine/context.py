@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 
 from interlock.workflow.agents.pool import AgentPool, Limits
-from interlock.workflow.agents.run_registry import RunRegistry
+from interlock.workflow.agents.registry import RunRegistry
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.engine import machine, steps
 from interlock.workflow.engine.decision_log import EVENT, Decision

@@ -18,8 +18,7 @@ import anyio
 from interlock.errors import AgentError
 from interlock.workflow import panel
 from interlock.workflow.agents.assignment import ANALYSIS, CREATIVE, Assignment, Report
-from interlock.workflow.agents.subagent import Subagent
-from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
+from interlock.workflow.agents.subagent_dispatcher import Subagent, SubagentDispatcher
 from interlock.workflow.engine.context import Ending, Postponed, RunContext
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.examination import PRE_FINAL_REVIEW

@@ -1,4 +1,4 @@
-"""The registry that a run keeps of its subagents: what they are chosen by, and what is written down of them (FR23c).
+"""What the subagents of a run are given by it, and where they are written down (FR23c).
 
 Each is one entry of `state.subagents`, written when its session is known and when it has reported. After a crash the
 piece of work that was under way is given to the session that had it, where the program can resume one.
@@ -6,10 +6,13 @@ piece of work that was under way is given to the session that had it, where the 
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from interlock.workflow.agents.subagent_registry import INTERRUPTED, WORKING, RoutingTerms, SubagentRecord
+from interlock.workflow.agents.assignment import Assignment
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.ports import Superseded
 from interlock.workflow.package.packages import Persona, personas
@@ -17,14 +20,73 @@ from interlock.workflow.package.packages import Persona, personas
 if TYPE_CHECKING:
     from interlock.workflow.engine.context import RunContext
 
+WORKING, INTERRUPTED = "working", "interrupted"
+"""At work; and stopped because the run was, so that it can be taken up again with it."""
+
+
+@dataclass
+class SubagentRecord:
+    """One subagent as the run knows it. `n` is its number in the run, 0 while it has none; `status` is `working` until
+    it is that of its report. `input` is the hash of what it was asked: only the same question is taken up again by the
+    session that was asked it. `model_signal` is `Model.signal` where its model was chosen by class, null where the
+    program uses its own. Times are ISO 8601 UTC."""
+
+    label: str
+    kind: str
+    role: str
+    model: str | None = None
+    agent_id: str | None = None
+    status: str = WORKING
+    started: str | None = None
+    ended: str | None = None
+    attempts: int = 0
+    input: str = ""
+    n: int = 0
+    model_signal: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """All fields."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class RoutingTerms:
+    """What work is routed and models are chosen by, as it is now."""
+
+    tier: int | None = None
+    max_model: str | None = None
+    module: str = ""
+    installed: Sequence[Persona] = ()
+
+
+class SubagentRegistry:
+    """A registry that knows nothing and keeps nothing: for subagents without a run."""
+
+    def terms(self) -> RoutingTerms:
+        """The terms that hold now."""
+        return RoutingTerms()
+
+    def left_open(self, input: str, label: str) -> SubagentRecord | None:
+        """The record of an earlier process for the very same work that never ended, given out once."""
+        return None
+
+    def assigned(self, record: SubagentRecord, why: str, warning: str | None) -> None:
+        """A subagent was chosen for a piece of work, for these reasons; `warning` where nobody is specialised in it."""
+
+    def note(self, record: SubagentRecord) -> None:
+        """It is another one than before; written with whatever is written next."""
+
+    async def keep(self, record: SubagentRecord) -> None:
+        """Note it, and write it down at once."""
+
 
 KEPT = 100  # entries; the oldest that are over go first
 OPEN = frozenset({WORKING, INTERRUPTED, "capacity"})
 """With one of these an earlier process left what can be taken up again."""
 
 
-class RunRegistry:
-    """See the module, and `agents.subagent_registry.SubagentRegistry`."""
+class RunRegistry(SubagentRegistry):
+    """The registry in the state of a run. A run that is somebody else's now stops its subagents."""
 
     def __init__(self, run: RunContext) -> None:
         self._run = run
@@ -38,12 +100,10 @@ class RunRegistry:
         return personas(self._run.package)
 
     def terms(self) -> RoutingTerms:
-        """See the port."""
         run = self._run
         return RoutingTerms(run.state.plan.tier, run.settings.max_model, run.workflow.module, self._installed)
 
     def left_open(self, input: str, label: str) -> SubagentRecord | None:
-        """See the port."""
         for entry in self._left:
             if entry.get("input") == input and entry.get("label") == label:
                 self._left.remove(entry)
@@ -52,7 +112,6 @@ class RunRegistry:
         return None
 
     def assigned(self, record: SubagentRecord, why: str, warning: str | None) -> None:
-        """See the port."""
         run = self._run
         choice = f"{record.role} on {record.model or 'its own model'}"
         why = f"{why}; its session is taken up again" if record.n else why
@@ -64,7 +123,6 @@ class RunRegistry:
         self.note(record)
 
     def note(self, record: SubagentRecord) -> None:
-        """See the port."""
         state, entries = self._run.state, self._run.state.subagents
         if record.n == 0:
             record.n = max((int(one.get("n", 0)) for one in entries), default=0) + 1
@@ -80,7 +138,6 @@ class RunRegistry:
         state.subagents = _bounded(sorted([*others, record.as_dict()], key=lambda one: int(one.get("n", 0))))
 
     async def keep(self, record: SubagentRecord) -> None:
-        """See the port. A run that is not ours any more stops its subagents, and ends with its turn."""
         self.note(record)
         try:
             await self._run.save_soon()
@@ -94,3 +151,9 @@ def _bounded(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     over = [one for one in entries if one.get("status") not in OPEN]
     dropped = {one.get("n") for one in over[: max(0, len(entries) - KEPT)]}
     return [one for one in entries if one.get("n") not in dropped]
+
+
+def input_of(assignment: Assignment) -> str:
+    """What an assignment asks, as a short hash."""
+    asked = "\0".join((assignment.label, assignment.kind, assignment.prompt))
+    return hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()[:16]
