@@ -111,7 +111,7 @@ def run_inject(arguments: list[str]) -> int | None:
     except BrokenPipeError:
         silence_stdout()
         return 1
-    except OSError as error:
+    except Exception as error:  # boundary: a hook that fails would stop the agent that it serves
         print(f"interlock inject: {error}", file=sys.stderr)
     except KeyboardInterrupt:
         return 130

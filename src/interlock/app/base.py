@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from typing import Any
 
-from interlock import app
+from interlock import app, model
 from interlock.clock import Clock, iso
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace
 from interlock.errors import (
@@ -19,7 +19,6 @@ from interlock.errors import (
     TeamNotFound,
 )
 from interlock.model.names import SYSTEM, check_team_name
-from interlock.model.run import RunOrigin
 from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.processes import ancestry
@@ -119,12 +118,12 @@ class HomeBase:
         """Who may come in over HTTP: tokens, links and cookies."""
         return app.running.Tokens(self.path)
 
-    def origin_of(self, client: tuple[str, int], server: int) -> RunOrigin | None:
+    def origin_of(self, client: tuple[str, int], server: int) -> model.run.RunOrigin | None:
         """The run that the process belongs to which connected from `client` (address and port) to our port `server`;
         None where it is none's, or cannot be known."""
         return app.running.connected_run(self.path, client, server)
 
-    def note_refusal(self, origin: RunOrigin, error: Forbidden, face: str = "python") -> None:
+    def note_refusal(self, origin: model.run.RunOrigin, error: Forbidden, face: str = "python") -> None:
         """Record, as an event of its team, that the run `origin` was refused something; `error` said so to it."""
         with suppress(InterlockError):  # Its team may be gone.
             self.workspace(str(origin.team)).note_refusal(origin, Principal(face=face), error)
@@ -220,7 +219,12 @@ class TeamBase:
 
 
 def calling(
-    name: str, session: str | None, run: int | None, face: str, person: bool = False, origin: RunOrigin | None = None
+    name: str,
+    session: str | None,
+    run: int | None,
+    face: str,
+    person: bool = False,
+    origin: model.run.RunOrigin | None = None,
 ) -> Principal:
     """The caller that a face names; a session with an id is noted with the process it lives in.
 

@@ -8,19 +8,16 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar, Unpack
 
-from interlock import app
+from interlock import app, core, runner
 from interlock.app.base import TeamBase, plain, whole_number
 from interlock.clock import iso
-from interlock.core import mailbox, shutdown, teams
-from interlock.core.shutdown import expire
+from interlock.core import mailbox
 from interlock.core.unit_of_work import UnitOfWork, unknown_member
-from interlock.core.waiting import StillWaiting, Wait
 from interlock.errors import InterlockError, InvalidRequest
 from interlock.model import handover
 from interlock.model.message import Message, MessageFields, as_xml
 from interlock.model.names import HUMAN
 from interlock.processes.ref import alive, current
-from interlock.runner.run_processes import verifier
 from interlock.storage.ledger import Rows
 
 T = TypeVar("T")
@@ -66,7 +63,7 @@ class Mailing(TeamBase):
         if "metadata" in fields:
             fields["metadata"] = plain(fields["metadata"])
         asks = isinstance(type := fields.get("type"), str) and type.startswith("shutdown_")
-        store: Callable[..., Message] = shutdown.send_message if asks else mailbox.send
+        store: Callable[..., Message] = core.shutdown.send_message if asks else mailbox.send
         return self._store(sender, content, fields.get("client_id"), lambda act: store(act, to, content, **fields))
 
     def broadcast(
@@ -156,14 +153,14 @@ class Mailing(TeamBase):
     ) -> dict[str, Any]:
         """Ask a member to stop, or announce the caller's own shutdown."""
         with self._act(by) as act:
-            return shutdown.request(act, member, reason=reason)
+            return core.shutdown.request(act, member, reason=reason)
 
     def answer_shutdown(
         self, request: str | None = None, *, approve: bool, reason: str | None = None, by: str | None = None
     ) -> dict[str, Any]:
         """Approve or reject a shutdown request."""
         with self._act(by) as act:
-            return shutdown.answer(act, request, approve=approve, reason=reason)
+            return core.shutdown.answer(act, request, approve=approve, reason=reason)
 
     def shutdown_requests(self) -> list[dict[str, Any]]:
         """Requests that are still open."""
@@ -182,7 +179,7 @@ class Mailing(TeamBase):
         if not speaks or not (parsed := app.speech.parse(content)).ours:
             with self._act(by) as act:
                 return store(act)
-        mark = verifier()
+        mark = runner.run_processes.verifier()
         incoming = app.speech.prepare(self._workspace, parsed, mark)
         try:
             with self._act(by) as act:
@@ -230,13 +227,13 @@ class Mailing(TeamBase):
         with self._act(by) as act:
             if not hurried:
                 # Whoever asked for a shutdown reads here that nobody answered.
-                expire(act)
+                core.shutdown.expire(act)
             messages = mailbox.offer(
                 act, current().as_text(), alive, urgent_only=urgent_only, earlier=earlier,
                 count=handover.INJECT_COUNT if inject else handover.READ_COUNT,
                 size=handover.INJECT_BYTES if inject else handover.READ_BYTES,
             )  # fmt: skip
-            return messages, teams.state_block(act) if inject and act.role == "lead" else ""
+            return messages, core.teams.state_block(act) if inject and act.role == "lead" else ""
 
     def _give_back(self, by: str | None, messages: list[Message]) -> None:
         # Where that fails they stay offered, and are offered again when this process has ended; the error that brought
@@ -259,17 +256,19 @@ class Mailing(TeamBase):
         name = found[0] if found is not None else self._as(by).name
         ends = time.monotonic() + seconds
 
-        def look() -> bool | StillWaiting:
+        def look() -> bool | core.waiting.StillWaiting:
             if workspace.closes != closes:
                 return False
             with workspace.ledger.snapshot() as rows:
                 now = workspace.clock.now()
                 if mailbox.waits(rows, name, now, alive, urgent_only) or _unanswered(rows, name, iso(now)):
                     return True
-            return StillWaiting(ends - time.monotonic())
+            return core.waiting.StillWaiting(ends - time.monotonic())
 
         # Not all that frees a message is a commit: the process that was handing it over may have died.
-        wait = Wait(workspace, [f"inbox:{name}"], look, changed=lambda: workspace.closes != closes, again=LOOK_AGAIN)
+        wait = core.waiting.Wait(
+            workspace, [f"inbox:{name}"], look, changed=lambda: workspace.closes != closes, again=LOOK_AGAIN
+        )
         return wait.blocking() is True
 
 

@@ -10,14 +10,9 @@ from heapq import merge
 from itertools import islice
 from typing import Any
 
-from interlock import app
+from interlock import app, core, mirror, model
 from interlock.app.team import Team
 from interlock.app.teams import TeamsOfHome
-from interlock.core.tasks import finish
-from interlock.core.tasks.claim import claim
-from interlock.core.tasks.create import create
-from interlock.core.tasks.finish import SUMMARY_LIMIT
-from interlock.core.tasks.transition import WORKFLOW
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import (
     AmbiguousId,
@@ -32,8 +27,6 @@ from interlock.errors import (
     TaskNotFound,
     TeamNotFound,
 )
-from interlock.mirror.task_view import complete
-from interlock.model.group import Group, check_chat_session
 from interlock.model.names import check_team_name, check_text
 from interlock.model.task import FINAL, FRONT_DOOR, TYPES, Task
 from interlock.storage.files import locked_file
@@ -118,20 +111,22 @@ class ProjectVerbs(TeamsOfHome):
             # Whoever comes in over HTTP to chat is a person, perhaps for the first time.
             team = team.acting(by, face=face, person=face in ("http", "page"))
         told = None
-        if isinstance(content, str) and task_type in (None, WORKFLOW):
+        if isinstance(content, str) and task_type in (None, core.tasks.transition.WORKFLOW):
             told = _command_of(team, session, content)
         if told is None:
             with self._owning_session(session, project), team._act(acknowledge=True) as act:
                 task = _receive(act, project, content, session, task_type)
         else:
             with suppress(_Rehearsed), self._owning_session(session, project), team._act(acknowledge=True) as act:
-                _receive(act, project, content, session, WORKFLOW)
+                _receive(act, project, content, session, core.tasks.transition.WORKFLOW)
                 raise _Rehearsed  # What would refuse the message refuses it before anything is carried out.
-            said = _carry_out(team, session, *told)[:SUMMARY_LIMIT]
+            said = _carry_out(team, session, *told)[: core.tasks.finish.SUMMARY_LIMIT]
             # One transaction: no worker can take the task, and a crash leaves none that waits for an answer.
             with self._owning_session(session, project), team._act(acknowledge=True) as act:
-                task = claim(act, _receive(act, project, content, session, WORKFLOW))
-                finish.complete(act, task, summary=said)
+                task = core.tasks.claim.claim(
+                    act, _receive(act, project, content, session, core.tasks.transition.WORKFLOW)
+                )
+                core.tasks.finish.complete(act, task, summary=said)
         return {
             "task_id": task.id,
             "task_group_id": session,
@@ -170,7 +165,7 @@ class ProjectVerbs(TeamsOfHome):
             if rows.groups.get(group) is not None:
                 holders.append(name)
                 known = (rows.tasks.get(id) for id in rows.groups.tasks(group))
-                tasks = complete(rows, [task for task in known if task is not None])
+                tasks = mirror.task_view.complete(rows, [task for task in known if task is not None])
         if not holders:
             raise GroupNotFound(f"There is no task group {group!r}. A chat message begins one.", group=group)
         if len(holders) > 1:
@@ -248,7 +243,7 @@ def infer_type(content: str) -> str | None:
     """The type of task a message asks for; None where that cannot be told (decision 25)."""
     text = content.strip()
     if app.engine.is_invocation(text):
-        return WORKFLOW
+        return core.tasks.transition.WORKFLOW
     if _CHANGES.match(text):
         return "IMPLEMENTATION"
     if _REPORTS.match(text):
@@ -258,13 +253,15 @@ def infer_type(content: str) -> str | None:
 
 def _receive(act: UnitOfWork, project: str, content: str, session_id: str, task_type: str | None) -> Task:
     """Create the task of a chat message, and its group with the session's first."""
-    check_chat_session(session_id)
+    model.group.check_chat_session(session_id)
     check_text(content, "content", limit=act.settings.get("body_chars"), required=True, setting="body_chars")
     if task_type is not None and task_type not in TYPES:
         raise InvalidRequest(f"task_type must be one of: {', '.join(TYPES)}.", field="task_type")
     if act.rows.groups.get(session_id) is None:
-        act.rows.groups.insert(Group(session_id, act.at, act.at, first_prompt=_in_a_line(content, PROMPT_CHARS)))
-    return create(
+        act.rows.groups.insert(
+            model.group.Group(session_id, act.at, act.at, first_prompt=_in_a_line(content, PROMPT_CHARS))
+        )
+    return core.tasks.create.create(
         act,
         _in_a_line(content, min(PROMPT_CHARS, act.settings.get("subject_chars"))),
         body=content,
@@ -291,7 +288,11 @@ def _command_of(team: Team, session: str, content: str) -> tuple[app.engine.Chat
         return command, None, sure
     with team._workspace.look() as rows:
         tasks = rows.groups.tasks(session) if rows.groups.get(session) is not None else []
-        known = [task for id in tasks if (task := rows.tasks.get(id)) is not None and task.type == WORKFLOW]
+        known = [
+            task
+            for id in tasks
+            if (task := rows.tasks.get(id)) is not None and task.type == core.tasks.transition.WORKFLOW
+        ]
     run = next((task.workflow for task in reversed(known) if task.workflow is not None), None)
     if command.kind == app.engine.ADJUST:
         at_work = run if run is not None and team.workflow_run(run)["state"] != "TERMINAL" else None

@@ -5,11 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from interlock import app
-from interlock.core import shutdown
-from interlock.core.tasks import finish, review
-from interlock.core.tasks import review as reviewers
-from interlock.core.teams import pause, set_aside
+from interlock import app, core
 from interlock.core.unit_of_work import Principal, Workspace, unknown_member
 from interlock.errors import Conflict
 from interlock.model.driving import StopOutcome
@@ -42,7 +38,7 @@ def ask_running(workspace: Workspace) -> list[str]:
     if running:
         with workspace.act(Principal()) as act:
             for name in running:
-                shutdown.request(act, name, reason="the team is to be deleted")
+                core.shutdown.request(act, name, reason="the team is to be deleted")
     return running
 
 
@@ -54,7 +50,7 @@ def stop_runner(workspace: Workspace, *, now: bool) -> StopOutcome:
     told = []
     if serving:
         with workspace.act(Principal()) as act:
-            pause(act, reason="stopped by hand")
+            core.teams.pause(act, reason="stopped by hand")
         told.append("server")
     for driver in drivers:
         _signal(driver, signal.SIGTERM if now else signal.SIGINT)
@@ -84,12 +80,12 @@ def stop_member(workspace: Workspace, member: str, *, now: bool) -> StopOutcome:
     asked, ended = [], []
     with workspace.act(Principal()) as act:
         if not now:
-            asked = [str(shutdown.request(act, member)["subject"])]
+            asked = [str(core.shutdown.request(act, member)["subject"])]
         elif act.rows.team.member(member) is None:
             raise unknown_member(act.rows, member)
         else:
             # First, so that no runner gives it the next task meanwhile.
-            set_aside(act, member, "stopped", "stopped by hand")
+            core.teams.set_aside(act, member, "stopped", "stopped by hand")
     if now:
         ended = _end_runs(workspace, member)
         _wait_for_kept_session(workspace, member)
@@ -110,9 +106,13 @@ def _end_runs(workspace: Workspace, member: str | None) -> list[str]:
             with workspace.act(Principal(SYSTEM, run=run.number)) as act:
                 task = act.rows.tasks.get(run.task_id)
                 if task is not None and task.run == run.number and task.state == "in-progress":
-                    finish.fail(act, task, "stopped by hand", counts=False)
-                elif task is not None and task.run == run.number and reviewers.under_review(act.rows, task) is not None:
-                    review.no_verdict(act, task, "stopped by hand", counts=False)
+                    core.tasks.finish.fail(act, task, "stopped by hand", counts=False)
+                elif (
+                    task is not None
+                    and task.run == run.number
+                    and core.tasks.review.under_review(act.rows, task) is not None
+                ):
+                    core.tasks.review.no_verdict(act, task, "stopped by hand", counts=False)
         except Conflict:
             pass  # It ended by itself meanwhile.
         app.running.end_run_programs(run, grace)

@@ -6,21 +6,14 @@ import os
 from collections.abc import Callable
 from typing import Any, Unpack
 
+from interlock import core, mirror, model, runner
 from interlock.app.base import TeamBase, plain, warned, whole_number
-from interlock.core.tasks import change, claim, finish, verify
-from interlock.core.tasks import change as depend
-from interlock.core.tasks.create import create
 from interlock.core.tasks.find import find
-from interlock.core.tasks.review import author_lives
 from interlock.core.unit_of_work import UnitOfWork
 from interlock.errors import RunNotFound
-from interlock.mirror.task_view import complete, show
 from interlock.model.names import HUMAN
-from interlock.model.report import OutputEnd
-from interlock.model.run import Run
 from interlock.model.task import NewTask, Task, states_filtered
 from interlock.processes.ref import alive
-from interlock.runner.run_processes import verifier
 
 READY_LIMIT = 1_000_000
 
@@ -40,15 +33,15 @@ class TaskVerbs(TeamBase):
         """
         fields["metadata"] = plain(fields.get("metadata"))
         with self._act(by, acknowledge=True) as act:
-            task = create(act, subject, **fields)
-            claim.refuse_stopped(act.rows, task.assignee)
-            show(act.rows, task)
+            task = core.tasks.create.create(act, subject, **fields)
+            core.tasks.claim.refuse_stopped(act.rows, task.assignee)
+            mirror.task_view.show(act.rows, task)
         return warned(act, task)
 
     def task(self, task: str) -> Task:
         """Return one task, with its open blockers, its question and its warnings."""
         with self._workspace.look() as rows:
-            return show(rows, find(rows, task))
+            return mirror.task_view.show(rows, find(rows, task))
 
     def tasks(
         self, *, status: str | None = None, owner: str | None = None, ready: bool = False, limit: int | None = None
@@ -67,12 +60,12 @@ class TaskVerbs(TeamBase):
                 found = [task for task in queue if owner in (None, task.reserved_for)][:limit]
             else:
                 found = rows.tasks.select(states=states, owner=owner, limit=limit)
-            return complete(rows, found)
+            return mirror.task_view.complete(rows, found)
 
     def graph(self) -> tuple[list[Task], list[tuple[str, str]]]:
         """All tasks but deleted ones, and the edges (blocker, blocked) between them."""
         with self._workspace.look() as rows:
-            found = complete(rows, rows.tasks.select())
+            found = mirror.task_view.complete(rows, rows.tasks.select())
             shown = {task.id for task in found}
             return found, [edge for edge in rows.graph.edges() if shown.issuperset(edge)]
 
@@ -89,15 +82,17 @@ class TaskVerbs(TeamBase):
             Forbidden: it is reserved for another member, or the caller has stopped.
             TaskNotFound, InvalidTransition: there is none, or it is in a state that cannot be claimed.
         """
-        return self._on(task, by, lambda act, found: claim.claim(act, found, force=force, take_over=take_over))
+        return self._on(
+            task, by, lambda act, found: core.tasks.claim.claim(act, found, force=force, take_over=take_over)
+        )
 
     def next_task(self, *, by: str | None = None) -> Task | None:
         """Claim the most urgent, oldest ready task that the caller may have; None where there is none."""
         with self._act(by, acknowledge=True) as act:
             member = act.rows.team.member(act.name)
-            task = claim.claim_next(act, shell=member is not None and member.agent == "shell")
+            task = core.tasks.claim.claim_next(act, shell=member is not None and member.agent == "shell")
             if task is not None:
-                show(act.rows, task)
+                mirror.task_view.show(act.rows, task)
         return None if task is None else warned(act, task)
 
     def update(self, task: str, *, by: str | None = None, **fields: Any) -> Task:
@@ -109,8 +104,8 @@ class TaskVerbs(TeamBase):
             Forbidden: the field is not the caller's to change.
             InvalidTransition: the task cannot move to that status.
         """
-        mark = verifier()
-        updated = self._on(task, by, lambda act, found: change.update(act, found, verifier=mark, **fields))
+        mark = runner.run_processes.verifier()
+        updated = self._on(task, by, lambda act, found: core.tasks.change.update(act, found, verifier=mark, **fields))
         return self._settled(updated, mark, by)
 
     def depend(self, task: str, *, on: str, remove: bool = False, by: str | None = None) -> Task:
@@ -119,12 +114,12 @@ class TaskVerbs(TeamBase):
         Raises:
             DependencyCycle: `on` waits for `task`.
         """
-        verb = depend.independ if remove else depend.depend
+        verb = core.tasks.change.independ if remove else core.tasks.change.depend
         return self._on(task, by, lambda act, found: verb(act, found, find(act.rows, on)))
 
     def release(self, task: str, *, reason: str | None = None, by: str | None = None) -> Task:
         """Return a task to the queue."""
-        return self._on(task, by, lambda act, found: claim.release(act, found, reason))
+        return self._on(task, by, lambda act, found: core.tasks.claim.release(act, found, reason))
 
     def complete(self, task: str, *, summary: str | None = None, by: str | None = None) -> Task:
         """Report a task as finished. Its `verify` is run now, before this returns; look at the `state` of the answer:
@@ -135,49 +130,57 @@ class TaskVerbs(TeamBase):
             StaleRun: the run was taken from the caller.
             InvalidTransition: it is not claimed.
         """
-        mark = verifier()
-        reported = self._on(task, by, lambda act, found: finish.complete(act, found, summary=summary, verifier=mark))
+        mark = runner.run_processes.verifier()
+        reported = self._on(
+            task, by, lambda act, found: core.tasks.finish.complete(act, found, summary=summary, verifier=mark)
+        )
         return self._settled(reported, mark, by)
 
     def delete(self, task: str, *, by: str | None = None) -> Task:
         """Delete a task that is not final."""
-        return self._on(task, by, change.delete)
+        return self._on(task, by, core.tasks.change.delete)
 
     def approve(self, task: str, *, summary: str | None = None, by: str | None = None) -> Task:
         """Approve the work, as its reviewer."""
-        return self._merged(self._on(task, by, lambda act, found: finish.approve(act, found, summary)))
+        return self._merged(self._on(task, by, lambda act, found: core.tasks.finish.approve(act, found, summary)))
 
     def reject(self, task: str, *, reason: str, by: str | None = None) -> Task:
         """Reject the work, as its reviewer: it returns to the author with `reason` as findings."""
         return self._on(
-            task, by, lambda act, found: finish.reject(act, found, reason, author_lives=author_lives(act, found))
+            task,
+            by,
+            lambda act, found: core.tasks.finish.reject(
+                act, found, reason, author_lives=core.tasks.review.author_lives(act, found)
+            ),
         )
 
     def retry(self, task: str, *, by: str | None = None) -> Task:
         """Give a task that failed permanently (deadletter) another chance."""
-        return self._on(task, by, change.retry)
+        return self._on(task, by, core.tasks.change.retry)
 
     def cancel(
         self, task: str, *, reason: str | None = None, cascade: bool = False, by: str | None = None
     ) -> list[Task]:
         """Cancel a task, with `cascade` also what waits for it; returns the cancelled tasks."""
         with self._act(by, acknowledge=True) as act:
-            cancelled = complete(act.rows, change.cancel(act, find(act.rows, task), reason=reason, cascade=cascade))
+            cancelled = mirror.task_view.complete(
+                act.rows, core.tasks.change.cancel(act, find(act.rows, task), reason=reason, cascade=cascade)
+            )
         return [warned(act, here) for here in cancelled]
 
     def block(self, task: str, *, reason: str, by: str | None = None) -> Task:
         """Stop work on a task for a reason that is not a dependency."""
-        return self._on(task, by, lambda act, found: change.block(act, found, reason))
+        return self._on(task, by, lambda act, found: core.tasks.change.block(act, found, reason))
 
     def unblock(self, task: str, *, by: str | None = None) -> Task:
         """Let work on a blocked task continue."""
-        return self._on(task, by, change.unblock)
+        return self._on(task, by, core.tasks.change.unblock)
 
     def assign(self, task: str, *, to: str | None, by: str | None = None) -> Task:
         """Reserve a task for a member; None frees it."""
-        return self._on(task, by, lambda act, found: change.assign(act, found, to))
+        return self._on(task, by, lambda act, found: core.tasks.change.assign(act, found, to))
 
-    def heartbeat(self, task: str, *, by: str | None = None) -> Run:
+    def heartbeat(self, task: str, *, by: str | None = None) -> model.run.Run:
         """Show that the run is alive: its lease then ends `heartbeat_ttl` seconds from now.
 
         Raises:
@@ -186,9 +189,9 @@ class TaskVerbs(TeamBase):
             InvalidTransition: it is not claimed.
         """
         with self._act(by) as act:
-            return claim.heartbeat(act, find(act.rows, task))
+            return core.tasks.claim.heartbeat(act, find(act.rows, task))
 
-    def runs(self, task: str) -> list[Run]:
+    def runs(self, task: str) -> list[model.run.Run]:
         """All runs of the task, oldest first."""
         with self._workspace.look() as rows:
             return rows.runs.of_task(find(rows, task).id)
@@ -217,7 +220,7 @@ class TaskVerbs(TeamBase):
         what = f"run {run}" if run is not None else "run"
         raise RunNotFound(f"{found.id} has no {what} with output. `interlock task show {found.id}` lists its runs.")
 
-    def output_end(self, task: str, run: int | None = None, *, most: int) -> OutputEnd:
+    def output_end(self, task: str, run: int | None = None, *, most: int) -> model.report.OutputEnd:
         """The last `most` bytes that a run printed, in whole lines, of the newest by default. Raises RunNotFound."""
         path, number = self.output(task, run)
         try:
@@ -227,7 +230,7 @@ class TaskVerbs(TeamBase):
                 text = file.read(most).decode("utf-8", "replace")
         except OSError as error:
             raise RunNotFound(f"The output of {task} cannot be read: {error.strerror}.") from error
-        return OutputEnd(number, text.partition("\n")[2] if size > most else text, size)
+        return model.report.OutputEnd(number, text.partition("\n")[2] if size > most else text, size)
 
     def verify_pending(self) -> list[Task]:
         """Run the verify of tasks whose verifier has died; returns those tasks."""
@@ -235,18 +238,18 @@ class TaskVerbs(TeamBase):
             waiting = [task for task in rows.tasks.select(states=["review"]) if _verifier_is_gone(task)]
         decided = []
         for task in waiting:
-            mark = verifier()
+            mark = runner.run_processes.verifier()
             with self._act(HUMAN) as act:
                 found = find(act.rows, task.id)
                 if _verifier_is_gone(found):
-                    verify.take_up(act, found, mark)
-                show(act.rows, found)
+                    core.tasks.verify.take_up(act, found, mark)
+                mirror.task_view.show(act.rows, found)
             decided.append(self._settled(found, mark, HUMAN))
         return decided
 
     def _on(self, reference: str, by: str | None, verb: Callable[[UnitOfWork, Task], Task]) -> Task:
         with self._act(by, acknowledge=True) as act:
-            task = show(act.rows, verb(act, find(act.rows, reference)))
+            task = mirror.task_view.show(act.rows, verb(act, find(act.rows, reference)))
         return warned(act, task)
 
 

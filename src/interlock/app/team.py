@@ -5,30 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Any
 
-from interlock import app
+from interlock import app, core, mirror, runner
+from interlock import model as values
 from interlock.app.base import calling, warned, whole_number
 from interlock.app.mail import Mailing
 from interlock.app.tasks import TaskVerbs
 from interlock.app.workflows import WorkflowVerbs
 from interlock.app.worktrees import WorktreeVerbs
-from interlock.core import teams
-from interlock.core.questions import in_own_words
-from interlock.core.reports import now
-from interlock.core.reports.night import report
-from interlock.core.reports.now import status, unable
-from interlock.core.tasks import answer
 from interlock.core.tasks.find import find
 from interlock.errors import InterlockError
-from interlock.mirror.task_view import complete, show
-from interlock.model.event import Event
-from interlock.model.question import Question
-from interlock.model.report import Board, CrewMember, TaskStory
-from interlock.model.run import RunOrigin
 from interlock.model.task import Task
 from interlock.model.team import Member
 from interlock.processes.ref import alive
-from interlock.runner import registration
-from interlock.runner.run_processes import verifier
 from interlock.wakeup.notifier import Waiter, woken
 
 EVENTS_AT_ONCE = 1000
@@ -42,7 +30,7 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
 
     def acting(
         self, name: str, *, session: str | None = None, run: int | None = None, face: str = "python",
-        person: bool = False, origin: RunOrigin | None = None,
+        person: bool = False, origin: values.run.RunOrigin | None = None,
     ) -> Team:  # fmt: skip
         """Return the same team, seen by another caller.
 
@@ -66,14 +54,14 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
     def describe(self) -> dict[str, Any]:
         """The team with its members, as in `config.json`, plus `task_counts`."""
         with self._workspace.look() as rows:
-            shown = rows.team.get().as_dict([member.as_dict() for member in teams.members(rows)])
+            shown = rows.team.get().as_dict([member.as_dict() for member in core.teams.members(rows)])
             shown["task_counts"] = rows.tasks.counts()
             return shown
 
     def members(self) -> list[Member]:
         """Members, the lead first."""
         with self._workspace.look() as rows:
-            return teams.members(rows)
+            return core.teams.members(rows)
 
     def spawn(
         self,
@@ -95,7 +83,7 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
             Forbidden: only the lead and people may.
         """
         with self._act(by) as act:
-            member = teams.spawn(
+            member = core.teams.spawn(
                 act, name, agent=agent, command=list(command) if command else None, agent_id=agent_id, type=type,
                 model=model, permissions=permissions,
             )  # fmt: skip
@@ -113,22 +101,22 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
             running = any(
                 run.member == name and run.runner is not None and alive(run.runner) for run in act.rows.runs.open()
             )
-            return teams.remove(act, name, running=running)
+            return core.teams.remove(act, name, running=running)
 
     def pause(self, member: str | None = None, *, reason: str | None = None, by: str | None = None) -> None:
         """Let runners start nothing new, in the team or of one member. What runs is finished."""
         with self._act(by) as act:
-            teams.pause(act, member, reason=reason)
+            core.teams.pause(act, member, reason=reason)
 
     def resume(self, member: str | None = None, *, by: str | None = None) -> None:
         """Continue after a pause; a member that was stopped is given work again."""
         with self._act(by) as act:
-            teams.resume(act, member)
+            core.teams.resume(act, member)
 
     def configure(self, changes: Mapping[str, Any], *, by: str | None = None) -> dict[str, Any]:
         """Set, or with None unset, the team's own settings; returns them all."""
         with self._act(by) as act:
-            return teams.configure(act, dict(changes))
+            return core.teams.configure(act, dict(changes))
 
     def setting(self, name: str) -> tuple[Any, str]:
         """A setting's value for this team, and where it comes from: environment, team, home or default."""
@@ -137,7 +125,7 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
 
     # Questions: what waits for a person.
 
-    def questions(self) -> list[Question]:
+    def questions(self) -> list[values.question.Question]:
         """Open questions, oldest first."""
         with self._workspace.look() as rows:
             return rows.questions.open()
@@ -154,11 +142,11 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
         with self._act(by, acknowledge=True) as act:
             found = find(act.rows, task)
             at_hand = face in ("page", "cli", "python") and act.origin is None
-            answer.reply(act, found, text, question, at_hand=at_hand)
-            show(act.rows, found)
+            core.tasks.answer.reply(act, found, text, question, at_hand=at_hand)
+            mirror.task_view.show(act.rows, found)
             answered = [one for one in act.rows.questions.of_task(found.id) if one.answered_at == act.at]
-            notes = [note for one in answered if (note := in_own_words(one)) is not None]
-            driven = bool(registration.at_work(act.rows))
+            notes = [note for one in answered if (note := core.questions.in_own_words(one)) is not None]
+            driven = bool(runner.registration.at_work(act.rows))
         if found.verifying is not None and not driven:  # Nobody else would run the check again.
             self.verify_pending()
             return self.task(found.id)
@@ -177,7 +165,7 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
         held: bool = False,
         reversible: bool = False,
         by: str | None = None,
-    ) -> Question:
+    ) -> values.question.Question:
         """Ask a person about a task, which waits for the answer.
 
         Args:
@@ -189,7 +177,7 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
             InvalidRequest: the question makes no sense.
         """
         with self._act(by, acknowledge=True) as act:
-            return answer.ask(
+            return core.tasks.answer.ask(
                 act, find(act.rows, task), kind=kind, text=text, options=tuple(options), default=default,
                 context=context, held=held, reversible=reversible,
             )  # fmt: skip
@@ -212,7 +200,7 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
         Raises:
             MemberNotFound: the caller is nobody. What is wrong with the message itself is in the answer.
         """
-        mark = verifier()
+        mark = runner.run_processes.verifier()
         parsed = app.speech.parse(message, explicit=True)
         routed = app.speech.route(self._workspace, self._as(by), parsed, verifier=mark)
         if routed.verifying is not None:
@@ -225,7 +213,7 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
         Returns:
             `[{"task_id", "run_id", "outcome", "applied", "state"}]`; without a result nothing happens.
         """
-        mark = verifier()
+        mark = runner.run_processes.verifier()
         found = []
         for ended in app.speech.end_session(self._workspace, self._as(by), verifier=mark):
             task = self._settled(ended.task, mark, by) if ended.verifying else ended.task
@@ -234,7 +222,7 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
 
     # Events.
 
-    def events(self, since: int = 0, *, limit: int | None = None) -> tuple[list[Event], int]:
+    def events(self, since: int = 0, *, limit: int | None = None) -> tuple[list[values.event.Event], int]:
         """Events after `since`, and the sequence number to continue from."""
         whole_number(since, "since")
         whole_number(limit, "limit")
@@ -242,7 +230,9 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
             found = rows.events.since(since, limit)
             return found, found[-1].seq if found else since
 
-    def latest(self, *, before: int | None = None, limit: int = 100, types: Sequence[str] = ()) -> list[Event]:
+    def latest(
+        self, *, before: int | None = None, limit: int = 100, types: Sequence[str] = ()
+    ) -> list[values.event.Event]:
         """What happened last, newest first; `before` is a `seq` to go back from."""
         with self._workspace.look() as rows:
             return rows.events.latest(before, _bounded(limit), types)
@@ -271,7 +261,7 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
         workspace = self._workspace
         return workspace.notifier.waiter(workspace.name, [], workspace.ledger.watch())
 
-    def follow(self, since: int = 0) -> Iterator[Event]:
+    def follow(self, since: int = 0) -> Iterator[values.event.Event]:
         """Yield events after `since` as they come, for ever."""
         with self._waiter() as waiter:
             while True:
@@ -292,25 +282,25 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
         among them; `unable` are the members whose agent is not available on this machine, and why.
         """
         with self._workspace.look() as rows:
-            found = status(rows, self.name, self._workspace.log_path, self._now())
-            found["unable"] = unable(rows, self._why_idle)
-            workers = [process for process in registration.at_work(rows) if process != found["runner"]]
+            found = core.reports.now.status(rows, self.name, self._workspace.log_path, self._now())
+            found["unable"] = core.reports.now.unable(rows, self._why_idle)
+            workers = [process for process in runner.registration.at_work(rows) if process != found["runner"]]
         driven = found["runner"] is not None and alive(found["runner"]) is not False
         return {**found, "driven": driven, "workers": workers}
 
     def report(self, since: str | None = None) -> dict[str, Any]:
         """What needs you, what is done with its evidence, what failed and why, what it cost."""
         with self._workspace.look() as rows:
-            return report(rows, self.name, since, self._now())
+            return core.reports.night.report(rows, self.name, since, self._now())
 
-    def board(self, *, limit: int = 50) -> Board:
+    def board(self, *, limit: int = 50) -> values.report.Board:
         """The tasks by state.
 
         At most `limit` tasks of each state but `deleted`: the ready ones in the order of the queue, finished ones the
         newest first, others the oldest first.
         """
         with self._workspace.look() as rows:
-            return now.board(rows, _bounded(limit))
+            return core.reports.now.board(rows, _bounded(limit))
 
     def in_state(self, state: str, *, after: int = 0, limit: int = 100) -> list[Task]:
         """The tasks in one state, `limit` at a time, in order of creation, finished ones the newest first.
@@ -322,12 +312,12 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
             InvalidRequest: there is no such state.
         """
         with self._workspace.look() as rows:
-            return complete(rows, now.in_state(rows, state, after, _bounded(limit)))
+            return mirror.task_view.complete(rows, core.reports.now.in_state(rows, state, after, _bounded(limit)))
 
-    def story(self, task: str, *, events: int = 200) -> TaskStory:
+    def story(self, task: str, *, events: int = 200) -> values.report.TaskStory:
         """Everything about one task, with its newest `events`."""
         with self._workspace.look() as rows:
-            return now.story(rows, find(rows, task), _bounded(events))
+            return core.reports.now.story(rows, find(rows, task), _bounded(events))
 
     def artifacts(self, task: str) -> list[dict[str, Any]]:
         """What the runs of a task made that is in no commit: `[{run, path, kind, size, sha256, file}]`.
@@ -339,10 +329,10 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
             found = rows.runs.artifacts(find(rows, task).id)
         return [one.as_dict(self._workspace.artifact_path(one.task_id, one.run, one.path)) for one in found]
 
-    def crew(self) -> list[CrewMember]:
+    def crew(self) -> list[values.report.CrewMember]:
         """Members, the lead first, with what each is doing."""
         with self._workspace.look() as rows:
-            return now.crew(rows, self._workspace.log_path)
+            return core.reports.now.crew(rows, self._workspace.log_path)
 
     # Maintenance.
 

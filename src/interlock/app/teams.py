@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from interlock import app, settings
+from interlock import app, core, settings
 from interlock.app.base import calling
 from interlock.app.mail import Mailing
 from interlock.app.stopping import ask_running, stop_runner
 from interlock.app.team import Team
 from interlock.app.windows import WindowVerbs
 from interlock.clock import iso
-from interlock.core.teams import founded
 from interlock.core.unit_of_work import Principal
 from interlock.errors import MembersRunning, StorageError, TeamExists, TeamLimit, TeamNotFound
 from interlock.model.names import HUMAN, check_session_key, check_team_name, check_text
@@ -58,7 +57,7 @@ class TeamsOfHome(WindowVerbs):
             )
         at = iso(self._clock.now())
         workdir = os.path.abspath(workdir) if workdir is not None else None
-        team, first = founded(self._clock.new_id(), name, lead, workdir, values, at)
+        team, first = core.teams.founded(self._clock.new_id(), name, lead, workdir, values, at)
         try:
             os.makedirs(self.path, mode=0o700, exist_ok=True)
             self._catalog.create(team, first, at)

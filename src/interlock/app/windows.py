@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from interlock import core
 from interlock.app.base import HomeBase
 from interlock.app.mail import Mailing
-from interlock.core import mailbox, sessions, teams
+from interlock.core import mailbox
 from interlock.core.unit_of_work import Principal, UnitOfWork, Workspace, acknowledged
 from interlock.model import handover
 from interlock.model.message import Message, as_xml
@@ -60,7 +61,7 @@ class Window(Mailing):
         """
         process = self._process or starter()
         with self._act() as act:
-            return sessions.take(
+            return core.sessions.take(
                 act, program=self._program, session=self._session, process=process, name=self._called, alive=alive
             ).name
 
@@ -80,7 +81,7 @@ class Window(Mailing):
             yield HookReply()
             return
         with self._workspace.ledger.snapshot() as rows:
-            member = None if event == "start" else sessions.of_window(rows, self._session, lineage())
+            member = None if event == "start" else core.sessions.of_window(rows, self._session, lineage())
         managed = ancestry.origin(self._workspace.home) is not None
         fresh = member is None and event in ("start", "prompt") and not managed
         if fresh:
@@ -88,10 +89,10 @@ class Window(Mailing):
         if member is None:
             yield HookReply()
             return
-        self._caller = Principal(member, self._session, face=sessions.FACE)
+        self._caller = Principal(member, self._session, face=core.sessions.FACE)
         if event == "end":
             with self._act() as act:
-                sessions.leave(act)
+                core.sessions.leave(act)
             yield HookReply()
             return
         with self._act() as act:
@@ -103,15 +104,15 @@ class Window(Mailing):
         if not urgent:
             act.rows.sessions.note_sent_back(act.name, act.session, False)
         messages = self._offered(act, urgent_only=urgent, earlier="unknown" if urgent else "seen")
-        state = teams.state_block(act) if act.role == "lead" and not urgent else ""
+        state = core.teams.state_block(act) if act.role == "lead" and not urgent else ""
         return HookReply(act.name, self.name, messages, fresh=fresh, state=state)
 
     def _at_stop(self, act: UnitOfWork, again: bool) -> HookReply:
         """Send the window back for its mail, and for a task that it has not reported on; the second time it may go."""
         acknowledged(act)
-        open_tasks = sessions.unreported(act)
+        open_tasks = core.sessions.unreported(act)
         if again or act.rows.sessions.sent_back(act.name, act.session):
-            sessions.idle(act, [id for id, _ in open_tasks])
+            core.sessions.idle(act, [id for id, _ in open_tasks])
             return HookReply(act.name, self.name)
         messages = self._offered(act, urgent_only=False, earlier="seen")
         if messages or open_tasks:
@@ -133,7 +134,7 @@ class Window(Mailing):
     def _urgent_waits(self) -> bool:
         """Whether there is urgent mail: a look, no transaction, since this is asked at every tool call."""
         with self._workspace.ledger.snapshot() as rows:
-            member = sessions.of_window(rows, self._session, ())
+            member = core.sessions.of_window(rows, self._session, ())
             return member is not None and mailbox.waits(rows, member, self._workspace.clock.now(), alive, True)
 
 
@@ -162,7 +163,7 @@ class WindowVerbs(HomeBase):
         known = self._in_directory(team)
         with known.ledger.snapshot() as rows:
             row = rows.team.get()
-            seat = sessions.around(rows, lineage)
+            seat = core.sessions.around(rows, lineage) if rows.sessions.joined() else None
         self._check_name(known, row.name)
         isolation = str(known.home_settings.for_team(row.settings).get("isolation"))
         places = (known.directory,) if row.workdir is None else (known.directory, row.workdir)
@@ -197,7 +198,7 @@ class WindowVerbs(HomeBase):
             InvalidTeamName, TeamNotFound.
         """
         with self.workspace(team).ledger.snapshot() as rows:
-            return sessions.around(rows, lineage)
+            return core.sessions.around(rows, lineage) if rows.sessions.joined() else None
 
 
 def starter() -> str:

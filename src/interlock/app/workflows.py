@@ -6,14 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from interlock import app
+from interlock import app, core, mirror, runner
 from interlock.app.base import TeamBase, warned
-from interlock.core.tasks.create import create
 from interlock.core.tasks.find import find
 from interlock.errors import DirectoryNotFound, InvalidRequest
-from interlock.mirror.task_view import show
 from interlock.model.task import Task
-from interlock.runner.registration import at_work
 from interlock.storage.ledger import Rows
 
 INVOCATION = "/"
@@ -39,7 +36,9 @@ class WorkflowVerbs(TeamBase):
         with self._act(by) as act:
             if isinstance(what, str) and what.strip().startswith(INVOCATION):
                 text = what.strip()
-                task = create(act, text[:200], body=text, type="WORKFLOW", priority=priority or "normal")
+                task = core.tasks.create.create(
+                    act, text[:200], body=text, type="WORKFLOW", priority=priority or "normal"
+                )
                 placed = app.engine.enqueue(act, task, skill=text.split()[0])
             else:
                 task = find(act.rows, what)
@@ -51,7 +50,7 @@ class WorkflowVerbs(TeamBase):
     def unqueue_workflow(self, task: str, *, by: str | None = None) -> Task:
         """Take a workflow out of the queue; its task is cancelled. Raises QueueEntryNotFound."""
         with self._act(by) as act:
-            found = show(act.rows, app.engine.dequeue(act, task))
+            found = mirror.task_view.show(act.rows, app.engine.dequeue(act, task))
         return warned(act, found)
 
     def reprioritise_workflow(self, task: str, priority: str, *, by: str | None = None) -> dict[str, Any]:
@@ -150,7 +149,7 @@ class WorkflowVerbs(TeamBase):
     def workflow_run(self, run: str | None = None) -> dict[str, Any]:
         """One run; `at_work`: whether a runner drives its team, which would continue it. Raises WorkflowNotFound."""
         with self._workspace.look() as rows:
-            return {**self._shown(rows, self._run(rows, run)), "at_work": bool(at_work(rows))}
+            return {**self._shown(rows, self._run(rows, run)), "at_work": bool(runner.registration.at_work(rows))}
 
     def workflow_decisions(self, run: str | None = None) -> list[dict[str, Any]]:
         """Every decision of a run, whole and in order; `replayed` is what it comes to when it is made again, None where

@@ -7,13 +7,10 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from interlock import app
+from interlock import app, core, mirror
 from interlock.app.base import TeamBase
-from interlock.core.tasks.claim import must_hold
 from interlock.core.tasks.find import find
-from interlock.core.tasks.transition import illegal
 from interlock.errors import Forbidden, InvalidRequest, WorktreeRefused
-from interlock.mirror.task_view import show
 from interlock.model.names import HUMAN
 from interlock.model.task import Task
 from interlock.model.text import named
@@ -46,9 +43,9 @@ class WorktreeVerbs(TeamBase):
             )
         with self._act(by) as act:
             found = find(act.rows, task)
-            must_hold(act, found)
+            core.tasks.claim.must_hold(act, found)
             if found.state != "in-progress":
-                raise illegal(found, "is not being worked on")
+                raise core.tasks.transition.illegal(found, "is not being worked on")
         git.integrate(workspace, git.trees(workspace, how))
         notes = os.path.dirname(workspace.log_path(found.id, found.run))
         os.makedirs(notes, exist_ok=True)
@@ -57,7 +54,7 @@ class WorktreeVerbs(TeamBase):
                 found = find(rows, found.id)
             git.run_async(git.place, workspace, found, None, lambda line: on_update(git.Update("notice", line)))
         with workspace.look() as rows:
-            return show(rows, find(rows, task))
+            return mirror.task_view.show(rows, find(rows, task))
 
     def diff(self, task: str, *, stat: bool = False, color: bool = False) -> dict[str, Any]:
         """What a task with a worktree of its own has changed: `{"task_id", "branch", "base", "merged", "diff"}`; with

@@ -18,12 +18,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from interlock import mirror, model
 from interlock.clock import Clock, iso, seconds
 from interlock.errors import Forbidden, InterlockError, MemberNotFound
 from interlock.mirror.projector import RESTORED, Mirror
-from interlock.mirror.writer import EditedFile
 from interlock.model.names import HUMAN, LEAD, PERSON_KEY, SESSION_KEY_LIMIT, SYSTEM, check_text
-from interlock.model.run import RunOrigin
 from interlock.model.team import Member
 from interlock.processes import ancestry
 from interlock.settings import Settings
@@ -51,7 +50,7 @@ class Principal:
     program: str | None = None
     """The kind of a program that joined."""
     person: bool = False
-    origin: RunOrigin | None = None
+    origin: model.run.RunOrigin | None = None
     """The run that a caller over the wire belongs to; of others the workspace finds it out itself."""
 
 
@@ -68,7 +67,7 @@ class UnitOfWork:
         self.clock = clock
         self.home = settings
         self.face = caller.face
-        self.origin: RunOrigin | None = None
+        self.origin: model.run.RunOrigin | None = None
         self.run = caller.run
         self.process = caller.process
         self.program = caller.program
@@ -264,7 +263,7 @@ class Workspace:
         """The home that the team is in, also where a link leads to it from another one."""
         return os.path.dirname(os.path.dirname(os.path.realpath(self.directory)))
 
-    def origin(self, caller: Principal) -> RunOrigin | None:
+    def origin(self, caller: Principal) -> model.run.RunOrigin | None:
         """The run that the caller's process belongs to; None outside of every run, and for Interlock itself."""
         if caller.name == SYSTEM:
             return None
@@ -273,14 +272,14 @@ class Workspace:
         found = ancestry.origin(self.home)
         return self.adrift() if found is None and (caller.person or caller.name in (HUMAN, LEAD)) else found
 
-    def adrift(self) -> RunOrigin | None:
+    def adrift(self) -> model.run.RunOrigin | None:
         """What this process counts as where it may have got out of a run of the team (macOS)."""
         if ancestry.SUBREAPED:
             return None
         with self.ledger.snapshot() as rows:
             return ancestry.possible_run([run.process for run in rows.runs.open()])
 
-    def note_refusal(self, origin: RunOrigin, caller: Principal, error: Forbidden) -> None:
+    def note_refusal(self, origin: model.run.RunOrigin, caller: Principal, error: Forbidden) -> None:
         """Write down that a process of a run was refused what is not its member's to do; once for each refusal."""
         if error.noted:
             return
@@ -365,7 +364,7 @@ class Workspace:
             self._record(edited, None)
         return problems
 
-    def _record(self, edited: Sequence[EditedFile], restored: int | None) -> None:
+    def _record(self, edited: Sequence[mirror.writer.EditedFile], restored: int | None) -> None:
         """Write down what the mirror found: files that somebody had edited, and, with the newest event then, that an
         older ledger was put back. The change, or what was read, stands whether or not this can be written now."""
         at = iso(self.clock.now())

@@ -22,11 +22,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from interlock import mirror
 from interlock.clock import Clock
 from interlock.errors import InterlockError
 from interlock.mirror.position import LOCK, POSITION, Position
-from interlock.mirror.rebuild import rebuild
-from interlock.mirror.writer import EditedFile, Writer
 from interlock.model.task import STATES
 from interlock.storage.files import Tree
 from interlock.storage.ledger import Ledger, Rows
@@ -66,7 +65,7 @@ class Mirror:
         except (OSError, InterlockError):
             return False
 
-    def catch_up(self, head: int, *, just_now: bool = False) -> tuple[list[str], list[EditedFile]]:
+    def catch_up(self, head: int, *, just_now: bool = False) -> tuple[list[str], list[mirror.writer.EditedFile]]:
         """Bring the files up to the event `head`.
 
         Args:
@@ -77,7 +76,7 @@ class Mirror:
             can be written now, and `ledger_restored` where the files showed events that the ledger does not have, and
             were written again from it.
         """
-        edited: list[EditedFile] = []
+        edited: list[mirror.writer.EditedFile] = []
         try:
             with Tree(self.directory) as tree:
                 if not just_now and _covered(tree, head) and self._stands(tree, head):
@@ -93,7 +92,7 @@ class Mirror:
             # Whatever keeps the files back, a full disk or a ledger that is busy, the commit stands.
             return [PENDING], edited
 
-    def rebuild(self) -> tuple[list[str], list[EditedFile]]:
+    def rebuild(self) -> tuple[list[str], list[mirror.writer.EditedFile]]:
         """Compare every file with the ledger, and write again what differs.
 
         Returns:
@@ -102,7 +101,7 @@ class Mirror:
         Raises:
             OSError: the team's directory cannot be written at all.
         """
-        edited: list[EditedFile] = []
+        edited: list[mirror.writer.EditedFile] = []
         with Tree(self.directory) as tree, self._locked(tree, REBUILD_PATIENCE, None) as locked:
             if not locked:
                 return [f"everything: another process holds {LOCK}"], []
@@ -154,12 +153,12 @@ class Mirror:
         with self._ledger.snapshot() as rows:
             return _events_since(rows, position) is not None
 
-    def _drain(self, tree: Tree, edited: list[EditedFile]) -> Position | None:
+    def _drain(self, tree: Tree, edited: list[mirror.writer.EditedFile]) -> Position | None:
         """Write what changed since the position; None where the ledger does not have what the files show."""
         position = _position(tree)
         if position is None:
             return self._rebuild(tree, edited)
-        writer = Writer(tree, self.directory, self._clock, position, edited)
+        writer = mirror.writer.Writer(tree, self.directory, self._clock, position, edited)
         while True:
             # Also where others have been here since the caller's commit: it may be that the files are of another past.
             before, noted = position.seq, position.as_bytes()
@@ -176,9 +175,11 @@ class Mirror:
             if position.seq - before < AT_ONCE:
                 return position
 
-    def _rebuild(self, tree: Tree, edited: list[EditedFile]) -> Position:
+    def _rebuild(self, tree: Tree, edited: list[mirror.writer.EditedFile]) -> Position:
         position = Position()
-        rebuild(Writer(tree, self.directory, self._clock, position, edited, thorough=True), self._ledger)
+        mirror.rebuild.rebuild(
+            mirror.writer.Writer(tree, self.directory, self._clock, position, edited, thorough=True), self._ledger
+        )
         tree.overwrite(POSITION, position.as_bytes())
         return position
 
@@ -239,7 +240,7 @@ class Work:
         elif type == "ledger.migrated":
             self.migrated = True
 
-    def do(self, rows: Rows, writer: Writer, position: Position) -> None:
+    def do(self, rows: Rows, writer: mirror.writer.Writer, position: Position) -> None:
         """Write it, and move `position` on; what cannot be written now is owed there."""
         position.owed = []
         if self.config:

@@ -1,1 +1,30 @@
-"""Values and rules without I/O."""
+"""Values and rules without I/O.
+
+As attributes of this package, modules are loaded with their first use: not every verb pays for every class.
+"""
+
+from __future__ import annotations
+
+
+def __getattr__(name: str) -> object:
+    if name == "event":
+        import interlock.model.event
+    elif name == "evidence":
+        import interlock.model.evidence
+    elif name == "graph":
+        import interlock.model.graph
+    elif name == "group":
+        import interlock.model.group
+    elif name == "guard":
+        import interlock.model.guard
+    elif name == "question":
+        import interlock.model.question
+    elif name == "report":
+        import interlock.model.report
+    elif name == "run":
+        import interlock.model.run
+    elif name == "workflow":
+        import interlock.model.workflow
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(interlock.model, name)

@@ -14,8 +14,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
+from interlock import model
 from interlock.errors import InvalidRequest
-from interlock.model.run import RunOrigin
 from interlock.processes import table
 from interlock.processes.groups import RUN_HOME, RUN_TEAM, RUN_TOKEN, supervises
 from interlock.processes.ref import ProcessRef, this_boot, this_host
@@ -26,7 +26,7 @@ SUBREAPED = sys.platform == "linux"
 """Whether what loses its parent stays below its run's supervisor. Elsewhere it goes to the system's first process."""
 
 
-def possible_run(runs: Iterable[str | None]) -> RunOrigin | None:
+def possible_run(runs: Iterable[str | None]) -> model.run.RunOrigin | None:
     """What this process counts as where orphans do not stay below their run, and it may belong to one of the open
     `runs` (their stored processes): it has no terminal, and no process above it is older than the run."""
     if SUBREAPED:
@@ -43,23 +43,27 @@ def possible_run(runs: Iterable[str | None]) -> RunOrigin | None:
     except OSError:
         pass
     oldest = [row for row in _rows_up(os.getpid()) if row.pid > 1][-1:]
-    return RunOrigin(os.getpid(), certain=False) if began and oldest and oldest[0].started >= min(began) else None
+    return (
+        model.run.RunOrigin(os.getpid(), certain=False)
+        if began and oldest and oldest[0].started >= min(began)
+        else None
+    )
 
 
-def origin(home: str) -> RunOrigin | None:
+def origin(home: str) -> model.run.RunOrigin | None:
     """The run of that home that this process belongs to; None outside of every run."""
     # Nothing gets out of a run, or into one: the ancestors are looked at once.
     known = _runs_around_us() or ([_run_of(os.environ, os.getpid())] if RUN_TOKEN in os.environ else [])
     return next((run for run in known if _concerns(run, home)), None)
 
 
-def origin_of(pid: int, home: str) -> RunOrigin | None:
+def origin_of(pid: int, home: str) -> model.run.RunOrigin | None:
     """The run of that home that another process belongs to; None outside of every run."""
     return next((run for run in _runs_around(pid) if _concerns(run, home)), None)
 
 
-def _run_of(environment: Mapping[str, str], pid: int) -> RunOrigin:
-    return RunOrigin(
+def _run_of(environment: Mapping[str, str], pid: int) -> model.run.RunOrigin:
+    return model.run.RunOrigin(
         pid,
         home=environment.get(RUN_HOME) or environment.get("INTERLOCK_HOME"),
         team=environment.get(RUN_TEAM) or environment.get("INTERLOCK_TEAM"),
@@ -68,7 +72,7 @@ def _run_of(environment: Mapping[str, str], pid: int) -> RunOrigin:
     )
 
 
-def _concerns(run: RunOrigin, home: str) -> bool:
+def _concerns(run: model.run.RunOrigin, home: str) -> bool:
     """Whether it is a run of that home; one that names none is of every home."""
     if run.home is None or run.home == home:
         return True
@@ -79,16 +83,16 @@ def _concerns(run: RunOrigin, home: str) -> bool:
 
 
 @cache
-def _runs_around_us() -> list[RunOrigin]:
+def _runs_around_us() -> list[model.run.RunOrigin]:
     return _runs_around(os.getppid())
 
 
 os.register_at_fork(after_in_child=_runs_around_us.cache_clear)
 
 
-def _runs_around(pid: int) -> list[RunOrigin]:
+def _runs_around(pid: int) -> list[model.run.RunOrigin]:
     """The runs that the process belongs to, the outermost first."""
-    found: list[RunOrigin] = []
+    found: list[model.run.RunOrigin] = []
     for row in _rows_up(pid):
         environment = table.environment(row.pid)
         if RUN_TOKEN in environment:

@@ -17,15 +17,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from interlock.model.event import Event
-from interlock.model.group import Group
+from interlock import model
 from interlock.model.json import Json
 from interlock.model.message import Message
-from interlock.model.question import Question
-from interlock.model.run import Artifact, Handoff, Run
 from interlock.model.task import Task
 from interlock.model.team import Member, Team
-from interlock.model.workflow import QueueEntry, WorkflowRow
 
 
 class TeamRows(Protocol):
@@ -176,22 +172,22 @@ class MessageRows(Protocol):
 class QuestionRows(Protocol):
     """Questions to people."""
 
-    def insert(self, question: Question) -> None:
+    def insert(self, question: model.question.Question) -> None:
         """Store an open question."""
 
-    def update(self, question: Question, **changes: Any) -> None:
+    def update(self, question: model.question.Question, **changes: Any) -> None:
         """Write these fields."""
 
-    def get(self, question_id: str) -> Question | None:
+    def get(self, question_id: str) -> model.question.Question | None:
         """That question."""
 
-    def open(self, task_id: str | None = None) -> list[Question]:
+    def open(self, task_id: str | None = None) -> list[model.question.Question]:
         """Open questions, oldest first, of one task or all."""
 
-    def of_task(self, task_id: str) -> list[Question]:
+    def of_task(self, task_id: str) -> list[model.question.Question]:
         """Every question ever asked about the task, oldest first."""
 
-    def by_key(self, task_id: str, key: str) -> Question | None:
+    def by_key(self, task_id: str, key: str) -> model.question.Question | None:
         """The question about that task which was asked with that key."""
 
 
@@ -214,13 +210,13 @@ class RequestRows(Protocol):
 class HandoffRows(Protocol):
     """Tasks that were handed over."""
 
-    def put(self, handoff: Handoff) -> None:
+    def put(self, handoff: model.run.Handoff) -> None:
         """Store the newest handoff of a task, replacing an earlier one."""
 
-    def update(self, handoff: Handoff, **changes: Any) -> None:
+    def update(self, handoff: model.run.Handoff, **changes: Any) -> None:
         """Write these fields."""
 
-    def get(self, task_id: str) -> Handoff | None:
+    def get(self, task_id: str) -> model.run.Handoff | None:
         """The newest handoff of that task."""
 
 
@@ -230,13 +226,13 @@ class EventRows(Protocol):
     def append(self, type: str, actor: str, task_id: str | None, at: str, payload: Mapping[str, Any]) -> int:
         """Write an event and return its `seq`."""
 
-    def since(self, seq: int, limit: int | None = None) -> list[Event]:
+    def since(self, seq: int, limit: int | None = None) -> list[model.event.Event]:
         """Events after `seq`, in order."""
 
-    def of_task(self, task_id: str, limit: int | None = None) -> list[Event]:
+    def of_task(self, task_id: str, limit: int | None = None) -> list[model.event.Event]:
         """Events about one task, in order; the newest `limit`."""
 
-    def latest(self, before: int | None, limit: int, types: Sequence[str] = ()) -> list[Event]:
+    def latest(self, before: int | None, limit: int, types: Sequence[str] = ()) -> list[model.event.Event]:
         """The newest `limit` events below `seq` `before` (None: of all), newest first; of these types only, if any."""
 
     def head(self) -> int:
@@ -252,13 +248,13 @@ class EventRows(Protocol):
 class GroupRows(Protocol):
     """Chat sessions with their tasks counted."""
 
-    def insert(self, group: Group) -> None:
+    def insert(self, group: model.group.Group) -> None:
         """Store a new group, without tasks."""
 
-    def get(self, group_id: str) -> Group | None:
+    def get(self, group_id: str) -> model.group.Group | None:
         """That group."""
 
-    def page(self, offset: int, limit: int) -> list[Group]:
+    def page(self, offset: int, limit: int) -> list[model.group.Group]:
         """Groups, the most recently changed first."""
 
     def count(self) -> int:
@@ -388,35 +384,35 @@ class GraphRows(Protocol):
 class RunRows(Protocol):
     """Attempts at tasks."""
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: model.run.Run) -> None:
         """Store a new run."""
 
-    def update(self, run: Run, **changes: Any) -> None:
+    def update(self, run: model.run.Run, **changes: Any) -> None:
         """Write these fields."""
 
-    def get(self, task_id: str, number: int) -> Run | None:
+    def get(self, task_id: str, number: int) -> model.run.Run | None:
         """That run."""
 
-    def of_task(self, task_id: str) -> list[Run]:
+    def of_task(self, task_id: str) -> list[model.run.Run]:
         """All runs of a task, oldest first."""
 
-    def of_session(self, task_id: str, session: str) -> Run | None:
+    def of_session(self, task_id: str, session: str) -> model.run.Run | None:
         """The newest run of the task that belonged to that session."""
 
-    def open(self) -> list[Run]:
+    def open(self) -> list[model.run.Run]:
         """Runs that have not ended."""
 
     def open_count(self) -> int:
         """How many of them a runner drives: manual claims take nobody's place, nor does a session that waits for a
         person."""
 
-    def lapsed(self, now: str) -> list[Run]:
+    def lapsed(self, now: str) -> list[model.run.Run]:
         """Open runs of tasks in progress or in review whose lease has expired by `now`, oldest first."""
 
     def runners(self) -> list[str]:
         """The runners of open runs, each once."""
 
-    def of_runner(self, runner: str) -> list[Run]:
+    def of_runner(self, runner: str) -> list[model.run.Run]:
         """The open runs that runner drives."""
 
     def spent(self, now: str, *, task: str | None = None, member: str | None = None, since: str = "") -> Json:
@@ -430,29 +426,29 @@ class RunRows(Protocol):
         """(member, session, process, gone since) of the sessions with a process, living or ended, that hold open runs
         which no runner drives."""
 
-    def of_member_session(self, member: str, session: str) -> list[Run]:
+    def of_member_session(self, member: str, session: str) -> list[model.run.Run]:
         """The open runs of that session which no runner drives, of tasks in progress."""
 
     def by_hand(self) -> list[str]:
         """Ids of the tasks whose open run no runner drives."""
 
-    def keep(self, task_id: str, number: int, artifacts: Sequence[Artifact]) -> None:
+    def keep(self, task_id: str, number: int, artifacts: Sequence[model.run.Artifact]) -> None:
         """Record what that run made that is in no commit, replacing what was recorded before."""
 
-    def artifacts(self, task_id: str) -> list[Artifact]:
+    def artifacts(self, task_id: str) -> list[model.run.Artifact]:
         """What the runs of a task made that is in no commit, by run and path."""
 
 
 class WorkflowRows(Protocol):
     """The states of workflow runs, each one versioned row."""
 
-    def insert(self, row: WorkflowRow) -> bool:
+    def insert(self, row: model.workflow.WorkflowRow) -> bool:
         """Store a new run; False, and nothing written, where that id exists."""
 
-    def replace(self, row: WorkflowRow, version: int) -> bool:
+    def replace(self, row: model.workflow.WorkflowRow, version: int) -> bool:
         """Write `row` over `version`; False, and nothing written, where the row has another version."""
 
-    def get(self, workflow_id: str) -> WorkflowRow | None:
+    def get(self, workflow_id: str) -> model.workflow.WorkflowRow | None:
         """That run."""
 
     def select(
@@ -462,7 +458,7 @@ class WorkflowRows(Protocol):
         task_id: str | None = None,
         open_only: bool = False,
         limit: int | None = None,
-    ) -> list[WorkflowRow]:
+    ) -> list[model.workflow.WorkflowRow]:
         """Runs, newest first; `open_only`: those without an outcome."""
 
     def session(self, id: str) -> Json:
@@ -475,22 +471,22 @@ class WorkflowRows(Protocol):
 class QueueRows(Protocol):
     """Workflows that wait for their turn, each a task that nobody may pull while it is queued."""
 
-    def insert(self, entry: QueueEntry) -> None:
+    def insert(self, entry: model.workflow.QueueEntry) -> None:
         """Store an entry behind all others and set its `n`, which no queued entry shares."""
 
-    def get(self, task_id: str) -> QueueEntry | None:
+    def get(self, task_id: str) -> model.workflow.QueueEntry | None:
         """The entry of that task."""
 
-    def entries(self) -> list[QueueEntry]:
+    def entries(self) -> list[model.workflow.QueueEntry]:
         """All, in their order: more urgent first, then first come."""
 
-    def oldest(self) -> QueueEntry | None:
+    def oldest(self) -> model.workflow.QueueEntry | None:
         """The one that was queued first, whatever its priority."""
 
     def count(self) -> int:
         """How many there are."""
 
-    def update(self, entry: QueueEntry, **changes: Any) -> None:
+    def update(self, entry: model.workflow.QueueEntry, **changes: Any) -> None:
         """Write these fields."""
 
     def remove(self, task_id: str) -> bool:

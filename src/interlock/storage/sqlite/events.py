@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from interlock.model.event import Event
+from interlock import model
 from interlock.storage.sqlite import delivery
 from interlock.storage.sqlite.table import Aggregate, as_json, from_json
 
@@ -30,14 +30,14 @@ class SqliteEvents(Aggregate):
         self.last = (seq, type, at, actor)
         return seq
 
-    def since(self, seq: int, limit: int | None = None) -> list[Event]:
+    def since(self, seq: int, limit: int | None = None) -> list[model.event.Event]:
         return self._events("seq > ? ORDER BY seq LIMIT ?", seq, -1 if limit is None else limit)
 
-    def of_task(self, task_id: str, limit: int | None = None) -> list[Event]:
+    def of_task(self, task_id: str, limit: int | None = None) -> list[model.event.Event]:
         newest_first = self._events("task_id = ? ORDER BY seq DESC LIMIT ?", task_id, -1 if limit is None else limit)
         return newest_first[::-1]
 
-    def latest(self, before: int | None, limit: int, types: Sequence[str] = ()) -> list[Event]:
+    def latest(self, before: int | None, limit: int, types: Sequence[str] = ()) -> list[model.event.Event]:
         which = f"AND type IN ({', '.join('?' * len(types))})" if types else ""
         below = 2**62 if before is None else before
         return self._events(f"seq < ? {which} ORDER BY seq DESC LIMIT ?", below, *types, limit)
@@ -55,5 +55,7 @@ class SqliteEvents(Aggregate):
             -1 if limit is None else limit,
         )
 
-    def _events(self, clause: str, *values: object) -> list[Event]:
-        return [Event(*(*row[:-1], from_json(row[-1]))) for row in self._rows(f"{_EVENT} {clause}", *values)]
+    def _events(self, clause: str, *values: object) -> list[model.event.Event]:
+        return [
+            model.event.Event(*(*row[:-1], from_json(row[-1]))) for row in self._rows(f"{_EVENT} {clause}", *values)
+        ]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+from functools import cached_property
 
+from interlock.storage import sqlite
 from interlock.storage.sqlite.events import SqliteEvents
 from interlock.storage.sqlite.messages import SqliteMessages
-from interlock.storage.sqlite.questions import SqliteQuestions, SqliteRequests
-from interlock.storage.sqlite.runs import SqliteHandoffs, SqliteRuns
 from interlock.storage.sqlite.tasks import SqliteGraph, SqliteGroups, SqliteTasks
 from interlock.storage.sqlite.team import SqliteSessions, SqliteTeam
-from interlock.storage.sqlite.workflows import SqliteQueue, SqliteWorkflows
 
 _WAITING = (
     "UPDATE tasks SET not_before = [not_before], verifying = json_replace(verifying, '$.at', "
@@ -36,15 +35,33 @@ class SqliteRows:
         self.sessions = SqliteSessions(connection)
         self.tasks = SqliteTasks(connection)
         self.graph = SqliteGraph(connection)
-        self.runs = SqliteRuns(connection)
         self.messages = SqliteMessages(connection)
-        self.questions = SqliteQuestions(connection)
-        self.requests = SqliteRequests(connection)
         self.events = SqliteEvents(connection)
-        self.handoffs = SqliteHandoffs(connection)
         self.groups = SqliteGroups(connection)
-        self.workflows = SqliteWorkflows(connection)
-        self.queue = SqliteQueue(connection)
+
+    @cached_property
+    def runs(self) -> sqlite.runs.SqliteRuns:
+        return sqlite.runs.SqliteRuns(self.connection)
+
+    @cached_property
+    def handoffs(self) -> sqlite.runs.SqliteHandoffs:
+        return sqlite.runs.SqliteHandoffs(self.connection)
+
+    @cached_property
+    def questions(self) -> sqlite.questions.SqliteQuestions:
+        return sqlite.questions.SqliteQuestions(self.connection)
+
+    @cached_property
+    def requests(self) -> sqlite.questions.SqliteRequests:
+        return sqlite.questions.SqliteRequests(self.connection)
+
+    @cached_property
+    def workflows(self) -> sqlite.workflows.SqliteWorkflows:
+        return sqlite.workflows.SqliteWorkflows(self.connection)
+
+    @cached_property
+    def queue(self) -> sqlite.workflows.SqliteQueue:
+        return sqlite.workflows.SqliteQueue(self.connection)
 
     def set_back(self, seconds: float) -> list[str]:
         concerned: set[str | None] = set()

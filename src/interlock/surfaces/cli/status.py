@@ -7,11 +7,10 @@ from typing import Any
 
 import click
 
+from interlock import model
 from interlock.clock import iso, seconds
 from interlock.errors import InterlockError, InvalidRequest
-from interlock.model import report as report_text
 from interlock.model.names import HUMAN
-from interlock.model.report import cannot_work, folded
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import Call, verb
 
@@ -45,7 +44,7 @@ def shown(found: dict[str, Any]) -> list[str]:
     first = len(lines)
     if found["needs_me"]:
         lines += ["", words.strong(click.style("Needs me", fg="magenta"))]
-        for need in folded(found["needs_me"]):
+        for need in model.report.folded(found["needs_me"]):
             lines.append(_cut(f"  {need['kind']}  {words.clean(need['text'])}"))
             lines.append(f"      {words.faint(need['verb'])}")
     told = {need["task_id"] for need in found["needs_me"]}
@@ -99,7 +98,7 @@ def _team(found: dict[str, Any]) -> list[str]:
     for word in ("paused", "stopped"):
         names = [words.clean(name) for name in found[word]]
         lines += [f"{name} is {word}: `interlock resume --member {name}`" for name in names]
-    return lines + [click.style(words.clean(cannot_work(one)), fg="yellow") for one in found["unable"]]
+    return lines + [click.style(words.clean(model.report.cannot_work(one)), fg="yellow") for one in found["unable"]]
 
 
 def _cut(line: str) -> str:
@@ -113,7 +112,7 @@ def _cut(line: str) -> str:
 def report(call: Call, since: str | None, form: str) -> None:
     """What needs you, what is done with its evidence, what failed and why, what is left."""
     found = call.team().report(None if since is None else _moment(since))
-    write = {"text": report_text.as_text, "md": report_text.as_markdown, "html": report_text.as_html}[form]
+    write = {"text": model.report.as_text, "md": model.report.as_markdown, "html": model.report.as_html}[form]
     call.answer(found, "" if call.json else write(found))
 
 

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
+from interlock import model
 from interlock.errors import InvalidRequest
-from interlock.model.evidence import in_words
 from interlock.model.task import Task, task_fields
 from interlock.model.text import plain
 from interlock.surfaces.cli import task_text, words
@@ -202,7 +202,7 @@ def _completed(call: Call, task: Task) -> int:
         return int(failed)
     happened = None
     if task.state == "done":
-        happened = f"{words.state('done')}, {in_words(task.evidence)}"
+        happened = f"{words.state('done')}, {model.evidence.in_words(task.evidence)}"
     elif task.verifying is not None:
         happened = "is being verified by another process"
     elif task.merging is not None:
@@ -299,7 +299,7 @@ def approve(call: Call, task: str, summary: str | None) -> None:
     found = call.team().approve(task, summary=summary)
     said = "is approved, and waits for its merge"
     if found.state == "done":
-        said = f"{words.state('done')}, {in_words(found.evidence)}"
+        said = f"{words.state('done')}, {model.evidence.in_words(found.evidence)}"
     elif found.state == "review" and found.merging is None:
         said = "is approved, but could not be merged: `interlock question list` says why"
     call.task(found, said)

@@ -7,9 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from interlock.model.evidence import ended as how_ended
-from interlock.model.question import reply_command
-from interlock.model.run import Run
+from interlock import model
 from interlock.model.task import Task
 from interlock.surfaces.cli import words
 
@@ -77,7 +75,11 @@ def tree(tasks: Sequence[Task], edges: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def whole(
-    task: Task, runs: Sequence[Run], log: Sequence[tuple[str, str, str]], files: Sequence[Mapping[str, Any]], team: str
+    task: Task,
+    runs: Sequence[model.run.Run],
+    log: Sequence[tuple[str, str, str]],
+    files: Sequence[Mapping[str, Any]],
+    team: str,
 ) -> list[str]:
     lines = [f"{words.strong(task.id)}  {words.strong(words.clean(task.subject))}", "", *_fields(task)]
     for title, text in (("Body", task.body), ("Output", task.output), ("Findings", task.findings)):
@@ -121,7 +123,7 @@ def checked(found: Mapping[str, Any]) -> list[str]:
     """How a check ended; its last output where it failed."""
     passed = bool(found.get("passed"))
     verdict = words.state("done" if passed else "deadletter").replace("done", "passed").replace("deadletter", "failed")
-    ended = how_ended(dict(found)).removeprefix("ended with ")
+    ended = model.evidence.ended(dict(found)).removeprefix("ended with ")
     took = f" in {words.span(float(found['seconds']))}" if found.get("seconds") is not None else ""
     lines = [f"  {verdict}  {words.clean(found.get('command') or '')}  {words.faint(f'({ended}{took})')}"]
     if not passed and found.get("tail"):
@@ -134,7 +136,7 @@ def question(found: Mapping[str, Any], team: str) -> list[str]:
     lines = words.block(found["text"])
     if found.get("options"):
         lines.append(f"  {words.faint('one of: ' + ', '.join(words.clean(option) for option in found['options']))}")
-    answer = reply_command(found["id"], found["task_id"], team)
+    answer = model.question.reply_command(found["id"], found["task_id"], team)
     if found["kind"] == "review":
         answer = f"interlock task approve {found['task_id']} --team {team}, or reject … --reason R"
     return [*lines, f"  {words.faint('answer: ' + answer)}"]
