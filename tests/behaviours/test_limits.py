@@ -123,10 +123,10 @@ def test_a_broadcast_reaches_those_with_room_and_lists_the_others(team: Team) ->
     team.configure({"inbox_limit": 1})
     team.send("ada", to="bob", content="full")
     answer = team.broadcast("lead", content="all", client_id="b-1")
-    assert answer["delivered"] == ["ada"]
-    assert [(one["member"], one["error"]) for one in answer["not_delivered"]] == [("bob", "inbox_full")]
+    assert answer.delivered == ["ada"]
+    assert [(one["member"], one["error"]) for one in answer.not_delivered] == [("bob", "inbox_full")]
     team.read("bob")
-    assert team.broadcast("lead", content="all", client_id="b-1")["delivered"] == ["ada", "bob"], "the rest catches up"
+    assert team.broadcast("lead", content="all", client_id="b-1").delivered == ["ada", "bob"], "the rest catches up"
     assert len(team.read("ada")) == 1
 
 

@@ -49,18 +49,18 @@ def test_a_recipient_may_be_named_by_its_name_its_key_or_its_role(team: Team) ->
 @pytest.mark.req("TEAM-3.2")
 def test_a_broadcast_reaches_every_member_but_its_sender(team: Team) -> None:
     answer = team.broadcast("lead", content="Stand-up!", summary="now")
-    assert answer == {"delivered": ["ada", "bob"], "not_delivered": []}
+    assert (answer.delivered, answer.not_delivered) == (["ada", "bob"], [])
     for member in ("ada", "bob"):
         (line,) = lines(team, member)
         assert (line["type"], line["sender"], line["content"]) == ("broadcast", "lead", "Stand-up!")
     assert lines(team, "agent_main_main") == [] and lines(team, "human") == []
-    assert team.broadcast("ada", content="Back")["delivered"] == ["lead", "bob"]
+    assert team.broadcast("ada", content="Back").delivered == ["lead", "bob"]
 
 
 def test_a_broadcast_is_for_people_only_when_they_are_named(team: Team) -> None:
     team.send("ada", to="human", content="so that the human has an inbox")
-    assert team.broadcast(content="from a person")["delivered"] == ["lead", "ada", "bob"]
-    assert "human" not in team.broadcast("ada", content="from a member")["delivered"]
+    assert team.broadcast(content="from a person").delivered == ["lead", "ada", "bob"]
+    assert "human" not in team.broadcast("ada", content="from a member").delivered
 
 
 @pytest.mark.req("TEAM-3.3")
@@ -125,7 +125,7 @@ def test_a_repeated_send_with_the_same_client_id_is_one_message(team: Team) -> N
 
 def test_a_repeated_broadcast_with_the_same_client_id_reaches_each_once(team: Team) -> None:
     for _ in range(2):
-        assert team.broadcast("lead", content="once", client_id="b-1")["delivered"] == ["ada", "bob"]
+        assert team.broadcast("lead", content="once", client_id="b-1").delivered == ["ada", "bob"]
     assert [message.recipient for message in team.history()] == ["ada", "bob"]
 
 

@@ -306,11 +306,11 @@ def test_a_person_approves_after_a_look_at_the_diff_and_the_merge_is_done_there_
 ) -> None:
     stage(place, {"one": {"run": "echo four >> story.txt; touch new", "review": "human"}})
     place.drive()
-    patch = place.team.diff("one")["diff"]
-    assert "+four" in patch and "new file" in patch and "story.txt" in place.team.diff("one", stat=True)["diff"]
+    patch = place.team.diff("one").diff
+    assert "+four" in patch and "new file" in patch and "story.txt" in place.team.diff("one", stat=True).diff
     assert repository.head("interlock/crew") == repository.head("main")
     assert place.team.approve("one").state == "done"
-    assert place.team.diff("one")["diff"] == patch
+    assert place.team.diff("one").diff == patch
 
 
 def test_a_rejected_task_goes_on_in_its_worktree(place: Place, repository: Repository) -> None:

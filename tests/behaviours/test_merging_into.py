@@ -33,14 +33,14 @@ def repository(place: Place) -> Repository:
 def test_all_of_it_becomes_the_users_branch_as_it_was_proved(place: Place, repository: Repository) -> None:
     before = repository.untouchable()
     shown = place.team.merge(everything=True, dry_run=True)
-    assert [task["key"] for task in shown["tasks"]] == ["a", "on-a", "b"] and not shown["merged"]
-    assert "story.txt" in shown["stat"] and repository.untouchable() == before
+    assert [task.key for task in shown.tasks] == ["a", "on-a", "b"] and not shown.merged
+    assert "story.txt" in shown.stat and repository.untouchable() == before
     done = place.team.merge(everything=True)
-    assert done["merged"] and done["into"] == "main" and done["after"] == repository.head("interlock/crew")
-    assert repository.head("main") == done["after"] and repository.git("status", "--porcelain") == ""
+    assert done.merged and done.into == "main" and done.after == repository.head("interlock/crew")
+    assert repository.head("main") == done.after and repository.git("status", "--porcelain") == ""
     assert (place.work / "on-a.txt").read_text() == "a\n" and not (place.work / "half.txt").exists()
     again = place.team.merge(everything=True)
-    assert not again["merged"] and again["before"] == again["after"] and again["tasks"] == []
+    assert not again.merged and again.before == again.after and again.tasks == []
     assert place.team.report()["integration"] == {"branch": "interlock/crew", "tasks": 3, "delivered": 3}
     (event,) = [event for event in place.team.events()[0] if event.type == "work.merged"]
     assert event.actor == "human" and len(event.payload["tasks"]) == 3
@@ -48,11 +48,11 @@ def test_all_of_it_becomes_the_users_branch_as_it_was_proved(place: Place, repos
 
 def test_a_task_brings_along_what_it_was_built_on_and_nothing_else(place: Place, repository: Repository) -> None:
     done = place.team.merge(["on-a"])
-    assert [task["key"] for task in done["tasks"]] == ["a", "on-a"]
+    assert [task.key for task in done.tasks] == ["a", "on-a"]
     assert (place.work / "on-a.txt").exists() and not (place.work / "b.txt").exists()
-    assert place.team.merge(["b", "a"])["merged"] and (place.work / "b.txt").exists()
+    assert place.team.merge(["b", "a"]).merged and (place.work / "b.txt").exists()
     assert place.team.report()["integration"]["delivered"] == 3
-    assert place.team.merge(everything=True)["conflicts"] == []
+    assert place.team.merge(everything=True).conflicts == []
 
 
 def test_a_branch_that_is_not_checked_out_is_moved_and_the_checkout_is_left_alone(
@@ -61,16 +61,16 @@ def test_a_branch_that_is_not_checked_out_is_moved_and_the_checkout_is_left_alon
     repository.git("branch", "release")
     before = repository.untouchable()
     done = place.team.merge(everything=True, into="release")
-    assert done["into"] == "release" and repository.head("release") == repository.head("interlock/crew")
+    assert done.into == "release" and repository.head("release") == repository.head("interlock/crew")
     after = repository.untouchable()
-    assert {**after, "refs": None} == {**before, "refs": None} and repository.head("main") != done["after"]
+    assert {**after, "refs": None} == {**before, "refs": None} and repository.head("main") != done.after
 
 
 def test_work_of_the_user_goes_on_beside_and_is_merged_with(place: Place, repository: Repository) -> None:
     mine = repository.commit("mine", mine="x")
     (place.work / "mine").write_text("not committed")
     done = place.team.merge(everything=True)
-    assert done["merged"] and mine in repository.git("log", "--format=%H") and (place.work / "a.txt").exists()
+    assert done.merged and mine in repository.git("log", "--format=%H") and (place.work / "a.txt").exists()
     assert (place.work / "mine").read_text() == "not committed"
     assert repository.git("log", "-1", "--format=%s|%an") == "Merge interlock/crew|Una User"
 
@@ -85,7 +85,7 @@ def test_what_is_not_committed_and_would_be_touched_stops_it(place: Place, repos
         (place.work / ".git" / "info" / "exclude").write_text("b.txt\n")
     before = repository.untouchable()
     if how != "ignored":
-        assert place.team.merge(everything=True, dry_run=True)["dirty"] == [name]
+        assert place.team.merge(everything=True, dry_run=True).dirty == [name]
     with pytest.raises((WorktreeRefused, GitFailed)) as caught:
         place.team.merge(everything=True)
     assert name in caught.value.message and "nothing was changed" in caught.value.message
@@ -95,11 +95,11 @@ def test_what_is_not_committed_and_would_be_touched_stops_it(place: Place, repos
 def test_a_conflict_changes_nothing_and_names_the_files(place: Place, repository: Repository) -> None:
     repository.commit("mine", **{"story.txt": "one\ntwo\nthree\nmine\n"})
     before = repository.untouchable()
-    assert place.team.merge(everything=True, dry_run=True)["conflicts"] == ["story.txt"]
+    assert place.team.merge(everything=True, dry_run=True).conflicts == ["story.txt"]
     with pytest.raises(WorktreeRefused, match=r"conflict in story.txt; nothing was changed") as caught:
         place.team.merge(everything=True)
     assert caught.value.details["conflicts"] == ["story.txt"] and repository.untouchable() == before
-    assert place.team.merge(["a"])["merged"]  # what does not conflict can be had
+    assert place.team.merge(["a"]).merged  # what does not conflict can be had
     assert os.listdir(Path(place.team.directory) / "worktrees") == [place.task("bad").id]
 
 
@@ -116,7 +116,7 @@ def test_only_what_is_done_and_only_a_persons_branch_are_merged(place: Place, re
     repository.git("checkout", "--quiet", "--detach")
     with pytest.raises(WorktreeRefused, match="--into"):
         place.team.merge(everything=True)
-    assert place.team.merge(everything=True, into="main")["merged"]
+    assert place.team.merge(everything=True, into="main").merged
 
 
 def test_no_member_and_nobody_inside_a_run_merges(place: Place, repository: Repository) -> None:
@@ -136,13 +136,13 @@ def test_the_diff_of_an_open_task_has_all_that_lies_there_and_touches_nothing(
     task = place.task("bad")
     work = Path(str((task.worktree or {})["path"]))
     index = (place.work / ".git" / "worktrees" / task.id / "index").read_bytes()
-    assert "+half" in place.team.diff("bad")["diff"]
+    assert "+half" in place.team.diff("bad").diff
     assert (place.work / ".git" / "worktrees" / task.id / "index").read_bytes() == index
     assert (work / "half.txt").exists()
     for key, line in (("a", "+a"), ("b", "+four")):
         found = place.team.diff(key)
-        assert line in found["diff"] and found["merged"] and "on-a" not in found["diff"]
-    patch = place.team.diff("b")["diff"]
+        assert line in found.diff and found.merged and "on-a" not in found.diff
+    patch = place.team.diff("b").diff
     applied = subprocess.run(["git", "apply", "--check"], cwd=place.work, input=patch, text=True, check=False)
     assert applied.returncode == 0
 

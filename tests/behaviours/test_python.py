@@ -36,6 +36,14 @@ def test_a_number_that_is_none_is_refused_with_its_name(team: Team, call: Callab
         call(team, value)
 
 
+def test_a_field_that_there_is_not_is_refused_with_its_name(team: Team) -> None:
+    with pytest.raises(TypeError, match="colour"):
+        team.create_task("Write it", colour="red")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="colour"):
+        team.send(to="human", content="Done.", colour="red")  # type: ignore[call-arg]
+    assert team.tasks() == [] and team.history() == []
+
+
 def test_a_time_to_wait_that_is_no_number_is_refused(team: Team) -> None:
     with pytest.raises(InvalidRequest, match="wait must be a number of seconds"), team.mail(wait="x"):  # type: ignore[arg-type]
         pass

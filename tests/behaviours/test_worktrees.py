@@ -194,7 +194,7 @@ def test_neither_hooks_nor_signing_of_the_user_have_a_part_in_our_commits(place:
     stage(place, {"one": {"run": "touch a"}})
     assert place.drive() == "finished"
     assert place.states() == {"one": "done"}
-    assert place.team.merge(everything=True)["merged"]
+    assert place.team.merge(everything=True).merged
     assert not list(place.path.glob("hooked-*"))
 
 
@@ -225,7 +225,7 @@ def test_the_integration_branch_follows_the_user_once_they_have_all_of_it(place:
     stage(place, {"one": {"run": "touch a"}, "two": {"run": "test ! -e mine && touch b"}})
     place.drive()
     assert place.states()["two"] == "done"  # not all of it: it stays where it is
-    assert place.team.merge(everything=True)["merged"] and mine in repository.git("log", "--format=%H")
+    assert place.team.merge(everything=True).merged and mine in repository.git("log", "--format=%H")
     stage(
         place, {"one": {"run": "touch a"}, "two": {"run": "test ! -e mine && touch b"}, "three": {"run": "cp mine c"}}
     )

@@ -47,7 +47,7 @@ def test_what_is_done_there_is_verified_and_merged_when_it_is_completed(team: Te
     assert directory(one) != directory(two) and directory(one).is_dir()
     (directory(one) / "MANUAL").write_text("Read the source.\n")
     (directory(two) / "story.txt").write_text("four\n")
-    assert "Read the source." in team.diff(one.id)["diff"]
+    assert "Read the source." in team.diff(one.id).diff
     done = team.complete(one.id, by="ann")
     assert done.state == "done" and done.check is not None and done.check["merged"]
     assert team.complete(two.id, by="bob").state == "done"

@@ -15,7 +15,7 @@ from interlock.core import mailbox
 from interlock.core.unit_of_work import UnitOfWork, unknown_member
 from interlock.errors import InterlockError, InvalidRequest
 from interlock.model import handover
-from interlock.model.message import Message, MessageFields, as_xml
+from interlock.model.message import Broadcast, Message, MessageFields, as_xml
 from interlock.model.names import HUMAN
 from interlock.processes.ref import alive, current
 from interlock.storage.ledger import Rows
@@ -68,8 +68,8 @@ class Mailing(TeamBase):
 
     def broadcast(
         self, sender: str | None = None, *, content: str, summary: str | None = None, client_id: str | None = None
-    ) -> dict[str, Any]:
-        """Send to all members but the sender: `{"delivered": […], "not_delivered": [{member, error, message}]}`."""
+    ) -> Broadcast:
+        """Send to all members but the sender."""
         store = partial(mailbox.broadcast, content=content, summary=summary, client_id=client_id)
         return self._store(sender, content, client_id, store)
 

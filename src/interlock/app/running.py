@@ -20,7 +20,7 @@ from interlock.doctor.home import CHECKING, abandoned
 from interlock.doctor.team import examine as examine_team
 from interlock.doctor.team import examine_all as examine_home
 from interlock.errors import InterlockError
-from interlock.gitwork.delivery import Delivery, changes, merge_into
+from interlock.gitwork.delivery import changes, merge_into
 from interlock.gitwork.isolation import look, trees
 from interlock.gitwork.trees import DIRECTORY, Trees
 from interlock.memory.store import Log, MemoryStore, MemoryUnavailable, OpenMemory
@@ -44,7 +44,7 @@ from interlock.runner.verify import examine
 from interlock.runner.workspace_allocation import integrate, place, seal
 
 __all__ = [
-    "CHECKING", "TRIAL_MEMBER", "AgentInfo", "AgentRegistry", "Delivery", "Executor", "LivenessProbe", "Log",
+    "CHECKING", "TRIAL_MEMBER", "AgentInfo", "AgentRegistry", "Executor", "LivenessProbe", "Log",
     "MemoryStore", "MemoryUnavailable", "NotificationTarget", "Notifications", "OpenMemory", "Profile",
     "RunnerConfig", "Scheduler", "Stop", "TeamRunner", "Tokens", "Trees", "Update", "WhyIdle", "abandoned",
     "asdict", "changes", "connected_run", "end_run_programs", "examine_home", "examine_team", "forgetting",

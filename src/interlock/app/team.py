@@ -58,6 +58,11 @@ class Team(TaskVerbs, Mailing, WorktreeVerbs, WorkflowVerbs):
             shown["task_counts"] = rows.tasks.counts()
             return shown
 
+    def id(self) -> str:
+        """What tells this team from another one that is later made under its name."""
+        with self._workspace.ledger.snapshot() as rows:
+            return rows.team.get().id
+
     def members(self) -> list[Member]:
         """Members, the lead first."""
         with self._workspace.look() as rows:

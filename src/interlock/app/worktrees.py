@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from interlock import app, core, mirror
 from interlock.app.base import TeamBase
 from interlock.core.tasks.find import find
 from interlock.errors import Forbidden, InvalidRequest, WorktreeRefused
 from interlock.model.names import HUMAN
+from interlock.model.run import MergedTask, MergeResult, TaskDiff
 from interlock.model.task import Task
 from interlock.model.text import named
 from interlock.storage.files import locked_directory
@@ -56,9 +56,8 @@ class WorktreeVerbs(TeamBase):
         with workspace.look() as rows:
             return mirror.task_view.show(rows, find(rows, task))
 
-    def diff(self, task: str, *, stat: bool = False, color: bool = False) -> dict[str, Any]:
-        """What a task with a worktree of its own has changed: `{"task_id", "branch", "base", "merged", "diff"}`; with
-        `stat` only the files.
+    def diff(self, task: str, *, stat: bool = False, color: bool = False) -> TaskDiff:
+        """What a task with a worktree of its own has changed; with `stat` only the files.
 
         Raises:
             InvalidRequest: it has no worktree.
@@ -75,13 +74,9 @@ class WorktreeVerbs(TeamBase):
         git = app.running
         trees = git.trees(self._workspace, git.look(self._workspace))
         text = git.changes(trees, found.worktree, stat=stat, color=color)
-        return {
-            "task_id": found.id,
-            "branch": found.worktree["branch"],
-            "base": found.worktree["base"],
-            "merged": found.worktree.get("merged"),
-            "diff": text.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
-        }
+        shown = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        known = found.worktree
+        return TaskDiff(found.id, known["branch"], known["base"], known.get("merged"), shown)
 
     def merge(
         self,
@@ -91,13 +86,10 @@ class WorktreeVerbs(TeamBase):
         into: str | None = None,
         dry_run: bool = False,
         by: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> MergeResult:
         """Merge the work of these tasks, or all that is on the integration branch, into the branch that is checked out
-        in the team's directory, or into another one of the user's.
-
-        Returns:
-            `{"into", "before", "after", "merged", "commits", "tasks", "conflicts", "dirty", "stat"}`; with `dry_run`
-            what would be done, and what is in the way.
+        in the team's directory, or into another one of the user's; with `dry_run` only say what would be done, and
+        what is in the way.
 
         Raises:
             Forbidden: the caller is no person, or runs inside a run.
@@ -110,10 +102,6 @@ class WorktreeVerbs(TeamBase):
         self._need_person_to_merge(by)
         if everything == bool(chosen):
             raise InvalidRequest("Say what to merge: tasks, or --all of the team's work.", field="tasks")
-        for task in chosen:
-            if task.state != "done" or task.worktree is None:
-                why = f"it is {task.state}" if task.worktree is not None else "it was not done in a worktree"
-                raise WorktreeRefused(f"{task.id} has nothing to merge: {why}.", task_id=task.id, state=task.state)
         how = git.look(workspace)
         if not how.on and not known:
             raise WorktreeRefused(
@@ -125,24 +113,10 @@ class WorktreeVerbs(TeamBase):
         if everything:
             wanted = [(f"Merge {trees.integration}", trees.head())]
         else:
-            ordered = sorted(chosen, key=lambda one: one.completed_at or "")
-            wanted = [(f"Merge {one.id}: {one.subject}", str((one.worktree or {})["head"])) for one in ordered]
-        for _, commit in wanted:
-            if trees.repository.git.commit_of(commit) is None:
-                raise WorktreeRefused(f"The commit {commit[:12]} is gone from the repository.", commit=commit)
+            wanted = [_work_of(trees, one) for one in sorted(chosen, key=lambda one: one.completed_at or "")]
         plan = git.merge_into(trees, wanted, into, dry_run=dry_run)
-        if plan.conflicts and not dry_run:
-            raise WorktreeRefused(
-                f"{plan.into} and the team's work conflict in {named(plan.conflicts)}; nothing was changed. "
-                f"Merge by hand: `git merge {trees.integration if everything else wanted[-1][1][:12]}`.",
-                conflicts=plan.conflicts,
-            )
-        if plan.dirty and not dry_run:
-            raise WorktreeRefused(
-                f"Changes of yours that are not committed would be touched: {named(plan.dirty)}. Commit or stash "
-                "them first; nothing was changed.",
-                dirty=plan.dirty,
-            )
+        if not dry_run:
+            _refuse_in_the_way(plan, f"git merge {trees.integration if everything else wanted[-1][1][:12]}")
         brought = [] if plan.after is None else [task for task in known if _brings(trees, plan, task)]
         done = not dry_run and plan.after not in (None, plan.before) and not plan.dirty
         if done:
@@ -151,11 +125,8 @@ class WorktreeVerbs(TeamBase):
                     task = find(act.rows, one.id)
                     act.rows.tasks.update(task, worktree={**(task.worktree or {}), "delivered": plan.into})
                 act.event("work.merged", into=plan.into, commit=plan.after, tasks=[one.id for one in brought])
-        return {
-            "into": plan.into, "before": plan.before, "after": plan.after, "merged": done, "commits": plan.commits,
-            "tasks": [{"task_id": one.id, "key": one.plan_key, "subject": one.subject} for one in brought],
-            "conflicts": plan.conflicts, "dirty": plan.dirty, "stat": plan.stat,
-        }  # fmt: skip
+        plan.merged, plan.tasks = done, [MergedTask(one.id, one.plan_key, one.subject) for one in brought]
+        return plan
 
     def _need_person_to_merge(self, by: str | None) -> None:
         caller = self._as(by)
@@ -171,7 +142,37 @@ class WorktreeVerbs(TeamBase):
             raise error
 
 
-def _brings(trees: app.running.Trees, plan: app.running.Delivery, task: Task) -> bool:
+def _work_of(trees: app.running.Trees, task: Task) -> tuple[str, str]:
+    """What the merge of a task is called, and the commit that has its work.
+
+    Raises:
+        WorktreeRefused: it has none.
+    """
+    if task.state != "done" or task.worktree is None:
+        why = f"it is {task.state}" if task.worktree is not None else "it was not done in a worktree"
+        raise WorktreeRefused(f"{task.id} has nothing to merge: {why}.", task_id=task.id, state=task.state)
+    commit = str(task.worktree["head"])
+    if trees.repository.git.commit_of(commit) is None:
+        raise WorktreeRefused(f"The commit {commit[:12]} is gone from the repository.", commit=commit)
+    return f"Merge {task.id}: {task.subject}", commit
+
+
+def _refuse_in_the_way(plan: MergeResult, by_hand: str) -> None:
+    if plan.conflicts:
+        raise WorktreeRefused(
+            f"{plan.into} and the team's work conflict in {named(plan.conflicts)}; nothing was changed. "
+            f"Merge by hand: `{by_hand}`.",
+            conflicts=plan.conflicts,
+        )
+    if plan.dirty:
+        raise WorktreeRefused(
+            f"Changes of yours that are not committed would be touched: {named(plan.dirty)}. Commit or stash "
+            "them first; nothing was changed.",
+            dirty=plan.dirty,
+        )
+
+
+def _brings(trees: app.running.Trees, plan: MergeResult, task: Task) -> bool:
     """Whether this merge brought the work of `task` into the branch."""
     git, known = trees.repository.git, task.worktree or {}
     head = known.get("head")

@@ -8,13 +8,13 @@ is full. Handing over takes two commits: *offered* before a byte is printed, *de
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Unpack
+from typing import Unpack
 
 from interlock.core.unit_of_work import UnitOfWork, acknowledged, add_person, requeue
 from interlock.errors import InboxFull, InvalidRequest, MessageTooLarge, RecipientNotFound
 from interlock.model.handover import READ_COUNT, fitting
 from interlock.model.json import Json
-from interlock.model.message import TYPES, UNLIMITED, Message, MessageFields
+from interlock.model.message import TYPES, UNLIMITED, Broadcast, Message, MessageFields
 from interlock.model.names import HUMAN, check_metadata, check_storable, check_text
 from interlock.storage.ledger import Rows
 
@@ -95,16 +95,12 @@ def notify(act: UnitOfWork, to: str | None, content: str, *, type: str = "messag
 
 def broadcast(
     act: UnitOfWork, content: str, *, summary: str | None = None, urgent: bool = False, client_id: str | None = None
-) -> dict[str, Any]:
-    """Send to every member but the sender; people get it only when named. Members without room are listed.
-
-    Returns:
-        `{"delivered": [names], "not_delivered": [{"member", "error", "message"}]}`
-    """
+) -> Broadcast:
+    """Send to every member but the sender; people get it only when named."""
     _check(act, content, "broadcast", summary, None, False)
     reached = {message.recipient for message in sent_before(act, client_id)}
     delivered: list[str] = []
-    refused: list[dict[str, Any]] = []
+    refused: list[Json] = []
     for member in act.rows.team.members():
         if member.name == act.name or member.role == "person":
             continue
@@ -119,7 +115,7 @@ def broadcast(
                 refused.append({"member": member.name, "error": error.code, "message": error.message})
                 continue
         delivered.append(member.name)
-    return {"delivered": delivered, "not_delivered": refused}
+    return Broadcast(delivered, refused)
 
 
 def waits(rows: Rows, member: str, now: float, alive: Callable[[str], bool | None], urgent_only: bool = False) -> bool:

@@ -8,27 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.errors import GitFailed, WorktreeRefused
 from interlock.gitwork.repository import HEADS
 from interlock.gitwork.staging import difference
 from interlock.gitwork.trees import DELIVERING, Trees
-
-
-@dataclass(slots=True)
-class Delivery:
-    """What a merge into a branch of the user's does, or did: from which commit to which, what it changes, and where it
-    cannot be done the files in the way: `conflicts` with that branch, `dirty` ones in its checkout."""
-
-    into: str
-    before: str
-    after: str | None
-    stat: str = ""
-    commits: int = 0
-    conflicts: list[str] = field(default_factory=list)
-    dirty: list[str] = field(default_factory=list)
+from interlock.model.run import MergeResult
 
 
 def changes(found: Trees, known: Mapping[str, Any], *, stat: bool = False, color: bool = False) -> str:
@@ -56,7 +42,7 @@ def _start(found: Trees, known: Mapping[str, Any], tip: str) -> str:
 
 def merge_into(
     found: Trees, commits: Sequence[tuple[str, str]], into: str | None, *, dry_run: bool = False
-) -> Delivery:
+) -> MergeResult:
     """Merge these commits, each with the message of its merge, into the branch `into`, or into the one that is checked
     out. With conflicts, or with changes in its checkout that are not committed and would be touched, nothing changes.
 
@@ -73,7 +59,7 @@ def merge_into(
     tip = git.commit_of(HEADS + target)
     if tip is None:
         raise WorktreeRefused(f"There is no branch {target}: `git branch {target}` makes it.", branch=target)
-    plan = Delivery(target, tip, tip)
+    plan = MergeResult(target, tip, tip)
     wanted = [(message, commit) for message, commit in commits if not git.contains(commit, tip)]
     if len(wanted) == 1 and git.contains(tip, wanted[0][1]):
         plan.after = wanted[0][1]  # The very commit that was proved.
@@ -94,7 +80,7 @@ def merge_into(
     return plan
 
 
-def _merge_in_own_checkout(found: Trees, wanted: Sequence[tuple[str, str]], plan: Delivery) -> None:
+def _merge_in_own_checkout(found: Trees, wanted: Sequence[tuple[str, str]], plan: MergeResult) -> None:
     """Make the commit that the branch is to be on."""
     git = found.repository.git
     path = found.path(str(os.getpid()), DELIVERING)
@@ -110,7 +96,7 @@ def _merge_in_own_checkout(found: Trees, wanted: Sequence[tuple[str, str]], plan
         found.remove(path)
 
 
-def _land(found: Trees, plan: Delivery, where: str | None) -> None:
+def _land(found: Trees, plan: MergeResult, where: str | None) -> None:
     after = str(plan.after)
     if where is None:
         if not found.repository.move([(HEADS + plan.into, after, plan.before)]):

@@ -78,6 +78,14 @@ class Message:
         return {**fields_of(self, SHOWN), "metadata": self.metadata or {}}
 
 
+@dataclass(slots=True, frozen=True)
+class Broadcast:
+    """Whom a message to everybody reached, and whom not, each `{member, error, message}`."""
+
+    delivered: list[str]
+    not_delivered: list[Json]
+
+
 def as_xml(message: Message) -> str:
     """The block a hook puts before an agent's prompt (TEAM-3.xml)."""
     return teammate_message(

@@ -73,6 +73,43 @@ class Artifact:
         return {**fields_of(self, ARTIFACT), "file": where if self.kind in KEPT else None}
 
 
+@dataclass(slots=True, frozen=True)
+class TaskDiff:
+    """What a task with a worktree of its own has changed, as a patch or as a list of files. `merged` is the commit that
+    merged it."""
+
+    task_id: str
+    branch: str
+    base: str
+    merged: str | None
+    diff: str
+
+
+@dataclass(slots=True, frozen=True)
+class MergedTask:
+    """A task whose work a merge brought into a branch; `key` is its key in the plan."""
+
+    task_id: str
+    key: str | None
+    subject: str
+
+
+@dataclass(slots=True)
+class MergeResult:
+    """What a merge into a branch of the user's did, or would do: the branch, its commit `before` and `after`, and what
+    is in the way (files with `conflicts`, and `dirty` ones, whose changes are not committed)."""
+
+    into: str
+    before: str
+    after: str | None
+    merged: bool = False
+    commits: int = 0
+    tasks: list[MergedTask] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)
+    dirty: list[str] = field(default_factory=list)
+    stat: str = ""
+
+
 @dataclass(slots=True)
 class Handoff:
     """The newest handoff of one task. Agents are member names where the team knows them, else as they were written.

@@ -36,6 +36,19 @@ def test_a_task_has_everything_the_contract_names(interlock: Interlock, team: st
     assert (shown["priority"], shown["type"], shown["review"]) == ("high", "IMPLEMENTATION", "human")
 
 
+def test_what_steers_a_task_can_be_said_when_it_is_created(interlock: Interlock, team: str) -> None:
+    made = interlock(
+        *("--json", "task", "create", "Steered", "--env", "HOME,LANG", "--env", "TERM", "--timeout", "90"),
+        *("--retries", "0", "--limits", '{"turns": 5}', "--metadata", '{"ticket": 7}'),
+    ).json
+    assert (made["env"], made["timeout"], made["retries"]) == (["HOME", "LANG", "TERM"], 90.0, 0)
+    assert (made["limits"], made["metadata"]) == ({"turns": 5}, {"ticket": 7})
+    edited = interlock("--json", "task", "update", "001", "--limits", "", "--metadata", "", "--env", "").json
+    assert (edited["env"], edited["limits"], edited["metadata"], edited["retries"]) == (None, None, {}, 0)
+    wrong = interlock("task", "create", "Steered", "--limits", "5")
+    assert wrong.code == 1 and "limits must be a JSON object" in wrong.err
+
+
 @pytest.mark.req("TEAM-2.2", "CORE-FR-009")
 @pytest.mark.parametrize("options", [["--blocked-by", "001", "002"], ["--blocked-by", "001,002"],
                                      ["--blocked-by", "001", "--blocked-by", "002"]])  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from interlock.errors import InterlockError
+from interlock.model.json import json_form
 
 
 class SharedOptions:
@@ -29,7 +30,7 @@ def as_json(document: Any) -> str:
     import json
 
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
-    return json.dumps(document, ensure_ascii=encoding != "utf8", default=str)
+    return json.dumps(document, ensure_ascii=encoding != "utf8", default=json_form)
 
 
 def explain(error: InterlockError) -> list[str]:

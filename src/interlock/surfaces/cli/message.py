@@ -45,10 +45,9 @@ def send(call: Call, text: str, **given: Any) -> None:
 def broadcast(call: Call, text: str, summary: str | None, client_id: str | None) -> int:
     """Send TEXT to every member but me; - reads it from stdin. Members whose inbox is full are listed."""
     answer = call.mail().broadcast(content=text, summary=summary, client_id=client_id)
-    delivered = answer["delivered"]
-    call.answer(answer, f"sent to {', '.join(delivered) or 'nobody: there are no other members'}")
-    call.warn([f"not sent to {one['member']}: {one['message']}" for one in answer["not_delivered"]])
-    return 1 if answer["not_delivered"] and not delivered else 0
+    call.answer(answer, f"sent to {', '.join(answer.delivered) or 'nobody: there are no other members'}")
+    call.warn([f"not sent to {one['member']}: {one['message']}" for one in answer.not_delivered])
+    return 1 if answer.not_delivered and not answer.delivered else 0
 
 
 @verb("read", example="interlock message read --as researcher")

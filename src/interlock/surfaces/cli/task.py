@@ -378,14 +378,14 @@ def diff(call: Call, task: str, stat: bool) -> None:
     if call.json:
         call.document(found)
     elif sys.stdout.isatty():
-        lines = plain(found["diff"]).splitlines()
+        lines = plain(found.diff).splitlines()
         for place, line in enumerate(lines):
             head = line.startswith(("+++", "---", "diff ", "index "))
             colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
             lines[place] = click.style(line, bold=True) if head else click.style(line, fg=colour)
-        call.say(lines or f"{found['task_id']} changed nothing")
+        call.say(lines or f"{found.task_id} changed nothing")
     else:
-        click.echo(found["diff"], nl=False)
+        click.echo(found.diff, nl=False)
 
 
 @verb("merge", example="interlock merge --all --dry-run\ninterlock merge 003 --into main")
@@ -402,21 +402,21 @@ def merge(call: Call, task: tuple[str, ...], everything: bool, into: str | None,
     if everything == bool(task):
         raise click.UsageError("Name the tasks to merge, or say --all.")
     found = call.team().merge(task, everything=everything, into=into, dry_run=dry_run)
-    branch = words.strong(words.clean(found["into"]))
-    if found["conflicts"]:
-        files = words.clean(", ".join(found["conflicts"]))
+    branch = words.strong(words.clean(found.into))
+    if found.conflicts:
+        files = words.clean(", ".join(found.conflicts))
         lines = [f"It conflicts with {branch} in {files}; nothing would be merged."]
-    elif found["before"] == found["after"]:
+    elif found.before == found.after:
         lines = [f"Nothing to merge: {branch} is up to date."]
     else:
-        commits = f"{words.count(found['commits'], 'commit')} into {branch}"
-        lines = [f"{'would merge' if dry_run else 'merged'} {commits} ({found['before'][:9]} → {found['after'][:9]}):"]
-        for one in found["tasks"]:
-            key = f" [{words.clean(one['key'])}]" if one["key"] else ""
-            lines.append(f"  {one['task_id']}{key} {words.clean(one['subject'])}")
-        lines += words.block(found["stat"], "  ")
-        if found["dirty"]:
-            files = words.clean(", ".join(found["dirty"]))
+        commits = f"{words.count(found.commits, 'commit')} into {branch}"
+        lines = [f"{'would merge' if dry_run else 'merged'} {commits} ({found.before[:9]} → {str(found.after)[:9]}):"]
+        for one in found.tasks:
+            key = f" [{words.clean(one.key)}]" if one.key else ""
+            lines.append(f"  {one.task_id}{key} {words.clean(one.subject)}")
+        lines += words.block(found.stat, "  ")
+        if found.dirty:
+            files = words.clean(", ".join(found.dirty))
             lines.append(f"In the way, since they are not committed: {files}. Commit or stash them first.")
     call.answer(found, lines)
-    return 1 if dry_run and (found["conflicts"] or found["dirty"]) else 0
+    return 1 if dry_run and (found.conflicts or found.dirty) else 0

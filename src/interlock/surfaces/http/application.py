@@ -13,10 +13,12 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib import import_module
+from typing import Any
 
 import anyio
 import anyio.to_thread
 from fastapi import APIRouter, FastAPI
+from fastapi.openapi.utils import get_openapi
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -27,18 +29,36 @@ from interlock.surfaces.http import (
     front_door,
     mail,
     monitoring,
-    openapi,
     sign_in,
     team_tasks,
     teams,
     workflows,
 )
-from interlock.surfaces.http.auth import Authenticator, AuthMiddleware
+from interlock.surfaces.http.auth import OPEN, Authenticator, AuthMiddleware
+from interlock.surfaces.http.events import Feed
 from interlock.surfaces.http.failures import UnexpectedErrorMiddleware
-from interlock.surfaces.http.feed import Feed
 from interlock.surfaces.http.monitoring import RequestMeter, ServerMetrics
+from interlock.surfaces.http.responses import Failure
 from interlock.surfaces.http.security_middleware import BODY_BYTES, BODY_SECONDS, SecurityMiddleware
 from interlock.version import __version__
+
+ABOUT = (
+    "Teams of coding agents: their tasks, mail, questions and history. Every failure is "
+    '`{"error": code, "message": sentence, …details}`; codes stay the same between versions. Beside what is listed '
+    "here there are `GET /api/events`, server-sent events that never end, and `/mcp`."
+)
+FAILURES: dict[str, str] = {
+    "400": "The request makes no sense.",
+    "401": "No valid token or cookie.",
+    "403": "The caller may not do that.",
+    "404": "Something named in the request does not exist.",
+    "409": "The present state does not allow it.",
+    "413": "Too large.",
+    "429": "A limit; `setting` names the setting that raises it.",
+    "501": "Announced, but not in this version.",
+    "502": "An agent program could not be started or spoken to.",
+    "503": "Try again: nothing was changed.",
+}
 
 ROUTERS: tuple[APIRouter, ...] = tuple(
     one.router for one in (monitoring, sign_in, front_door, teams, team_tasks, mail, events, workflows)
@@ -92,10 +112,32 @@ def create(
         limit=body_bytes, seconds=body_seconds,
     )  # fmt: skip
     failures.install(app)
-    app.openapi = partial(openapi.describe, app)  # type: ignore[method-assign]
+    app.openapi = partial(described, app)  # type: ignore[method-assign]
     for router in (*ROUTERS, *pages):
         app.include_router(router)
     return app
+
+
+def described(app: FastAPI) -> dict[str, Any]:
+    """Return /openapi.json, made once: what FastAPI finds by itself, with our failures in place of its own, and how to
+    authenticate."""
+    if app.openapi_schema is None:
+        found = get_openapi(title=app.title, version=app.version, routes=app.routes, description=ABOUT)
+        schemas = found.setdefault("components", {}).setdefault("schemas", {})
+        for name in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(name, None)
+        schemas["Failure"] = Failure.model_json_schema()
+        found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        shape = {"application/json": {"schema": {"$ref": "#/components/schemas/Failure"}}}
+        for path, methods in found["paths"].items():
+            for operation in methods.values():
+                operation["responses"].pop("422", None)
+                if path not in OPEN:
+                    operation["security"] = [{"token": []}]
+                    for status, words in FAILURES.items():
+                        operation["responses"].setdefault(status, {"description": words, "content": shape})
+        app.openapi_schema = found
+    return app.openapi_schema
 
 
 def close(app: FastAPI) -> None:

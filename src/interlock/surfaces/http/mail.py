@@ -44,13 +44,13 @@ def history(
         member = context.name
     context.own_mail_only(member)
     found = context.team(team).history(member=member, limit=limit, before=before)
-    return answer({"messages": [message.as_dict() for message in found]})
+    return answer({"messages": found})
 
 
 @router.post("/messages", status_code=201, responses=documented(responses.MessageDocument, 201))
 def send(context: Worker, team: TeamName, new: requests.NewMessage) -> Response:
     """Send one message. `client_id` makes a repeated send harmless."""
-    return answer(context.acting(team, new.by).send(**new.given()).as_dict(), 201)
+    return answer(context.acting(team, new.by).send(**new.given()), 201)
 
 
 @router.post("/broadcast", status_code=201, responses=documented(responses.Broadcast, 201))

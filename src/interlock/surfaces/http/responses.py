@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from interlock.model import message, question, run, task, team
 from interlock.model.event import Event
+from interlock.model.json import json_form
 from interlock.model.message import Message
 from interlock.model.question import Question
 from interlock.model.task import FRONT_DOOR, Task
@@ -24,7 +25,7 @@ Documented = dict[int | str, dict[str, Any]]
 
 def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return `value` as the body of an answer."""
-    body = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=str)
+    body = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=json_form)
     # Half of a surrogate pair cannot be sent, but may be in what an agent wrote.
     return Response(body.encode("utf-8", "replace"), status, headers, MEDIA_TYPE)
 
@@ -116,18 +117,6 @@ class ReplyResult(Document):
     warnings: list[str] = []
 
 
-class MergeResult(Document):
-    into: str
-    before: str | None
-    after: str | None
-    merged: bool
-    commits: int
-    tasks: list[dict[str, Any]]
-    conflicts: list[str]
-    dirty: list[str]
-    stat: str
-
-
 class WorkflowDocument(OpenDocument):
     workflow_id: str
     skill: str
@@ -178,7 +167,7 @@ Deleted = _of("Deleted", deleted=str)
 MessageList = _of("MessageList", messages=_many(MessageDocument))
 Inbox = _of("Inbox", messages=_many(InboxMessage), next=int | None)
 Received = _of("Received", messages=_many(InboxMessage), timed_out=bool)
-Broadcast = _of("Broadcast", delivered=list[str], not_delivered=list[dict[str, Any]])
+Broadcast = _shown("Broadcast", message.Broadcast, message.Broadcast.__slots__)
 Acknowledged = _of("Acknowledged", acknowledged=list[str], unknown=list[str])
 QuestionList = _of("QuestionList", questions=_many(QuestionDocument))
 ConversationDocument = _of("ConversationDocument", conversation=_many(ConversationEntry))
@@ -194,7 +183,8 @@ TaskGroup = _of(
 TaskGroupPage = _of("TaskGroupPage", task_groups=_many(TaskGroup), total_count=int)
 GroupTasks = _of("GroupTasks", task_group_id=str, tasks=_many(FrontDoorTask))
 ArtifactList = _of("ArtifactList", artifacts=_many(Artifact))
-Diff = _of("Diff", task_id=str, branch=str, base=str, merged=str | None, diff=str)
+Diff = _shown("Diff", run.TaskDiff, run.TaskDiff.__slots__)
+MergeResult = _shown("MergeResult", run.MergeResult, run.MergeResult.__slots__, tasks=list[dict[str, Any]])
 WorkflowList = _of("WorkflowList", workflows=_many(WorkflowDocument))
 CheckpointList = _of("CheckpointList", checkpoints=list[dict[str, Any]])
 PreferenceList = _of("PreferenceList", preferences=_many(PreferenceDocument))

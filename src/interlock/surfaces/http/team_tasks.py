@@ -33,25 +33,25 @@ def tasks(
 ) -> Response:
     """Tasks in order of creation; `ready` gives the ready queue in its order."""
     found = context.team(team).tasks(status=status, owner=owner, ready=ready, limit=limit)
-    return answer({"tasks": [task.as_dict() for task in found]})
+    return answer({"tasks": found})
 
 
 @router.post("/tasks", tags=["tasks"], status_code=201, responses=documented(responses.TaskDocument, 201))
 def create(context: Worker, team: TeamName, new: requests.NewTask) -> Response:
     """Create a task."""
-    return answer(context.acting(team, new.by).create_task(**new.given()).as_dict(), 201)
+    return answer(context.acting(team, new.by).create_task(**new.given()), 201)
 
 
 @router.get("/tasks/{id}", tags=["tasks"], responses=ONE)
 def show(context: Reader, team: TeamName, id: str) -> Response:
     """One task, whole."""
-    return answer(context.team(team).task(id).as_dict())
+    return answer(context.team(team).task(id))
 
 
 @router.get("/tasks/{id}/runs", tags=["tasks"], responses=documented(responses.RunList))
 def runs(context: Reader, team: TeamName, id: str) -> Response:
     """All attempts at a task, oldest first."""
-    return answer({"runs": [run.as_dict() for run in context.team(team).runs(id)]})
+    return answer({"runs": context.team(team).runs(id)})
 
 
 @router.get("/tasks/{id}/work-log", tags=["tasks"], responses=documented(responses.WorkLog))
@@ -126,7 +126,7 @@ VERBS = (
 def _add(verb: TaskVerb) -> None:
     def endpoint(context: RequestContext, team: str, id: str, given: MemberRequest) -> Response:
         act = getattr(context.acting(team, given.by), verb.name)
-        return answer(act(id, **given.given()).as_dict())
+        return answer(act(id, **given.given()))
 
     # FastAPI reads a request's model from here, and each verb has its own.
     endpoint.__annotations__.update(context=Worker, team=TeamName, given=verb.request)
@@ -144,33 +144,33 @@ for _verb in VERBS:
 def cancel(context: Worker, team: TeamName, id: str, how: requests.CancelRequest) -> Response:
     """Cancel a task, with `cascade` also what waits for it; answers what was cancelled."""
     found = context.acting(team, how.by).cancel(id, reason=how.reason, cascade=how.cascade)
-    return answer({"tasks": [task.as_dict() for task in found]})
+    return answer({"tasks": found})
 
 
 @router.post("/tasks/{id}/heartbeat", tags=["tasks"], responses=documented(responses.RunDocument))
 def heartbeat(context: Worker, team: TeamName, id: str, who: MemberRequest) -> Response:
     """Show that the run lives."""
-    return answer(context.acting(team, who.by).heartbeat(id).as_dict())
+    return answer(context.acting(team, who.by).heartbeat(id))
 
 
 @router.post("/tasks-next", tags=["tasks"], responses=documented(responses.NextTask))
 def next_task(context: Worker, team: TeamName, who: MemberRequest) -> Response:
     """Claim the most urgent, oldest ready task the caller may have; `task` is null where there is none."""
     found = context.acting(team, who.by).next_task()
-    return answer({"task": None if found is None else found.as_dict()})
+    return answer({"task": found})
 
 
 @router.get("/questions", tags=["questions"], responses=documented(responses.QuestionList))
 def questions(context: Reader, team: TeamName) -> Response:
     """Open questions, oldest first. They are answered at the front door."""
-    return answer({"questions": [question.as_dict() for question in context.team(team).questions()]})
+    return answer({"questions": context.team(team).questions()})
 
 
 @router.post("/questions", tags=["questions"], status_code=201, responses=documented(responses.QuestionDocument, 201))
 def ask(context: Worker, team: TeamName, asked: requests.NewQuestion) -> Response:
     """Ask a person about a task, which waits for the answer. `reversible`: a time-out may take the default."""
     question = context.acting(team, asked.by).ask(asked.task_id, asked.text, **asked.given("task_id", "text"))
-    return answer(question.as_dict(), 201)
+    return answer(question, 201)
 
 
 @router.post("/protocol", tags=["protocol"], responses=documented(responses.ProtocolResult))

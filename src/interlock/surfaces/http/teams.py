@@ -90,13 +90,13 @@ def resume(context: Operator, team: TeamName, how: requests.ResumeRequest) -> Re
 @router.get("/{team}/members", tags=["members"], responses=documented(responses.MemberList))
 def members(context: Reader, team: TeamName) -> Response:
     """Who takes part, and on what."""
-    return answer({"members": [member.as_dict() for member in context.team(team).members()]})
+    return answer({"members": context.team(team).members()})
 
 
 @router.post("/{team}/members", tags=["members"], status_code=201, responses=documented(responses.MemberDocument, 201))
 def spawn(context: Admin, team: TeamName, new: requests.NewMember) -> Response:
     """Register a member."""
-    return answer(context.acting(team, new.by).spawn(**new.given()).as_dict(), 201)
+    return answer(context.acting(team, new.by).spawn(**new.given()), 201)
 
 
 @router.delete("/{team}/members/{member}", tags=["members"], responses=documented(responses.Removed))

@@ -41,13 +41,13 @@ def task_create(
     subject: Annotated[str, "One line"],
     description: Annotated[str | None, "Same as body"] = None,
     **fields: Unpack[NewTask],
-) -> dict[str, Any]:
+) -> Task:
     """Add a task to the team's list. It is claimable once everything in blocked_by is completed."""
     if description is not None:
         if "body" in fields:
             raise InvalidRequest("body and description are the same thing; give one of them.", field="description")
         fields["body"] = description
-    return call.connection.team.create_task(subject, **fields).as_dict()
+    return call.connection.team.create_task(subject, **fields)
 
 
 def task_list(
@@ -67,7 +67,7 @@ def task_list(
         return {
             **task.as_dict(),
             "work_log": [{"at": at, "author": author, "text": line} for at, author, line in team.work_log(task.id)],
-            "runs": [run.as_dict() for run in team.runs(task.id)],
+            "runs": team.runs(task.id),
         }
     limit = limit or LISTED
     found = team.tasks(status=status, owner=owner, ready=bool(ready), limit=limit + 1)
@@ -95,7 +95,7 @@ def task_claim(
     worktree: Annotated[
         bool | None, "Get a git worktree for it, where the team has isolation: work in worktree.directory"
     ] = None,
-) -> dict[str, Any]:
+) -> Task | dict[str, Any]:
     """Take a task before you work on it; without task_id, the most urgent ready one. Then do the work and end with
     task_complete, or give it back with task_update(release=true). Refused while it has open blockers (blockedBy) or
     somebody else holds it."""
@@ -114,7 +114,7 @@ def task_claim(
         except InterlockError as error:
             error.details["claimed"] = task.id  # The claim stands.
             raise
-    return task.as_dict()
+    return task
 
 
 CHANGES: dict[str, Callable[[Team, str, Any, dict[str, Any]], Task]] = {
@@ -152,7 +152,7 @@ def task_update(
     cancel: Annotated[bool | None, "Call it off"] = None,
     delete: Annotated[bool | None, "Remove it from the list"] = None,
     reason: Annotated[str | None, "Why, for release or cancel"] = None,
-) -> dict[str, Any]:
+) -> Task:
     """Change a task, one change a call. Edits (status, subject, body, priority, log) may be combined; status goes
     forward only: pending, in_progress, completed."""
     # Each change is a transaction of its own, and half of a call must never stand alone.
@@ -172,9 +172,9 @@ def task_update(
         raise InvalidRequest("reason belongs to release or cancel; block and reject take it as value.", field="reason")
     team = call.connection.team
     if edits:
-        return team.update(task_id, **edits).as_dict()
+        return team.update(task_id, **edits)
     [(name, value)] = changes.items()
-    return CHANGES[name](team, task_id, value, given(reason=reason)).as_dict()
+    return CHANGES[name](team, task_id, value, given(reason=reason))
 
 
 def _change_edges(team: Team, id: str, blockers: list[str], *, remove: bool) -> Task:
@@ -193,11 +193,11 @@ def _change_edges(team: Team, id: str, blockers: list[str], *, remove: bool) -> 
 
 def task_complete(
     call: ToolCall, *, task_id: str, summary: Annotated[str | None, "What you did, and where it is"] = None
-) -> dict[str, Any]:
+) -> Task:
     """Report your task as finished; tasks that waited for it become claimable. Its verify command, if any, runs first:
     look at status in the answer (completed, or in_progress with findings or a review to come). As the reviewer of a
     task: approve it. Next: task_claim."""
-    return call.connection.team.complete(task_id, summary=summary).as_dict()
+    return call.connection.team.complete(task_id, summary=summary)
 
 
 def report(

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from interlock.app.mail import Mail
 from interlock.errors import InvalidRequest
-from interlock.model.message import TYPES
+from interlock.model.message import TYPES, Broadcast, Message
+from interlock.model.team import Member
 from interlock.surfaces.mcp.task_tools import REPORT_TOOLS, TASK_TOOLS
 from interlock.surfaces.mcp.tool import McpTool, OneOf, ToolCall, given
 
@@ -71,10 +72,10 @@ def teammate_spawn(
     agent: Annotated[str | None, "Program: claude, codex, shell, …"] = None,
     model: str | None = None,
     type: Annotated[str | None, "Its role, in a word"] = None,
-) -> dict[str, Any]:
+) -> Member:
     """Add a member to the team. With `agent` a running worker starts that program for it; without, somebody joins under
     that name. Next: task_create with it as assignee, or send_message."""
-    return call.connection.team.spawn(name, agent_id=agent_id, agent=agent, model=model, type=type).as_dict()
+    return call.connection.team.spawn(name, agent_id=agent_id, agent=agent, model=model, type=type)
 
 
 def send_message(
@@ -88,7 +89,7 @@ def send_message(
     approve: bool | None = None,
     reason: str | None = None,
     client_id: Annotated[str | None, "Your own id: sending it again sends nothing twice"] = None,
-) -> dict[str, Any]:
+) -> Message | Broadcast | dict[str, Any]:
     """Send a message to a member, `lead` or `human`; type=broadcast reaches every other member. type=shutdown_request
     asks recipient to stop or, without one, announces that you will. Answer such a request with type=shutdown_response
     and approve, plus reason when you refuse."""
@@ -114,11 +115,10 @@ def send_message(
         raise InvalidRequest(
             f"recipient is required for the type {type}; use type=broadcast to reach everybody.", field="recipient"
         )
-    message = team.send(
+    return team.send(
         to=recipient, type=type, content=content, summary=summary, request_id=request_id, approve=approve,
         reason=reason, client_id=client_id,
     )  # fmt: skip
-    return message.as_dict()
 
 
 def read_inbox(call: ToolCall) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def poll_inbox(
 
 
 def _handed_over(mail: Mail) -> dict[str, Any]:
-    return {"messages": [message.as_dict() for message in mail.messages], "timed_out": mail.timed_out}
+    return {"messages": mail.messages, "timed_out": mail.timed_out}
 
 
 def run_workflow(

@@ -7,7 +7,7 @@ on.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from inspect import cleandoc, signature
@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, Validat
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from interlock.errors import InvalidRequest
+from interlock.model.json import json_form
 from interlock.model.task import task_fields
 from interlock.surfaces.mcp.connection import Connection
 from interlock.surfaces.mcp.delivery_receipt import DeliveryReceipt
@@ -194,6 +195,8 @@ def camel(value: Any) -> Any:
         return {_camel_key(key): item if key in VERBATIM else camel(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [camel(item) for item in value]
+    if is_dataclass(value):
+        return camel(json_form(value))
     return value
 
 

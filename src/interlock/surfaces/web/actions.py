@@ -51,7 +51,7 @@ def merge(page: PageContext, form: Form) -> None:
     if not form.get("into"):
         raise InvalidRequest("Say into which branch: `into`.", field="into")
     done = page.acting.merge([page.params["task"]], into=form["into"])
-    page.told = f"{done['into']} has it now." if done["merged"] else f"{done['into']} had all of it already."
+    page.told = f"{done.into} has it now." if done.merged else f"{done.into} had all of it already."
 
 
 def create(page: PageContext, form: Form) -> None:

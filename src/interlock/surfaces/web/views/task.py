@@ -144,8 +144,8 @@ def changes(page: PageContext) -> dict[str, Any]:
     refused = merge = why_not = None
     patch = files = ""
     try:
-        files = page.team.diff(task.id, stat=True)["diff"]
-        patch = page.team.diff(task.id)["diff"]
+        files = page.team.diff(task.id, stat=True).diff
+        patch = page.team.diff(task.id).diff
     except InterlockError as error:
         refused = error.message
     if page.may_act and waits:
