@@ -25,7 +25,7 @@ CHANGES = {
         ("SHOWN = (", '    "colour "\n', '    "context worktree'),
     ],
     "storage/sqlite/tasks.py": [("columns = (", '        "colour",\n', "    )  # fmt: skip\n    coders")],
-    "storage/sqlite/schema.py": [],
+    "storage/sqlite/__init__.py": [],
     "storage/sqlite/migrations/007_colour.sql": [],
 }
 """By file: below which line, what is added, and before what."""
