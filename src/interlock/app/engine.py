@@ -9,6 +9,8 @@ from typing import Self
 from interlock.model.json import Json
 from interlock.workflow.entry.workflow_entry_wrapper import Invocation, detect
 from interlock.workflow.package import packages
+from interlock.workflow.package.packages import Package as Package
+from interlock.workflow.package.packages import find as find_package
 from interlock.workflow.package.variables import is_set
 from interlock.workflow.party.leaving import under_way
 from interlock.workflow.preferences.preferences import understood as feedback_in
@@ -33,13 +35,21 @@ from interlock.workflow.state.rollback import Rollback
 from interlock.workflow.state.rollback_plan import available as checkpoints
 from interlock.workflow.state.rollback_plan import choose as choose_checkpoint
 from interlock.workflow.state.rollback_plan import preview as preview_rollback
+from interlock.workflow.stories import inventory as stories
+from interlock.workflow.stories import lane as lanes
+from interlock.workflow.stories import settling as settling
+from interlock.workflow.stories.inventory import Backlog as Backlog
+from interlock.workflow.stories.inventory import PlannedStory as PlannedStory
+from interlock.workflow.stories.inventory import overlay as overlay_of
 
 __all__ = [
-    "ADJUST", "INVALID", "LEAVE", "ChatCommand", "LearnedOf", "MemoryPlace", "Rollback", "Wanted", "WorkflowState",
-    "cancel", "carry_out", "checkpoints", "choose_checkpoint", "clear_queue", "command_in", "decisions", "dequeue",
-    "describe", "enqueue", "feedback_in", "find", "find_workflow", "in_force_now", "installed_workflows",
-    "interrupted", "is_invocation", "locate", "offer", "preview_rollback", "queue_entries", "queue_position",
-    "reprioritise", "say", "session_of", "shown", "start", "store_of", "take_up", "under_way",
+    "ADJUST", "INVALID", "LEAVE", "Backlog", "ChatCommand", "LearnedOf", "MemoryPlace", "Package",
+    "PlannedStory", "Rollback", "Wanted", "WorkflowState", "cancel", "carry_out", "checkpoints",
+    "choose_checkpoint", "clear_queue", "command_in", "decisions", "dequeue", "describe", "enqueue",
+    "feedback_in", "find", "find_package", "find_workflow", "in_force_now", "installed_workflows",
+    "interrupted", "is_invocation", "lanes", "locate", "offer", "overlay_of", "preview_rollback",
+    "queue_entries", "queue_position", "reprioritise", "say", "session_of", "settling", "shown", "start",
+    "store_of", "stories", "take_up", "under_way",
 ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 from interlock import app, settings
 from interlock.app.agents import AgentVerbs
 from interlock.app.projects import ProjectVerbs
-from interlock.app.runs import RunVerbs
+from interlock.app.stories import StoryVerbs
 from interlock.errors import StorageError
 from interlock.processes.commands import words_of
 from interlock.storage import files
@@ -19,7 +19,7 @@ from interlock.storage.files import locked_file
 SETTINGS_FILE = "settings.json"
 
 
-class Home(ProjectVerbs, RunVerbs, AgentVerbs):
+class Home(ProjectVerbs, StoryVerbs, AgentVerbs):
     """A directory of teams. Use it in a `with` block, which closes it."""
 
     def __enter__(self) -> Self:

@@ -19,6 +19,7 @@ from interlock.model.names import PROGRAMS
 from interlock.model.plan import FirstPlan, Plan, PlanMember, StagedPlan, in_order, whole_digest
 from interlock.model.team import Member
 from interlock.plan.comparing import PlanChanges, compare
+from interlock.plan.detecting import inspect, team_name
 from interlock.plan.faults import Faults
 from interlock.plan.initial import initialise
 from interlock.plan.proposal import GOAL_CHARS, file_name
@@ -41,9 +42,11 @@ __all__ = [
     "file_name",
     "in_order",
     "initialise",
+    "inspect",
     "json_schema",
     "parse",
     "propose",
+    "team_name",
 ]  # fmt: skip
 
 ExecutorFor = Callable[[Member], Executor]

@@ -33,7 +33,10 @@ from interlock.workflow.memory import post_workflow_curator
 from interlock.workflow.runs import opening
 from interlock.workflow.runs import opening as known
 from interlock.workflow.state.sprint_status_watcher import watched
+from interlock.workflow.stories import lane, settling
+from interlock.workflow.stories.spec import BuildResult
 
+EXAMINATIONS = (BuildResult(), *opening.EXAMINATIONS)
 LETTING_GO = 12.0
 """Seconds that the end of a session waits for what its run taught to be kept."""
 STATUS: dict[str, Literal["ended", "failed", "cancelled", "capacity"]] = {
@@ -112,7 +115,17 @@ class WorkflowExecution:
         on_start: Callable[[ProcessRef], None] = ignore,
         on_prompt: Callable[[], None] = begun,
     ) -> Result:
-        """Take the workflow as far as it goes."""
+        """Take the workflow as far as it goes, and a story through every skill of its lane."""
+        while True:
+            result, goes_on = await self._one(on_update, on_start, on_prompt)
+            if not goes_on or self._stopped:
+                return result
+            await self._end_sessions()
+
+    async def _one(
+        self, on_update: Callable[[Update], None], on_start: Callable[[ProcessRef], None], on_prompt: Callable[[], None]
+    ) -> tuple[Result, bool]:
+        """Take one workflow as far as it goes; whether another one of the task's lane follows."""
         began = time.monotonic()
         job = self._job
         caller = Principal(
@@ -120,8 +133,10 @@ class WorkflowExecution:
         )
         try:
             prepared = await in_thread(partial(opening.prepare, self._workspace, caller, job.task_id, job.workdir))
+            if prepared.lane is not None:
+                await in_thread(partial(lane.enter, prepared.package.root, prepared.state.plan.output_folder))
         except InterlockError as error:
-            return Result("failed", "", None, error.message, time.monotonic() - began)
+            return Result("failed", "", None, error.message, time.monotonic() - began), False
         hooks = prepared.hooks(job)
         agent = self._agent if hooks is None else hooks.tools.watched(self._agent)
         permit = job.permit if hooks is None else hooks.tools.guarded(job.permit)
@@ -138,16 +153,29 @@ class WorkflowExecution:
             max_model=prepared.max_model,
         )  # fmt: skip
         context = prepared.context(
-            self._workspace, caller, self._pool, knowledge, self._dispatcher, patience=job.patience, hooks=hooks
+            self._workspace,
+            caller,
+            self._pool,
+            knowledge,
+            self._dispatcher,
+            patience=job.patience,
+            hooks=hooks,
+            examinations=EXAMINATIONS,
         )
         self._controller = AutomationController(context)
         if self._stopped:
-            return Result("cancelled", "", None, None, time.monotonic() - began)
+            return Result("cancelled", "", None, None, time.monotonic() - began), False
         on_update(Update("notice", prepared.said))
         on_prompt()
         async with watched(self._workspace, prepared.package.root, prepared.config):
             ending = await self._controller.run()
-        return _result(ending, time.monotonic() - began)
+        over = ending.kind == "completed" and prepared.lane is not None
+        if over and not prepared.goes_on:
+            try:
+                await in_thread(partial(settling.leave, self._workspace, caller, prepared))
+            except InterlockError as error:
+                return Result("failed", "", None, error.message, time.monotonic() - began), False
+        return _result(ending, time.monotonic() - began), over and prepared.goes_on
 
     async def again(
         self,
@@ -172,6 +200,9 @@ class WorkflowExecution:
     async def close(self) -> None:
         """End the agent's sessions."""
         self._stopped = True
+        await self._end_sessions()
+
+    async def _end_sessions(self) -> None:
         if self._dispatcher is not None:
             await self._dispatcher.close()
         if self._pool is not None:

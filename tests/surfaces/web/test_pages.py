@@ -18,7 +18,7 @@ from tests.workflow.stage import SKILL, project
 BASE = "/projects/harbour-api"
 AUTHOR = Path(__file__).parents[2] / "workflow" / "programs" / "author.py"
 PLACES = ("", "/board", "/board/ready", "/graph", "/members", "/members/ada", "/messages", "/timeline", "/workflows",
-          "/report", "/sessions/double-sessions")  # fmt: skip
+          "/stories", "/report", "/sessions/double-sessions")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -172,9 +172,13 @@ def drive(
     return LEFT
 
 
-def finish(call: Call, team: Team, reason: str) -> int:
+def finish(call: Call, team: Team, reason: str, *, planned: bool = False) -> int:
+    """Show the report; 0 when everything is done, or everything that is `planned`."""
     report = team.report()
-    all_done = all(state in ("done", "cancelled", "deleted") for state, count in report["counts"].items() if count)
+    states = [state for state, count in report["counts"].items() if count]
+    if planned:
+        states = [one.state for one in team.tasks() if one.plan_key]
+    all_done = all(state in ("done", "cancelled", "deleted") for state in states)
     if call.json:
         call.document({"team": team.name, "ended": reason, "all_done": all_done, "report": report})
         return 0 if all_done else 1

@@ -37,6 +37,9 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("workflow cancel", "workflow:cancel", "cancel a run"),
         ("workflow feedback", "workflow:feedback", "say what was good or bad, see and undo what was learned"),
         ("workflow queue", "workflow:queue", "workflows that wait for their turn"),
+        ("story list", "story:list_", "the stories of a project, and what each waits for"),
+        ("story next", "story:next_", "the stories that could be started now"),
+        ("story run", "story:run", "implement stories: a worktree each, reviewed, verified, merged"),
         ("memory status", "memory:status", "where memory is, whether it answers, what waits for it"),
         ("memory search", "memory:search", "what memory knows about something"),
         ("memory list", "memory:list_", "what memory knows of a project"),
@@ -120,6 +123,10 @@ BRANCHES: dict[str, tuple[str, str]] = {
     "workflow": (
         "list, show, run, status, adjust, and more on runs",
         "Workflows of many steps, run by agents that are watched and answered. What cannot be decided is asked.",
+    ),
+    "story": (
+        "list, next, run: stories implemented by a team",
+        "The stories of a project: listed in order with what each waits for, and implemented by a team of agents.",
     ),
     "memory": (
         "status, search, list, flush: what was learned",

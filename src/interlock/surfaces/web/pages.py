@@ -85,6 +85,7 @@ PAGES: dict[str, Page] = {
     "/messages": _page("messages", "Messages", *MAIL),
     "/timeline": _page("timeline", "Timeline", Region("timeline", "*", project.timeline)),
     "/workflows": _page("workflows", "Workflows", Region("workflows", "workflow question", workflow_run.runs)),
+    "/stories": _page("epics", "Stories", Region("epics", WORK, project.epics), place="workflows"),
     "/workflows/{run}": _page(
         "run",
         workflow_run.title,

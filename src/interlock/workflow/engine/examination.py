@@ -27,7 +27,8 @@ BLOCKING, MAJOR, MINOR = "blocking", "major", "minor"
 SEVERITIES = (BLOCKING, MAJOR, MINOR)
 
 PRE_FINAL_REVIEW = "pre_final_review"
-MANDATORY = frozenset({PRE_FINAL_REVIEW})
+BUILD_RESULT = "build_result"
+MANDATORY = frozenset({PRE_FINAL_REVIEW, BUILD_RESULT})
 """The names of those that nothing skips: not `--yolo`, no override, not an early end of the workflow (BMAD-5.3.4)."""
 
 

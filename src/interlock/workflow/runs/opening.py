@@ -49,7 +49,7 @@ from interlock.workflow.reviews.pre_final_review import PreFinalReview
 from interlock.workflow.runs import override_commands, starting
 from interlock.workflow.runs.desk import LedgerDesk, ThreadedCheckpoints
 from interlock.workflow.state import files
-from interlock.workflow.state.document import FAILED, WorkflowState
+from interlock.workflow.state.document import COMPLETED, FAILED, WorkflowState
 from interlock.workflow.state.rollback import CheckpointKeeper, Rollback
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
 
@@ -65,7 +65,8 @@ EXAMINATIONS: tuple[Examination, ...] = (
 class Prepared:
     """Everything but the agent. `ceiling` is the absolute limit of a turn in seconds, `said` a line for the log,
     `subagents` how many there are at once, `max_model` the largest class of model they get; `hooked` says whether hooks
-    may be run, `in_documents` that the documents of a finished run list its checkpoints."""
+    may be run, `in_documents` that the documents of a finished run list its checkpoints.
+    `lane` is that of a story, `base` the commit that its worktree began with."""
 
     package: Package
     workflow: Workflow
@@ -78,6 +79,13 @@ class Prepared:
     max_model: str
     hooked: bool = True
     in_documents: bool = True
+    lane: starting.Lane | None = None
+    base: str | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether another skill of its lane follows, in the same run of the task."""
+        return self.lane is not None and self.lane.after(self.state.skill) is not None
 
     def context(
         self,
@@ -88,6 +96,8 @@ class Prepared:
         dispatcher: SubagentDispatcher | None = None,
         patience: HumanWait | None = None,
         hooks: Hooking | None = None,
+        *,
+        examinations: tuple[Examination, ...] = EXAMINATIONS,
     ) -> RunContext:
         """What the controller works with. The life of a run that was begun in no chat is that of the process that
         drives the team (`caller.process`): all workflows of one `interlock run`, `work` or `up` share it."""
@@ -99,7 +109,7 @@ class Prepared:
             self.workflow, self.package, self.state, pool,
             LedgerDesk(workspace, caller, self.task_id, store_of(workspace), session, life, patience), self.limits,
             checkpoints=ThreadedCheckpoints(keeper, workspace.clock), knowledge=knowledge, thresholds=self._thresholds,
-            dispatcher=dispatcher, examinations=EXAMINATIONS, hooks=hooks,
+            dispatcher=dispatcher, examinations=examinations, hooks=hooks,
             profiles=self._profiles,
         )  # fmt: skip
 
@@ -147,8 +157,11 @@ def prepare(workspace: Workspace, caller: Principal, task_id: str, workdir: str)
     store = store_of(workspace)
     with workspace.act(caller, acknowledge=False) as act:
         task = find(act.rows, task_id)
+        lane = starting.lane_of(task.body)
         if task.workflow is not None:
             state = store.load(act.rows, task.workflow)
+            following = lane.after(state.skill) if lane and state.outcome == COMPLETED else None
+            state = starting.for_link(act, store, task, lane, following, workdir) if lane and following else state
         else:
             state = starting.for_task(act, store, task, workdir)
         if state.outcome == FAILED:
@@ -179,8 +192,10 @@ def prepare(workspace: Workspace, caller: Principal, task_id: str, workdir: str)
     workflow = rendering.rendered(found.package, found.workflow)
     steps = len(state.completed_steps)
     said = f"workflow {state.workflow_id}: {'goes on' if steps else 'begins'} ({state.skill}, {steps} steps done)"
+    base = str(task.worktree["base"]) if task.worktree else None
     return Prepared(
-        found.package, workflow, state, limits, ceiling, task_id, said, subagents, max_model, hooked, in_documents
+        found.package, workflow, state, limits, ceiling, task_id, said, subagents, max_model, hooked, in_documents,
+        lane, base,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ A workflow before it is run, and a run's decisions after it: what `--dry-run` an
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -33,7 +34,61 @@ from interlock.workflow.state.document import Plan, WorkflowState
 from interlock.workflow.state.workflow_state_manager import WorkflowStateManager
 
 BRIEF_LIMIT = 200_000
+STORY_TIER = 1  # no checkpoints within a story: it is verified and reviewed as a whole
 VALUES = 100
+
+
+SET = re.compile(r"\s--set\s+(\w+)=(\S+)")
+YOLO = re.compile(r"\s--yolo(?=\s|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One skill of a lane: `text` is its invocation with its arguments, `values` its variables."""
+
+    text: str
+    values: Mapping[str, str]
+    yolo: bool
+
+    @property
+    def skill(self) -> str:
+        """The invocation alone."""
+        return self.text.split()[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """What the task of a story, or of an epic's retrospective, runs. `story` is its key."""
+
+    story: str
+    links: tuple[Link, ...]
+    brief: str = ""
+
+    def after(self, skill: str) -> Link | None:
+        """The link that follows the one of that skill."""
+        place = next((number for number, one in enumerate(self.links) if one.skill == skill), len(self.links))
+        return self.links[place + 1] if place + 1 < len(self.links) else None
+
+    @property
+    def body(self) -> str:
+        """The text of its task."""
+        lines = []
+        for one in self.links:
+            said = "".join(f" --set {name}={value}" for name, value in one.values.items())
+            lines.append(f"{one.text}{said}{' --yolo' if one.yolo else ''}")
+        return "\n".join([*lines, *(["", self.brief] if self.brief else [])])
+
+
+def lane_of(body: str) -> Lane | None:
+    """The lane that a task's body is; None for every other body."""
+    head, _, brief = body.strip().partition("\n\n")
+    links = []
+    for line in head.splitlines():
+        values = dict(SET.findall(line))
+        if not line.startswith("/") or "story" not in values:
+            return None
+        links.append(Link(YOLO.sub("", SET.sub("", line)).strip(), values, YOLO.search(line) is not None))
+    return Lane(links[0].values["story"], tuple(links), brief.strip()) if links else None
 
 
 @dataclass(frozen=True)
@@ -211,11 +266,32 @@ def for_task(act: UnitOfWork, store: WorkflowStateManager, task: Task, directory
     Raises:
         InvalidRequest, WorkflowNotFound: it invokes no workflow that is installed.
     """
+    lane = lane_of(task.body)
+    if lane is not None:
+        return for_link(act, store, task, lane, lane.links[0], directory)
     text = f"{task.subject}\n{task.body}" if not task.body.lstrip().startswith("/") else task.body
     invoked = detect(text)
     found = locate(invoked.text if isinstance(invoked, Invocation) else text, directory)
     given = invoked.arguments if isinstance(invoked, Invocation) else ""
     wanted = Wanted(found.skill.invocation, directory, arguments=given, session=task.group_id or "")
+    state = state_for(act, wanted, found)
+    attach(act, store, task, state)
+    return state
+
+
+def for_link(
+    act: UnitOfWork, store: WorkflowStateManager, task: Task, lane: Lane, link: Link, directory: str
+) -> WorkflowState:
+    """The state of one skill of a story's lane, which is now the task's.
+
+    Raises:
+        InvalidRequest, WorkflowNotFound, WorkflowNotRendered: it cannot be run.
+    """
+    found = locate(link.text, directory)
+    wanted = Wanted(
+        found.skill.invocation, directory, lane.brief, link.values, tier=STORY_TIER, yolo=link.yolo,
+        arguments=found.arguments, session=task.group_id or "",
+    )  # fmt: skip
     state = state_for(act, wanted, found)
     attach(act, store, task, state)
     return state

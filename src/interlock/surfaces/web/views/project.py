@@ -10,7 +10,7 @@ from typing import Any
 
 from interlock.app.team import Team
 from interlock.clock import iso
-from interlock.errors import InterlockError, TaskNotFound
+from interlock.errors import InterlockError, TaskNotFound, WorkflowNotFound
 from interlock.model.event import EVENT_TYPES
 from interlock.model.names import HUMAN
 from interlock.model.question import Question
@@ -308,3 +308,32 @@ def report(page: PageContext) -> dict[str, Any]:
         except InterlockError as error:
             found.append({"team": name, **error.as_dict()})
     return {"reports": found, "since": since if since in SINCE else "", "choices": SINCE, "one": bool(page.project)}
+
+
+STORY_MARKS = {"done": "done", "in-progress": "in-progress", "in-review": "review", "blocked": "blocked"}
+"""Which signal a story shows; one that was not begun shows that of the backlog."""
+
+
+def epics(page: PageContext) -> dict[str, Any]:
+    """The epics: what runs, what waits for which story and why, what is merged, and what each cost."""
+    workdir = page.team.describe().get("workdir")
+    try:
+        found = page.home.stories(str(workdir), page.project) if workdir else {"stories": [], "epics": [], "faults": []}
+    except WorkflowNotFound:
+        found = {"stories": [], "epics": [], "faults": []}
+    shown = []
+    for epic in found["epics"]:
+        own = [
+            {**one, "mark": STORY_MARKS.get(one["status"], "backlog")}
+            for one in found["stories"]
+            if one["epic"] == epic["epic"]
+        ]
+        usage = [one["usage"] for one in own if one["usage"]]
+        costs = [one["cost_usd"] for one in usage if one.get("cost_usd") is not None]
+        shown.append({
+            **epic, "stories": own, "merged": sum(one["status"] == "done" for one in own),
+            "running": sum(one["status"] in ("in-progress", "in-review") for one in own),
+            "blocked": sum(one["status"] == "blocked" for one in own), "inputs": sum(one["inputs"] for one in own),
+            "cost_usd": sum(costs) if costs else None, "time": sum(float(one.get("time") or 0) for one in usage),
+        })  # fmt: skip
+    return {"epics": shown, "faults": found["faults"]}

@@ -1,0 +1,129 @@
+"""The lane of a story: the installed generation's own way to implement one, as the body of its task (decision 47).
+
+    6.12       bmad-build-auto, rendered, by spec folder and id, or by the key of `sprint-status.yaml`
+    earlier    create-story, where the story is only planned, then dev-story, in one worktree; reviewed by others than
+               its maker, with the installed code review's instructions
+
+The task's body is what is run, a line for each skill, then what its author wants said. Its first line names the story:
+
+    /bmad:bmm:workflows:create-story 1-2-login --set story=1-2-login --yolo
+    /bmad:bmm:workflows:dev-story 1-2-login --set story=1-2-login --set story_path=… --yolo
+
+A lane's status is nobody's business but ours: what its skills write into `sprint-status.yaml` of their worktree is put
+back before it is merged, so that stories that are implemented at once do not conflict in it, and `settling` writes the
+status after the merge.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+
+from interlock.errors import WorkflowNotFound
+from interlock.gitwork.git import Git
+from interlock.workflow.entry.workflow_entry_wrapper import Invocation
+from interlock.workflow.package.packages import Package, Skill
+from interlock.workflow.runs.starting import Lane, Link
+from interlock.workflow.state import files, status_file
+from interlock.workflow.stories.inventory import BACKLOG, SPRINT, PlannedStory, folders
+
+PLAN_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
+RETROSPECTIVE = "retrospective"
+GIT_SECONDS = 60.0
+
+
+def task_key(key: str) -> str:
+    """The key of a story's task; one that is too long for it is cut, and told apart by a hash."""
+    named = key if re.search("[A-Za-z]", key) else f"story-{key}"
+    if PLAN_KEY.fullmatch(named) and not named.startswith("TASK-"):
+        return named
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", named).strip("-._")[:40]
+    return f"{plain}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+
+
+def retrospective_key(epic: str) -> str:
+    """The key of an epic's retrospective, as `sprint-status.yaml` has it."""
+    return f"epic-{epic}-{RETROSPECTIVE}"
+
+
+def of_story(package: Package, story: PlannedStory) -> Lane:
+    """The lane that implements a story.
+
+    Raises:
+        WorkflowNotFound: the package has no skill for it.
+    """
+    auto, dev = _skill(package, "build-auto"), _skill(package, "dev-story")
+    if auto is not None:
+        values = {"story": story.key}
+        if story.folder:
+            values |= {"spec_folder": story.folder, "story_id": story.id}
+            said = f"spec folder {story.folder}, story id {story.id}"
+        else:
+            said = f"story {story.key}"
+        return Lane(story.key, (Link(f"{auto.invocation} {said}", values, True),), story.guidance)
+    create = _skill(package, "create-story")
+    if dev is None or (create is None and story.status == BACKLOG):
+        raise WorkflowNotFound(
+            f"The package in {package.root} has neither bmad-build-auto nor create-story and dev-story, so nothing can "
+            f"implement {story.key}. Install its module bmm.",
+            story=story.key,
+        )
+    config = dict(package.config("bmm"))
+    folder = files.relative(package.root, folders(package.root, config, "implementation_artifacts"))
+    path = f"{folder}/{story.key}.md"
+    links = [Link(f"{dev.invocation} {path}", {"story": story.key, "story_path": path}, True)]
+    if create is not None and story.status == BACKLOG:
+        links.insert(0, Link(f"{create.invocation} {story.key}", {"story": story.key}, True))
+    return Lane(story.key, tuple(links), story.guidance)
+
+
+def of_retrospective(package: Package, epic: str, folder: str = "") -> Lane | None:
+    """The lane of an epic's retrospective, without anybody to talk to; None where the package has none."""
+    skill = _skill(package, RETROSPECTIVE)
+    if skill is None:
+        return None
+    headless = "-H " if package.generation == 3 else ""
+    values = {"story": retrospective_key(epic), "epic_number": epic}
+    return Lane(retrospective_key(epic), (Link(f"{skill.invocation} {headless}{folder or epic}", values, True),))
+
+
+def _skill(package: Package, name: str) -> Skill | None:
+    for module in (None, "bmm"):
+        found = package.find(Invocation(module, "workflows", name, f"/bmad-{name}"))
+        if found is not None and found.type == "workflows" and package.files.exists(found.path):
+            return found
+    return None
+
+
+def enter(root: str, output: str) -> None:
+    """Keep the engine's own files out of the story's branch: a skill that demands a clean working copy gets one.
+
+    Raises:
+        StorageError: they could not be.
+    """
+    if not os.path.isfile(os.path.join(root, ".git")):
+        return  # Not a worktree: whether they are kept is its owner's choice.
+    for name in files.OURS:
+        path = os.path.join(files.output_folder(root, output), name, ".gitignore")
+        if not os.path.exists(path):
+            files.put(path, b"*\n")
+
+
+def leave(root: str, base: str | None, config: Mapping[str, object]) -> None:
+    """Put `sprint-status.yaml` back as it was at `base`, the commit that the worktree began with.
+
+    Raises:
+        StorageError, GitFailed: it could not be.
+    """
+    if base is None:
+        return
+    git = Git(root, timeout=GIT_SECONDS)
+    for path in status_file.paths(root, config):
+        name = files.relative(root, path)
+        if not name.endswith(SPRINT) or not os.path.isfile(path):
+            continue
+        before = git("show", f"{base}:./{name}", ok=(0, 128))
+        if before.code == 0 and files.get(path) != before.out.encode():
+            files.put(path, before.out.encode(), os.stat(path).st_mode & 0o7777)

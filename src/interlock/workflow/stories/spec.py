@@ -1,0 +1,183 @@
+"""What one unattended build leaves behind: the story's record of 6.12 with its status, and what follows from it.
+
+`bmad-build-auto` ends by writing a terminal status into one file: `done`, or `blocked` with its condition. A run of it
+counts as complete only when that file says `done` and holds what a finished record holds: the section on its result, no
+task that is open, and changes since its baseline. An answer that says so is no evidence.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import anyio.to_thread
+
+from interlock.errors import GitFailed
+from interlock.gitwork.git import Git
+from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.examination import APPROVE, BLOCKED, BLOCKING, BUILD_RESULT, CHANGES, Examined, Finding
+from interlock.workflow.package.files import Files
+from interlock.workflow.stories.inventory import folders
+
+SKILL = "bmad-build-auto"
+STATUSES = ("draft", "ready-for-dev", "in-progress", "in-review", "done", "blocked")
+"""Its lifecycle; where a resume enters, the skill says itself."""
+UNBLOCK = (
+    "With the answer: where an attempt was saved as a patch and its reading was right, apply the patch and set the "
+    "record's status to `in-review`; else put what was answered into its intent and set it to `draft`. Then follow the "
+    "workflow from that status on."
+)
+"""A record that says `blocked` stays so until somebody changes it: the skill halts on it at once."""
+CONDITION = re.compile(r"^[ \t>*-]*Blocking condition[*: \t]+(.+)$", re.IGNORECASE | re.MULTILINE)
+OPEN_TASK = re.compile(r"^[ \t]*[-*][ \t]+\[ \][ \t]+(.+)$", re.MULTILINE)
+RESULT = re.compile(r"^##[ \t]+Auto Run Result\b(.*?)(?=^##[ \t]|\Z)", re.MULTILINE | re.DOTALL)
+TASKS = re.compile(r"^##[ \t]+Tasks\b(.*?)(?=^##[ \t]|\Z)", re.MULTILINE | re.DOTALL)
+SEVERITIES = ("high", "medium", "low")
+GIT_SECONDS = 60.0
+SHOWN = 10
+WANTED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """A finding that is not this story's."""
+
+    summary: str
+    evidence: str = ""
+    location: str = ""
+    severity: str = "medium"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A story's record, as its skill left it. `baseline` is the revision that its changes are counted from."""
+
+    path: str
+    status: str
+    condition: str
+    baseline: str
+    result: str
+    open_tasks: tuple[str, ...]
+    followup: bool
+    deferred: tuple[Deferred, ...]
+
+
+def read(root: str, path: str) -> Record:
+    """The record at `path`, from the project's root."""
+    settings = Files(root).settings(path)
+    values, body = settings.values, settings.body
+    result, tasks = RESULT.search(body), TASKS.search(body)
+    said = CONDITION.search(result[1] if result else body)
+    listed = values.get("deferred")
+    return Record(
+        path, str(values.get("status") or "").strip().lower(), said[1].strip(" *`") if said else "",
+        str(values.get("baseline_revision") or values.get("baseline_commit") or ""),
+        result[1].strip() if result else "",
+        tuple(OPEN_TASK.findall(tasks[1])) if tasks else (), values.get("followup_review_recommended") is True,
+        tuple(_deferred(one) for one in listed[:WANTED] if _text(one)) if isinstance(listed, list) else (),
+    )  # fmt: skip
+
+
+def find(root: str, values: Mapping[str, str], config: Mapping[str, object], written: Sequence[str]) -> list[str]:
+    """The records that a run may have left, from the project's root: by folder and id, else of what it wrote."""
+    folder, id = values.get("spec_folder"), values.get("story_id")
+    if folder and id:
+        pattern = os.path.join(glob.escape(os.path.join(root, folder)), "stories", f"{glob.escape(id)}-*.md")
+        return sorted(os.path.relpath(one, root) for one in glob.glob(pattern))
+    place = os.path.relpath(folders(root, config, "implementation_artifacts"), root)
+    known = [one for one in written if one.endswith(".md") and os.path.dirname(one) == place]
+    whole = [os.path.join(root, one) for one in known]
+    whole += glob.glob(os.path.join(glob.escape(os.path.join(root, place)), "*.md")) if not known else []
+    texts = Files(root)
+    found = {os.path.relpath(one, root) for one in whole if texts.settings(one).values.get("status") in STATUSES}
+    return sorted(found, key=lambda one: os.stat(os.path.join(root, one)).st_mtime, reverse=True)[:1]
+
+
+class BuildResult:
+    """The examination of what an unattended build has left; see the module and `engine.examination.Examination`."""
+
+    name = BUILD_RESULT
+    title = "Result of the build"
+
+    def called_for(self, run: RunContext) -> str | None:
+        """After every unattended build."""
+        return "a build is done when its record says so" if run.workflow.skill.id == SKILL else None
+
+    async def examine(self, run: RunContext, round: int) -> Examined:
+        """Read the record, and look whether what it says is so."""
+        state = run.state
+        written = [*state.documents, *state.written, *(path for one in state.steps.values() for path in one.files)]
+        config = dict(run.package.config(run.workflow.module))
+        return await anyio.to_thread.run_sync(
+            partial(examined, run.root, state.plan.values, config, list(dict.fromkeys(written)))
+        )
+
+
+def examined(root: str, values: Mapping[str, str], config: Mapping[str, object], written: Sequence[str]) -> Examined:
+    """The verdict on the record of a run in the project at `root`."""
+    paths = find(root, values, config, written)
+    if len(paths) != 1:
+        why = "several files match the story's id" if paths else "there is no record of the build"
+        fix = "Write the story's record with its status, as the workflow's HALT section says."
+        return Examined(CHANGES, why, (Finding(BLOCKING, why, ", ".join(paths), fix),))
+    record = read(root, paths[0])
+    if record.status == "blocked":
+        condition = record.condition or "it does not say why"
+        finding = Finding(BLOCKING, condition, record.path, UNBLOCK)
+        return Examined(BLOCKED, condition, (finding,), {"record": record.path, "condition": condition})
+    lacking = [Finding(BLOCKING, why, record.path, fix) for why, fix in _lacking(root, record)]
+    told = {"record": record.path, "status": record.status, "deferred": len(record.deferred)}
+    if lacking:
+        return Examined(CHANGES, "; ".join(one.title for one in lacking), tuple(lacking), told)
+    return Examined(APPROVE, f"{record.path} says done, with its result and changes since {record.baseline}", (), told)
+
+
+def _lacking(root: str, record: Record) -> list[tuple[str, str]]:
+    """What a record that is done lacks, and what to do about it."""
+    found = []
+    if record.status != "done":
+        shown = record.status or "no status"
+        fix = "Go on where that status enters, until it is done or blocked."
+        found.append((f"its record says {shown}, not done", fix))
+    if not record.result:
+        found.append(("its record has no result", "Write the section `## Auto Run Result`, as the review step says."))
+    if record.open_tasks:
+        listed = "; ".join(record.open_tasks[:SHOWN])
+        found.append((f"{len(record.open_tasks)} tasks are open: {listed}", "Do them, or say why they are not needed."))
+    if record.baseline in ("", "NO_VCS"):
+        return found
+    git = Git(root, timeout=GIT_SECONDS)
+    try:
+        if git.commit_of(record.baseline) is None:
+            found.append((f"its baseline {record.baseline} is no commit", "Write the full revision it began with."))
+        elif not _changed(git, record):
+            found.append((f"nothing but its record changed since {record.baseline}", "Implement the story."))
+    except GitFailed:
+        return found  # No repository, or one that cannot be read now: nothing is known.
+    return found
+
+
+def _changed(git: Git, record: Record) -> list[str]:
+    names = git("diff", "--name-only", "-z", record.baseline).names
+    names += git("ls-files", "--others", "--exclude-standard", "-z").names
+    return [one for one in names if os.path.basename(one) != os.path.basename(record.path)]
+
+
+def _deferred(one: Any) -> Deferred:
+    table = one if isinstance(one, Mapping) else {"summary": one}
+    severity = _text(table.get("severity")).split(" ")[0].lower()
+    return Deferred(
+        _text(table)[:200], _text(table.get("evidence"))[:4000], _text(table.get("location"))[:300],
+        severity if severity in SEVERITIES else "medium",
+    )  # fmt: skip
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        value = value.get("summary")
+    return " ".join(str(value).split()) if isinstance(value, (str, int, float)) else ""

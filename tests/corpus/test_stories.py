@@ -1,0 +1,147 @@
+"""An epic of the newest package, implemented story by story: rendered `bmad-build-auto` by folder and id."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from interlock.workflow.stories import spec
+from scripts.fetch_bmad_corpus import THIRD
+from tests.corpus.conftest import Corpus
+from tests.corpus.test_runs import sources
+from tests.workflow.test_stories import AGENT, Place, commit
+
+FOLDER = "_bmad-output/specs/spec-garden"
+LIST = """- id: "1"
+  title: Beds
+  description: Beds that plants are in.
+- id: "2"
+  title: Seeds
+  description: Independent of all others.
+- id: "3"
+  title: Water
+  description: Depends on story 1.
+  invoke_dev_with: Use the pump that is there.
+"""
+
+
+def project(corpus: Corpus, tmp_path: Path) -> Place:
+    root = tmp_path / "project"
+    shutil.copytree(corpus.project(THIRD), root, symlinks=True)
+    folder = root / FOLDER
+    folder.mkdir(parents=True)
+    (folder / "SPEC.md").write_text("# The garden\n\nBeds, seeds, water.\n")
+    (folder / "stories.yaml").write_text(LIST)
+    (root / "src").mkdir()
+    (root / "src/log.py").write_text("LOG = []\n")
+    (root / "interlock.workflows.yaml").write_text("stories:\n  verify: 'test -d src'\n")
+    commit(root)
+    return Place(root)
+
+
+def test_an_epic_is_implemented_by_folder_and_id(corpus: Corpus, tmp_path: Path) -> None:
+    place = project(corpus, tmp_path)
+    before = sources(place.root)
+    waits = {key: one["depends_on"] for key, one in place.listed().items()}
+    assert waits == {"garden-1": [], "garden-2": [], "garden-3": ["garden-1"]}
+    done = place("run", "--epic", "garden", "--agent", f"{sys.executable} {AGENT}", "--parallel", "2", "--unattended")
+    assert done["exit"] == 0, done
+    stories = place.listed()
+    assert {(one["status"], one["inputs"]) for one in stories.values()} == {("done", 0)}
+    branch = f"interlock/{done['team']}"
+    files = place.integrated("ls-tree", "-r", "--name-only", branch).splitlines()
+    assert {f"src/garden-{id}.py" for id in "123"} <= set(files)
+    assert {f"{FOLDER}/stories/{id}-made.md" for id in "123"} <= set(files)
+    assert place.integrated("show", f"{branch}:{FOLDER}/stories.yaml") == LIST
+    assert sources(place.root) == before and not [one for one in files if "_bmad/render/bmad" in one]
+    team = place.home.team(done["team"])
+    runs = [one for one in team.workflow_runs() if one["skill"] == "/bmad-build-auto"]
+    assert [one["completed_steps"][:4] for one in runs] == [[1, 2, 3, 4]] * 3
+    assert all(one["examinations"]["build_result"]["rounds"][-1]["verdict"] == "approve" for one in runs)
+    deferred = [one for one in team.tasks() if "fingerprint" in one.metadata]
+    assert len(deferred) == 1, "the same finding of three stories is one task"
+    assert sorted(deferred[0].metadata["found_by"]) == ["garden-1", "garden-2", "garden-3"]
+    assert deferred[0].assignee == "lead" and "Where: src/log.py:3" in deferred[0].body
+
+
+def test_a_build_that_says_done_and_has_written_nothing_is_sent_back(corpus: Corpus, tmp_path: Path) -> None:
+    place = project(corpus, tmp_path)
+    agent = f"{sys.executable} {AGENT} empty:garden-2"
+    done = place("run", "garden-2", "--agent", agent, "--parallel", "1", "--unattended")
+    assert done["exit"] == 0, done
+    team = place.home.team(done["team"])
+    (run,) = [one for one in team.workflow_runs() if one["skill"] == "/bmad-build-auto"]
+    rounds = run["examinations"]["build_result"]["rounds"]
+    assert [one["verdict"] for one in rounds] == ["changes_requested", "approve"]
+    assert "nothing but its record changed" in rounds[0]["summary"]
+
+
+def test_a_build_that_halts_asks_and_its_answer_takes_it_on(corpus: Corpus, tmp_path: Path) -> None:
+    place = project(corpus, tmp_path)
+    agent = f"{sys.executable} {AGENT} halts:garden-1"
+    done = place("run", "--all", "--agent", agent, "--parallel", "2", "--unattended")
+    stories = place.listed()
+    assert done["exit"] == 1 and stories["garden-1"]["status"] == "blocked"
+    assert stories["garden-2"]["status"] == "done" and stories["garden-3"]["waits_for"] == ["garden-1"]
+    (question,) = place.home.team(done["team"]).questions()
+    assert "unclear intent" in question.text
+
+
+CONDITIONS = (
+    "unclear intent", "intent gap", "no subagents", "missing spec_file before implementation",
+    "implementation verification failed", "review repair loop exceeded 5 iterations (non-convergence)",
+    "blocked spec supplied", "no stories.yaml found", "story id not found in stories.yaml", "no epic spec found",
+    "ambiguous story file match", "unrecognized status in existing story file", "story already blocked",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_each_blocking_condition_is_a_question_that_names_it(tmp_path: Path, condition: str) -> None:
+    record = tmp_path / "specs/stories/1-made.md"
+    record.parent.mkdir(parents=True)
+    record.write_text(
+        f"---\nstatus: blocked\n---\n# X\n\n## Auto Run Result\n\nStatus: blocked\nBlocking condition: {condition}\n"
+    )
+    found = spec.examined(str(tmp_path), {"spec_folder": "specs", "story_id": "1"}, {}, [])
+    assert (found.verdict, found.summary) == ("blocked", condition)
+
+
+@pytest.mark.parametrize("status", ["draft", "ready-for-dev", "in-progress", "in-review", "", "finished"])
+def test_a_record_that_is_not_done_is_no_result(tmp_path: Path, status: str) -> None:
+    record = tmp_path / "specs/stories/1-made.md"
+    record.parent.mkdir(parents=True)
+    record.write_text(f"---\nstatus: {status}\n---\n# X\n")
+    found = spec.examined(str(tmp_path), {"spec_folder": "specs", "story_id": "1"}, {}, [])
+    assert found.verdict == "changes_requested" and f"{status or 'no status'}, not done" in found.summary
+    (record.parent / "1-other.md").write_text(record.read_text())
+    found = spec.examined(str(tmp_path), {"spec_folder": "specs", "story_id": "1"}, {}, [])
+    assert found.summary == "several files match the story's id"
+
+
+def test_deferred_findings_are_read_as_upstream_writes_them(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(
+        "---\nstatus: done\nfollowup_review_recommended: true\nbaseline_revision: abc\ndeferred:\n  - summary: >-\n"
+        "      One: two\n    evidence: |-\n      Seen\n    severity: medium (unverified)\n  - Nonsense\n---\n# X\n"
+    )
+    read = spec.read(str(tmp_path), "a.md")
+    assert [(one.summary, one.severity) for one in read.deferred] == [("One: two", "medium"), ("Nonsense", "medium")]
+    assert read.followup and read.baseline == "abc"
+
+
+def test_git_is_asked_what_changed(tmp_path: Path) -> None:
+    (tmp_path / "specs/stories").mkdir(parents=True)
+    (tmp_path / "code.py").write_text("1\n")
+    commit(tmp_path)
+    base = Place(tmp_path).integrated("rev-parse", "HEAD").strip()
+    text = f"---\nstatus: done\nbaseline_revision: {base}\n---\n# X\n\n"
+    text += "## Tasks\n\n- [ ] More\n\n## Auto Run Result\n\nOk.\n"
+    (tmp_path / "specs/stories/1-made.md").write_text(text)
+    values = {"spec_folder": "specs", "story_id": "1"}
+    found = spec.examined(str(tmp_path), values, {}, [])
+    assert "1 tasks are open: More" in found.summary and "nothing but its record changed" in found.summary
+    (tmp_path / "code.py").write_text("2\n")
+    (tmp_path / "specs/stories/1-made.md").write_text(text.replace("[ ]", "[x]"))
+    assert spec.examined(str(tmp_path), values, {}, []).verdict == "approve"

@@ -1,0 +1,253 @@
+"""Stories: listed with what each waits for, and implemented by a team of real programs in worktrees of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import interlock
+from interlock.app.home import Home
+from interlock.errors import InvalidRequest, NotFound
+from interlock.workflow.package import packages
+from interlock.workflow.runs import starting
+from interlock.workflow.stories import inventory, lane
+from tests.workflow.reviewed import OUT, SPRINT, story_project
+
+AGENT = str(Path(__file__).parent / "programs" / "story_agent.py")
+SOURCE = str(Path(__file__).parents[2] / "src")
+STATUS = """# kept
+development_status:
+  epic-1: backlog
+  1-1-beds: backlog  # first
+  1-2-seeds: backlog
+  1-3-water: backlog
+  epic-1-retrospective: optional
+
+  epic-2: backlog
+  2-1-sun: backlog
+"""
+EPICS = """# Epics
+
+## Epic 1: The garden
+
+### Story 1.1: Beds
+As a gardener I want beds.
+
+### Story 1.2: Seeds
+No dependencies.
+
+### Story 1.3: Water
+Depends on Story 1.1 and story 1.2.
+
+## Epic 2: The sky
+This epic is independent of the others.
+
+### Story 2.1: Sun
+As a gardener I want sun.
+"""
+
+
+def garden(root: Path, status: str = STATUS, epics: str = EPICS) -> Path:
+    """A committed project of the first generation with create-story, dev-story, code-review and a retrospective."""
+    story_project(root)
+    manifest = root / "_bmad/_config/workflow-manifest.csv"
+    for name in ("create-story", "retrospective"):
+        folder = root / "_bmad/bmm/workflows" / name
+        folder.mkdir()
+        (folder / "workflow.yaml").write_text(f'name: {name}\ninstructions: "{{installed_path}}/instructions.xml"\n')
+        (folder / "instructions.xml").write_text('<workflow>\n<step n="1" goal="Write it">Write.</step>\n</workflow>\n')
+        path = f"_bmad/bmm/workflows/{name}/workflow.yaml"
+        manifest.write_text(f'{manifest.read_text()}"{name}","x","bmm","{path}"\n')
+    (root / OUT / "1-2-sign-in.md").unlink()
+    (root / SPRINT).write_text(status)
+    (root / "_bmad-output/epics.md").write_text(epics)
+    (root / "src" / "log.py").write_text("LOG = []\n")
+    (root / "interlock.workflows.yaml").write_text("stories:\n  verify: 'test -d src'\n")
+    commit(root)
+    return root
+
+
+def commit(root: Path) -> None:
+    for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "before"]):
+        who = ["-c", "user.name=a", "-c", "user.email=a@localhost"]
+        subprocess.run(["git", *who, *words], cwd=root, check=True, timeout=60)
+
+
+class Place:
+    """A project, a home, and the command line in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.home_path = root.parent / "home"
+
+    @property
+    def home(self) -> Home:
+        return interlock.connect(str(self.home_path))
+
+    def __call__(self, *words: str) -> dict[str, Any]:
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("INTERLOCK_")},
+            "PYTHONPATH": SOURCE, "INTERLOCK_HOME": str(self.home_path), "INTERLOCK_STOP_GRACE": "0.2",
+        }  # fmt: skip
+        argv = [sys.executable, "-m", "interlock.surfaces.cli", "--json", "story", *words]
+        ran = subprocess.run(argv, cwd=self.root, env=environment, capture_output=True, text=True, timeout=280)
+        text = ran.stdout.strip() or ran.stderr.strip().splitlines()[-1]
+        return {**json.loads(text), "exit": ran.returncode}
+
+    def integrated(self, *words: str) -> str:
+        """What git says of the team's integration branch."""
+        return subprocess.run(["git", *words], cwd=self.root, capture_output=True, text=True, check=True).stdout
+
+    def listed(self) -> dict[str, dict[str, Any]]:
+        return {one["key"]: one for one in self("list")["stories"]}
+
+
+def test_stories_are_listed_with_what_each_waits_for_and_why(tmp_path: Path) -> None:
+    place = Place(garden(tmp_path / "app"))
+    found = place("list")
+    stories = {one["key"]: one for one in found["stories"]}
+    assert list(stories) == ["1-1-beds", "1-2-seeds", "1-3-water", "2-1-sun"] and not found["faults"]
+    fields = {"key", "epic", "title", "status", "depends_on", "task_id", "inputs", "waits_for"}
+    assert fields <= set(stories["1-1-beds"])
+    assert {key: one["depends_on"] for key, one in stories.items()} == {
+        "1-1-beds": [], "1-2-seeds": [], "1-3-water": ["1-1-beds", "1-2-seeds"], "2-1-sun": [],
+    }  # fmt: skip
+    assert "Depends on Story 1.1 and story 1.2" in stories["1-3-water"]["reasons"]["1-1-beds"]
+    assert [one["key"] for one in place("next")["stories"]] == ["1-1-beds", "1-2-seeds", "2-1-sun"]
+    assert not place.home.teams(), "looking makes nothing"
+
+
+def test_without_a_word_about_it_the_order_of_the_list_counts(tmp_path: Path) -> None:
+    epics = "# Epics\n\n## Epic 1: A\n\n### Story 1.1: Beds\n\n## Epic 2: B\n\n### Story 2.1: Sun\n"
+    place = Place(garden(tmp_path / "app", epics=epics))
+    waits = {key: one["depends_on"] for key, one in place.listed().items()}
+    assert waits == {
+        "1-1-beds": [], "1-2-seeds": ["1-1-beds"], "1-3-water": ["1-2-seeds"], "2-1-sun": ["1-3-water"],
+    }  # fmt: skip
+
+
+def test_what_the_project_says_explicitly_counts_most(tmp_path: Path) -> None:
+    root = garden(tmp_path / "app")
+    (root / "interlock.workflows.yaml").write_text("stories:\n  dependencies:\n    1-1-beds: [2-1-sun]\n")
+    found = inventory.read(packages.load(str(root)))
+    assert dict(found.find("1.1").depends_on) == {"2-1-sun": "interlock.workflows.yaml says so"}
+    assert [one.key for one in found.stories][:2] == ["2-1-sun", "1-1-beds"]
+    (root / "interlock.workflows.yaml").write_text("stories:\n  dependencies:\n    1-1-beds: [1-3-water, 9-9-x]\n")
+    found = inventory.read(packages.load(str(root)))
+    assert "dependency cycle: 1-1-beds -> 1-3-water -> 1-1-beds" in found.faults
+    assert "1-1-beds depends on 9-9-x, which is no story here" in found.faults
+    with pytest.raises(InvalidRequest, match="dependency cycle"):
+        inventory.sound(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "depends"),
+    [
+        ("Depends on: 1.1", {"1-1-a"}),
+        ("**Dependencies:** Story 1.1, 1.2 and 2.1", {"1-1-a", "1-2-b", "2-1-d"}),
+        ("To be done after story 1-1-a.", {"1-1-a"}),
+        ("Blocked by stories 1.1 & 1.2", {"1-1-a", "1-2-b"}),
+        ("Requires epic 1.", {"1-3-c"}),
+        ("Dependencies: none", set()),
+        ("After 2 days it depends on nothing.", set()),
+        ("The depth of 1.1 metres is fine.", {"2-1-d"}),
+    ],
+)
+def test_the_words_of_a_story_about_what_it_waits_for(tmp_path: Path, text: str, depends: set[str]) -> None:
+    status = "development_status:\n" + "".join(f"  {one}: backlog\n" for one in ("1-1-a", "1-2-b", "1-3-c", "2-1-d"))
+    status += "  2-2-e: backlog\n"
+    root = garden(tmp_path / "app", status, f"## Epic 2: E\n\n### Story 2.2: Last\n{text}\n")
+    found = inventory.read(packages.load(str(root)))
+    assert set(found.find("2.2").depends_on) == depends
+
+
+def test_a_list_of_stories_that_cannot_be_told_apart_is_refused(tmp_path: Path) -> None:
+    root = garden(tmp_path / "app")
+    folder = root / "_bmad-output/specs/spec-tool"
+    folder.mkdir(parents=True)
+    (folder / "stories.yaml").write_text('- id: "3"\n  title: A\n- id: "3-2"\n  title: B\n')
+    assert "cannot be told apart" in inventory.read(packages.load(str(root))).faults[0]
+    (folder / "stories.yaml").write_text('- id: "1"\n  title: A\n- id: "2"\n  title: B\n  depends_on: []\n')
+    found = inventory.read(packages.load(str(root)))
+    assert [one.key for one in found.stories[:2]] == ["tool-1", "tool-2"]
+    assert dict(found.find("tool-2").depends_on) == {"tool-1": "it comes before it in the list"}
+    with pytest.raises(NotFound):
+        found.find("7")
+
+
+def test_the_body_of_a_task_is_its_lane_again() -> None:
+    links = (starting.Link("/bmad-build-auto spec folder a, story id 1", {"story": "a-1", "story_id": "1"}, True),)
+    made = starting.Lane("a-1", links, "Use the client that is there.")
+    assert starting.lane_of(made.body) == made
+    assert starting.lane_of("/bmad-build-auto do this") is None and starting.lane_of("Write it.") is None
+    assert lane.task_key("1-2-x") == "1-2-x" and lane.task_key("1-2") == "story-1-2"
+    assert len(lane.task_key("1-2-" + "long-" * 30)) <= 50
+
+
+def test_stories_are_implemented_in_worktrees_merged_in_order_and_their_status_is_ours(tmp_path: Path) -> None:
+    place = Place(garden(tmp_path / "app"))
+    planned = place("run", "--all", "--agent", f"{sys.executable} {AGENT}", "--dry-run")
+    assert planned["new"] == ["1-1-beds", "1-2-seeds", "1-3-water", "2-1-sun", "epic-1-retrospective"]
+    done = place("run", "--all", "--agent", f"{sys.executable} {AGENT}", "--parallel", "3", "--unattended")
+    assert done["exit"] == 0 and done["all_done"], done
+    stories = place.listed()
+    assert {one["status"] for one in stories.values()} == {"done"}
+    assert {one["inputs"] for one in stories.values()} == {0}
+    status = (place.root / SPRINT).read_text()
+    assert "1-1-beds: done  # first" in status and "epic-1: done" in status and status.startswith("# kept\n")
+    assert "epic-1-retrospective: done" in status
+    branch = f"interlock/{done['team']}"
+    files = place.integrated("ls-tree", "-r", "--name-only", branch).splitlines()
+    assert {f"src/{key}.py" for key in stories} <= set(files) and f"{OUT}/1-3-water.md" in files
+    assert f"{OUT}/epic-1-retrospective.md" in files and not [one for one in files if ".workflow-state" in one]
+    assert place.integrated("show", f"{branch}:{SPRINT}") == STATUS, "no story's branch touches the status of others"
+    merged = place.integrated("log", "--first-parent", "--reverse", "--format=%s", branch)
+    assert merged.index("1-1-beds") < merged.index("1-3-water") and merged.index("1-2-seeds") < merged.index(
+        "1-3-water"
+    )
+    team = place.home.team(done["team"])
+    runs = [one["skill"].rpartition(":")[2] for one in team.workflow_runs()]
+    assert runs.count("create-story") == runs.count("dev-story") == 4
+    assert not place("next")["stories"]
+
+
+def test_a_story_that_asks_holds_up_only_what_waits_for_it(tmp_path: Path) -> None:
+    place = Place(garden(tmp_path / "app"))
+    agent = f"{sys.executable} {AGENT} asks:1-1-beds"
+    done = place("run", "--all", "--agent", agent, "--parallel", "3", "--unattended")
+    assert done["exit"] == 1
+    stories = place.listed()
+    status = {key: one["status"] for key, one in stories.items()}
+    assert status == {"1-1-beds": "blocked", "1-2-seeds": "done", "1-3-water": "backlog", "2-1-sun": "done"}
+    assert stories["1-3-water"]["waits_for"] == ["1-1-beds"] and stories["1-1-beds"]["question"]
+    team = place.home.team(done["team"])
+    (question,) = team.questions()
+    assert "Which of the two layouts" in (question.text + str(question.context))
+    team.acting("human", person=True).reply(question.task_id, "The first one.", question=question.id)
+    done = place("run", "--all", "--agent", f"{sys.executable} {AGENT}", "--parallel", "3", "--unattended")
+    assert done["exit"] == 0, done
+    stories = place.listed()
+    assert {one["status"] for one in stories.values()} == {"done"} and stories["1-1-beds"]["inputs"] == 1
+
+
+def test_what_cannot_be_run_is_refused_with_the_reason(tmp_path: Path) -> None:
+    place = Place(garden(tmp_path / "app"))
+    agent = f"{sys.executable} {AGENT}"
+    assert place("run", "--agent", agent)["error"] == "invalid_request"
+    assert place("run", "9.9", "--agent", agent)["error"] == "not_found"
+    assert place("run", "--all", "--agent", agent, "--budget", "much")["error"] == "invalid_request"
+    budget = place("run", "1.3", "--agent", agent, "--budget", "5, 200 turns, 2h", "--dry-run")
+    new = ["1-1-beds", "1-2-seeds", "1-3-water", "epic-1-retrospective"]
+    assert budget["new"] == new, "what it waits for comes with it, and the end of the epic"
+    subprocess.run(["git", "rm", "-rq", "--cached", "_bmad"], cwd=place.root, check=True)
+    subprocess.run(
+        ["git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"], cwd=place.root, check=True
+    )
+    refused = place("run", "--all", "--agent", agent)
+    assert "Commit `_bmad`" in refused["message"]
