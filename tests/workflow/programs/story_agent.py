@@ -71,7 +71,7 @@ if value("story_id"):
         text = get(record).replace("[ ]", "[x]")
         text = re.sub(r"status: [\w-]+\n", f"status: done\n{'' if 'deferred' in text else found}", text, count=1)
         put(record, text if "Auto Run" in text else f"{text}\n## Auto Run Result\n\nA file was written.\n")
-    end(step="completed")
+    end(step="completed", evidence=["python -m unittest: 3 passed"])
 story = f"{OUT}/{key}.md"
 if "create-story" in prompt[:300]:
     parts = ("# Story", "Status: ready-for-dev", "## Acceptance Criteria", "1. It is there", "## Tasks / Subtasks")
@@ -81,4 +81,4 @@ elif wrong.get(key) != "empty":
     done = get(story).replace("- [ ]", "- [x]").replace("ready-for-dev", "review")
     put(story, done if f"src/{key}.py" in done else done.rstrip() + f"\n\n- src/{key}.py\n")
 put(f"{OUT}/sprint-status.yaml", get(f"{OUT}/sprint-status.yaml").replace(f"{key}: backlog", f"{key}: review"))
-end(step="completed")
+end(step="completed", evidence=["python -m unittest: 3 passed"])
