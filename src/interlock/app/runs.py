@@ -7,9 +7,9 @@ from typing import Any
 
 from interlock import app
 from interlock.app import stopping
+from interlock.app.stopping import StopOutcome
 from interlock.app.teams import TeamsOfHome
 from interlock.core.unit_of_work import Workspace
-from interlock.model.driving import StopOutcome
 from interlock.processes.ref import alive, current
 
 

@@ -4,17 +4,34 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import dataclass
 
 from interlock import app, core
 from interlock.core.unit_of_work import Principal, Workspace, unknown_member
 from interlock.errors import Conflict
-from interlock.model.driving import StopOutcome
+from interlock.model.json import Json
 from interlock.model.names import SYSTEM
 from interlock.processes.ref import ProcessRef, alive, current
 from interlock.runner.registration import at_work, servers
 
 PATIENCE = 10.0
 """Seconds a runner gets to end everything after it was told to, beyond `stop_grace`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopOutcome:
+    """What stopping a team, or one member, came to: who was `asked` and what was `ended`; `gone`: nothing of it runs
+    any more. Of a team also the members whose programs are `left`, though nobody drives them any more."""
+
+    team: str
+    asked: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+    gone: bool = True
+    left: tuple[str, ...] | None = None
+
+    def as_dict(self) -> Json:
+        shown = {"team": self.team, "asked": self.asked, "ended": self.ended, "gone": self.gone}
+        return shown if self.left is None else {**shown, "left": self.left}
 
 
 def running_members(workspace: Workspace) -> list[str]:

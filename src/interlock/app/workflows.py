@@ -137,10 +137,6 @@ class WorkflowVerbs(TeamBase):
                 return engine.in_force_now(act.rows, place, state, self._progress_mode(act.rows))
             return engine.say(act, said, session=place, state=state, root=root, clear=clear)
 
-    def preview_workflow(self, skill: str, *, directory: str | None = None) -> dict[str, Any]:
-        """What a run would need and do: `{skill, steps, preflight, validation, faults, …}`; nothing is started."""
-        return app.engine.describe(skill, self._project(directory))
-
     def workflow_runs(self) -> list[dict[str, Any]]:
         """All runs, the newest first."""
         with self._workspace.look() as rows:

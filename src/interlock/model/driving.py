@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from interlock.model.json import Json
-
 
 @dataclass(frozen=True, slots=True)
 class Update:
@@ -51,19 +49,3 @@ class Stop:
         """Call `listener` at each request, until what this answers is called."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
-
-
-@dataclass(frozen=True, slots=True)
-class StopOutcome:
-    """What stopping a team, or one member, came to: who was `asked` and what was `ended`; `gone`: nothing of it runs
-    any more. Of a team also the members whose programs are `left`, though nobody drives them any more."""
-
-    team: str
-    asked: tuple[str, ...] = ()
-    ended: tuple[str, ...] = ()
-    gone: bool = True
-    left: tuple[str, ...] | None = None
-
-    def as_dict(self) -> Json:
-        shown = {"team": self.team, "asked": self.asked, "ended": self.ended, "gone": self.gone}
-        return shown if self.left is None else {**shown, "left": self.left}

@@ -7,7 +7,7 @@ import os
 import click
 
 from interlock.app import server_lock
-from interlock.model.driving import StopOutcome
+from interlock.app.stopping import StopOutcome
 from interlock.model.names import PROGRAMS
 from interlock.surfaces.cli import words
 from interlock.surfaces.cli.call import TEXT, Call, verb
