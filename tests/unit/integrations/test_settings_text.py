@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.integrations.entries import PROGRAMS as JOINABLE
 from interlock.integrations.entries import additions_for as given_to
+from interlock.integrations.events import HOOKS
 from interlock.integrations.project import without_entries
 from interlock.integrations.settings_text import Occupied, block, insert, scan, take_out
+from interlock.model.names import PROGRAMS
 
 ENTRIES = given_to("claude", home=None, team="alpha", name="ada")[0].entries
 SERVER = given_to("claude", home=None, team="alpha", name="ada")[1].entries
@@ -176,3 +179,7 @@ def test_a_block_goes_out_as_it_came_in(text: str, later: str) -> None:
     edited = without_entries(data + b"theirs = 1\n" + later.encode(), file, text.encode())
     separator = "\n" if inserted.startswith("\n") else ""
     assert edited == (text + separator + "theirs = 1\n" + later).encode()
+
+
+def test_the_command_line_offers_every_program_that_can_join() -> None:
+    assert set(PROGRAMS) == set(JOINABLE) == set(HOOKS)
