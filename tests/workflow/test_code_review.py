@@ -134,7 +134,8 @@ def test_items_that_nobody_looked_at_are_asked_for_and_reported_where_they_stay_
     assert len(reviewers.prompts) == 2 and "items 11, 12" in reviewers.prompts[1]
     listed = rounds(outcome)[0]["checklist"]
     assert [one["number"] for one in listed if one["result"] == "not evaluated"] == list(range(11, 18))  # type: ignore[attr-defined]
-    assert outcome.desk.of("workflow.examined")[0]["checklist"] == f"12/{ITEMS}"
+    assert outcome.desk.of("workflow.examined")[0]["verdict"] == "blocked", "what nobody has looked at is not approved"
+    assert "nobody has looked at items 11, 12" in next(iter(outcome.desk.asked.values())).text
 
 
 @pytest.mark.req("BMAD-5.13.6", "BMAD-FR44a")

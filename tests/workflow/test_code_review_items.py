@@ -27,7 +27,7 @@ def items(text: str) -> list[str]:
 @pytest.mark.req("BMAD-5.13.3", "BMAD-FR44")
 def test_findings_are_ticked_as_rounds_no_longer_find_them(tmp_path: Path) -> None:
     root = story_project(tmp_path)
-    (root / STORY).write_text(STORY_TEXT.replace("- [x] Check", f"{OWN}\n- [x] Check"))
+    (root / STORY).write_text(STORY_TEXT.replace("## Dev Agent", f"## Notes\n\n{OWN}\n\n## Dev Agent"))
     seen: list[list[str]] = []
 
     async def reviewer(part: object) -> str:

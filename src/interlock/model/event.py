@@ -136,6 +136,9 @@ EVENT_TYPES: dict[str, str] = {
     "step.",
     "workflow.escalated": "Recovery failed, and a person was asked; payload: workflow_id, step, reason, tried, error "
     "(its code, where it has one).",
+    "workflow.evidence_missing": "A step was said to be completed and has not left what it must; payload: workflow_id, "
+    "step, missing (a sentence each), attempts.",
+    "workflow.story": "A run was bound to the story that it implements; payload: workflow_id, story, path, why.",
     "workflow.iterated": "A step was fixed and validated again; payload: workflow_id, step, of (which loop), "
     "iteration, max_iterations, errors (those left), same_error_count.",
     "workflow.examined": "Finished work was reviewed by other agents than its author; payload: workflow_id, step, of, "

@@ -222,6 +222,8 @@ SENTENCES: dict[str, Sentence] = {
     "workflow.timeout": _with("a time limit ended a turn in {}", "step"),
     "workflow.recovered": _with("went on after a failure ({})", "recovery_method"),
     "workflow.escalated": _reason("nothing helped in {}, so you are asked", "step"),
+    "workflow.evidence_missing": _list("is not completed yet, for ", "missing", "what it must leave is missing"),
+    "workflow.story": _with("implements the story {}, since {}", "story", "why"),
     "workflow.iterated": _with("iteration {} of {} in {}", "iteration", "max_iterations", "step"),
     "workflow.examined": _with("{}, round {}: {}", "of", "round", "verdict"),
     "workflow.warning": _with("{}", "text"),

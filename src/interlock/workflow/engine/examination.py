@@ -120,3 +120,11 @@ class StandIn(Examination, Protocol):
 
     def declined(self, run: RunContext) -> str | None:
         """Why they are done as they are written after all, null where it is held instead."""
+
+
+@runtime_checkable
+class Binding(Examination, Protocol):
+    """An examination that must know from the start what it is going to examine."""
+
+    def bind(self, run: RunContext) -> str | None:
+        """Bind the run to it; what is missing, a sentence for people, where that cannot be done."""

@@ -16,6 +16,7 @@ import os
 from interlock.workflow.engine import questions, recovery, steps
 from interlock.workflow.engine.context import RunContext
 from interlock.workflow.engine.decision_log import Decision
+from interlock.workflow.engine.examination import Binding
 from interlock.workflow.engine.ports import Asking
 from interlock.workflow.entry import cross_reference_validator, preflight_validation, project_type, tier_suggester
 from interlock.workflow.package.packages import FOLDER
@@ -56,6 +57,7 @@ LEVELS = (
     f"{FOLDER}/bmm/workflows/workflow-status/project-levels.yaml",
     f"{FOLDER}/bmgd/workflows/workflow-status/project-levels.yaml",
 )
+STORY = "story_path"
 DOMAINS = ("healthcare", "medical", "finance", "fintech", "banking")
 
 
@@ -68,7 +70,12 @@ async def initialize(run: RunContext) -> None:
     state.created_at = state.created_at or run.desk.now()
     missing = _missing(run)
     if missing:
-        await _ask_for(run, missing)
+        await _ask_for(run, missing, f"{state.skill} needs {', '.join(missing)}, which this project does not set")
+        return
+    unbound = next((why for one in run.examinations if isinstance(one, Binding) and (why := one.bind(run))), None)
+    if unbound is not None:
+        run.state.plan.values.pop(STORY, None)
+        await _ask_for(run, [STORY], unbound)
         return
     _classify(run)
     align(run)
@@ -112,13 +119,10 @@ def _elsewhere(run: RunContext, name: str) -> str | None:
     return None
 
 
-async def _ask_for(run: RunContext, missing: list[str]) -> None:
+async def _ask_for(run: RunContext, missing: list[str], why: str) -> None:
     state = run.state
     listed = ", ".join(missing)
-    text = (
-        f"{state.skill} needs {listed}, which this project does not set. Answer with the value"
-        f"{'' if len(missing) == 1 else 's, one `name=value` a line'}, or `stop`."
-    )
+    text = f"{why}. Answer with the value{'' if len(missing) == 1 else 's, one `name=value` a line'}, or `stop`."
     entry = questions.new_entry(state, None, "preflight", text, run.desk.now())
     state.waiting = Waiting(entry["key"], "preflight", text, ["stop"], data={"missing": missing})
     run.decide(Decision("ask", listed, "the pre-flight validation misses it, and no configuration has it"))

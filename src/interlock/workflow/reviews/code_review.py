@@ -50,7 +50,7 @@ from interlock.workflow.entry import verdicts
 from interlock.workflow.package import workflow as workflows
 from interlock.workflow.package.packages import Package
 from interlock.workflow.package.workflow import Workflow
-from interlock.workflow.reviews import review_brief, reviewers
+from interlock.workflow.reviews import review_brief, reviewers, story_gate
 from interlock.workflow.reviews import review_brief as changes
 from interlock.workflow.reviews import review_brief as checklist
 from interlock.workflow.reviews import story as stories
@@ -333,6 +333,10 @@ class CodeReview:
             return "code was written, and whoever wrote it does not judge it"
         return None
 
+    def bind(self, run: RunContext) -> str | None:
+        """See the port."""
+        return story_gate.bind(run) if run.workflow.skill.name in story_gate.MAKERS else None
+
     async def examine(self, run: RunContext, round: int) -> Examined:
         """See the port."""
         if round == 1 and review_brief.is_review(run.workflow.skill):
@@ -355,6 +359,8 @@ class CodeReview:
         """With what Interlock does about a verdict itself: notes and statuses of the story, the next one's name."""
         if found.verdict in (SKIPPED, NOT_DONE, CAPACITY, STOPPED):
             return found
+        if run.workflow.skill.name in story_gate.MAKERS:
+            found = await self._apart(lambda: story_gate.held(run, found))
         return await settle(run, round, found, self._apart)
 
     async def _reviewed(self, run: RunContext, gathered: Gathered, round: int) -> Reviewed | Examined:

@@ -195,6 +195,10 @@ class Followed:
     unjudged: tuple[str, ...] = ()
 
 
+OF_EVIDENCE = ("evidence",)
+"""Who found what the gate of a story finds: it looks again by itself, and nobody is asked about it."""
+
+
 def open_after(rounds: Sequence[Mapping[str, Any]]) -> tuple[Finding, ...]:
     """The findings that the rounds so far have left open. Those of a run that began before findings had ids get one."""
     if not rounds:
@@ -203,7 +207,7 @@ def open_after(rounds: Sequence[Mapping[str, Any]]) -> tuple[Finding, ...]:
     kept = [Finding.of(one) for one in (*last.get("findings", ()), *last.get("further", ()))]
     number = highest(rounds)
     found = []
-    for one in kept:
+    for one in (one for one in kept if one.found_by != OF_EVIDENCE):
         number += "id" not in one.data
         found.append(one if "id" in one.data else replace(one, data={**one.data, "id": f"F{number}"}))
     return tuple(found)

@@ -133,8 +133,12 @@ def sprint_path(root: str, config: Mapping[str, Any]) -> str | None:
 
 def next_ready(root: str, config: Mapping[str, Any], done: str = "") -> str | None:
     """The next story that is ready to be developed, in the order of the status file; None where none is."""
-    statuses = sprint(root, config)
-    return next((key for key, its in statuses.items() if its in READY and KEY.match(key) and key != done), None)
+    return next((key for key in all_ready(root, config) if key != done), None)
+
+
+def all_ready(root: str, config: Mapping[str, Any]) -> list[str]:
+    """The stories that are ready to be developed, in the order of the status file."""
+    return [key for key, its in sprint(root, config).items() if its in READY and KEY.match(key)]
 
 
 def write(path: str, change: Callable[[str], str], *, between: Callable[[], None] = lambda: None) -> str:
