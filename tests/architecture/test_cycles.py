@@ -13,8 +13,7 @@ Graph = dict[str, set[str]]
 KNOWN_MODULES = {
     frozenset({
         "interlock.workflow.agents.registry", "interlock.workflow.agents.subagent_dispatcher",
-        "interlock.workflow.engine.context", "interlock.workflow.engine.evidence",
-        "interlock.workflow.engine.examination", "interlock.workflow.engine.prompts", "interlock.workflow.engine.steps",
+        "interlock.workflow.engine.context",
     })
 }  # fmt: skip
 KNOWN_FOLDERS = {

@@ -19,8 +19,7 @@ from interlock.clock import iso
 from interlock.workflow.agents.pool import AgentPool, Limits
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.engine.automation_controller import AutomationController
-from interlock.workflow.engine.context import Ending, RunContext
-from interlock.workflow.engine.examination import Examination
+from interlock.workflow.engine.context import Ending, Examination, RunContext
 from interlock.workflow.engine.ports import Asking, Events, Knowledge, NoCheckpoints, Superseded
 from interlock.workflow.entry.workflow_entry_wrapper import Invocation, detect
 from interlock.workflow.hooks.definitions import everywhere

@@ -17,8 +17,8 @@ from typing import Any
 from interlock.model.workflow import GATE
 from interlock.workflow.engine import evidence
 from interlock.workflow.engine.confidence_calculator import MODEL, NO_SIGNAL, calculate
-from interlock.workflow.engine.context import RunContext
-from interlock.workflow.engine.examination import APPROVE, StandIn
+from interlock.workflow.engine.context import RunContext, StandIn
+from interlock.workflow.engine.examination import APPROVE
 from interlock.workflow.entry import verdicts
 from interlock.workflow.party import in_a_step
 from interlock.workflow.state.document import StepRecord

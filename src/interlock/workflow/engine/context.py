@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import anyio
 
@@ -13,7 +13,7 @@ from interlock.workflow.agents.registry import RunRegistry
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.engine import machine, steps
 from interlock.workflow.engine.decision_log import EVENT, Decision
-from interlock.workflow.engine.examination import Examination
+from interlock.workflow.engine.examination import Examined
 from interlock.workflow.engine.ports import WARNING, Asking, Checkpoints, Desk, Knowledge, NoCheckpoints, Superseded
 from interlock.workflow.engine.turn_interpreter import Heard, Reading
 from interlock.workflow.entry.tier_suggester import AdaptiveSettings, adapt
@@ -50,6 +50,44 @@ class Postponed(Exception):
     def __init__(self, ending: Ending) -> None:
         super().__init__(ending.summary)
         self.ending = ending
+
+
+class Examination(Protocol):
+    """PORT within `workflow`: a code review after a story, the parallel validation of a generated agent, the review
+    before a large project is closed. Each is a step of its own, after the last one of the workflow (`reviews.py`).
+    `name` is that of its gate, `title` what people see."""
+
+    name: str
+    title: str
+
+    def called_for(self, run: RunContext) -> str | None:
+        """Why this run's work is to be examined, null where it is not. Cheap, and the same whenever it is asked."""
+
+    async def examine(self, run: RunContext, round: int) -> Examined:
+        """Look at the work as it is now; `round` counts from 1. Never raises for what agents do."""
+
+
+@runtime_checkable
+class StandIn(Examination, Protocol):
+    """An examination that is held instead of steps in which the maker would look at its own work.
+
+    Its `Examined.details["stands_for"]` says what became of each of them: `{path: {status, summary, confidence}}`, with
+    the status `completed` or `skipped`.
+    """
+
+    def replaces(self, run: RunContext, step: Step) -> tuple[str, ...]:
+        """The paths of the steps that are not done where `step` is one of them; empty where it is none. Cheap."""
+
+    def declined(self, run: RunContext) -> str | None:
+        """Why they are done as they are written after all, null where it is held instead."""
+
+
+@runtime_checkable
+class Binding(Examination, Protocol):
+    """An examination that must know from the start what it is going to examine."""
+
+    def bind(self, run: RunContext) -> str | None:
+        """Bind the run to it; what is missing, a sentence for people, where that cannot be done."""
 
 
 @dataclass
@@ -132,6 +170,11 @@ class RunContext:
         """The names of the validations beside the workflow's own, in their order."""
         called = tuple(one.name for one in self.examinations if one.called_for(self) is not None)
         return (*self.settings.gates, *called)
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """What people see of each examination, by its name."""
+        return {one.name: one.title for one in self.examinations}
 
     @property
     def examination(self) -> Examination | None:

@@ -1,23 +1,17 @@
-"""PORT within `workflow`: an examination of finished work by others than whoever made it (epics 5 and 6).
+"""What an examination of finished work by others than whoever made it comes to (epics 5 and 6): verdict and findings.
 
-A code review after a story, the parallel validation of a generated agent, the review before a large project is closed:
-each is one `Examination`. The controller takes them up as steps of their own, after the last one of the workflow
-(`examining.py` leads them): it examines, hands findings to the agent that made the work, and examines again.
+The examinations themselves are the port `context.Examination`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any
 
 from interlock.workflow.entry.verdicts import APPROVE as APPROVE
 from interlock.workflow.entry.verdicts import BLOCKED as BLOCKED
 from interlock.workflow.entry.verdicts import CHANGES as CHANGES
-from interlock.workflow.package.step import Step
-
-if TYPE_CHECKING:
-    from interlock.workflow.engine.context import RunContext
 
 NOT_DONE, SKIPPED, CAPACITY, STOPPED = "not_done", "skipped", "capacity", "stopped"
 """Of an examination that came to no verdict: nobody could look at the work, a setting leaves it out, the provider of
@@ -92,39 +86,3 @@ class Examined:
             str(kept.get("summary", "")),
             tuple(Finding.of(one) for one in kept.get("findings", ())),
         )
-
-
-class Examination(Protocol):
-    """See the module. `name` is that of its gate, `title` what people see."""
-
-    name: str
-    title: str
-
-    def called_for(self, run: RunContext) -> str | None:
-        """Why this run's work is to be examined, null where it is not. Cheap, and the same whenever it is asked."""
-
-    async def examine(self, run: RunContext, round: int) -> Examined:
-        """Look at the work as it is now; `round` counts from 1. Never raises for what agents do."""
-
-
-@runtime_checkable
-class StandIn(Examination, Protocol):
-    """An examination that is held instead of steps in which the maker would look at its own work (`standing_in.py`).
-
-    Its `Examined.details["stands_for"]` says what became of each of them: `{path: {status, summary, confidence}}`, with
-    the status `completed` or `skipped`.
-    """
-
-    def replaces(self, run: RunContext, step: Step) -> tuple[str, ...]:
-        """The paths of the steps that are not done where `step` is one of them; empty where it is none. Cheap."""
-
-    def declined(self, run: RunContext) -> str | None:
-        """Why they are done as they are written after all, null where it is held instead."""
-
-
-@runtime_checkable
-class Binding(Examination, Protocol):
-    """An examination that must know from the start what it is going to examine."""
-
-    def bind(self, run: RunContext) -> str | None:
-        """Bind the run to it; what is missing, a sentence for people, where that cannot be done."""

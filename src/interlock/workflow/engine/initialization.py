@@ -14,9 +14,8 @@ import glob
 import os
 
 from interlock.workflow.engine import questions, recovery, steps
-from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.context import Binding, RunContext
 from interlock.workflow.engine.decision_log import Decision
-from interlock.workflow.engine.examination import Binding
 from interlock.workflow.engine.ports import Asking
 from interlock.workflow.entry import cross_reference_validator, preflight_validation, project_type, tier_suggester
 from interlock.workflow.package.packages import FOLDER
@@ -83,7 +82,7 @@ async def initialize(run: RunContext) -> None:
     record = steps.record_of(state, first)
     state.current_step = record.id
     state.plan_of_steps = steps.expected(run.workflow, state, first, run.gates)
-    state.step_names = steps.names(run.workflow, state, state.plan_of_steps, run.examinations)
+    state.step_names = steps.names(run.workflow, state, state.plan_of_steps, run.titles)
     run.decide(Decision("first_step", str(record.id), f"the workflow begins with {first.path or first.title}"))
     if run.knowledge.context:
         run.event("workflow.context_loaded", characters=len(run.knowledge.context), relevance=run.knowledge.relevance)

@@ -20,7 +20,7 @@ from interlock.workflow.engine import (
     turn_interpreter,
     turns,
 )
-from interlock.workflow.engine.context import Ending, RunContext
+from interlock.workflow.engine.context import Ending, Examination, RunContext
 from interlock.workflow.engine.decision_log import Decision
 from interlock.workflow.engine.examination import (
     APPROVE,
@@ -31,7 +31,6 @@ from interlock.workflow.engine.examination import (
     NOT_DONE,
     SKIPPED,
     STOPPED,
-    Examination,
     Examined,
 )
 from interlock.workflow.engine.loop_back_handler import Visits

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 
 from interlock.model.workflow import GATE as GATE
 from interlock.workflow.engine import turn_interpreter as readings
-from interlock.workflow.engine.examination import Examination
 from interlock.workflow.package import files
 from interlock.workflow.package.step import Step, chain
 from interlock.workflow.package.variables import Variables
@@ -139,12 +138,12 @@ def expected(workflow: Workflow, state: WorkflowState, current: Step | None, gat
 
 
 def names(
-    workflow: Workflow, state: WorkflowState, expected: Sequence[StepId], examinations: Sequence[Examination] = ()
+    workflow: Workflow, state: WorkflowState, expected: Sequence[StepId], titles: Mapping[str, str]
 ) -> dict[str, str]:
-    """The titles of the expected steps, by their ids."""
+    """The titles of the expected steps, by their ids; `titles` are those of the run's examinations."""
     known = {str(identify(state, one)): one.title for one in workflow.steps}
     known |= {f"{GATE}{name}": gate(name).title for name in GATES}
-    known |= {f"{GATE}{one.name}": one.title for one in examinations}
+    known |= {f"{GATE}{name}": title for name, title in titles.items()}
     return {str(id): known[str(id)] for id in expected if known.get(str(id))}
 
 

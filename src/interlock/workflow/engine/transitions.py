@@ -23,9 +23,9 @@ from interlock.workflow.engine import (
     turns,
 )
 from interlock.workflow.engine.checkpoint_pace import Batch, Operation, present, summary
-from interlock.workflow.engine.context import RunContext
+from interlock.workflow.engine.context import Examination, RunContext, StandIn
 from interlock.workflow.engine.decision_log import Decision
-from interlock.workflow.engine.examination import MANDATORY, Examination, StandIn
+from interlock.workflow.engine.examination import MANDATORY
 from interlock.workflow.engine.ports import Asking
 from interlock.workflow.engine.turn_interpreter import FINISHED, SKIPPED, Reading
 from interlock.workflow.entry import validation_type_detector, verdicts

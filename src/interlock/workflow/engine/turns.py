@@ -156,7 +156,7 @@ async def begin(run: RunContext, step: Step, again: str = "") -> None:
     record.files = list(dict.fromkeys([*record.files, *steps.outputs(run.workflow, step, state.plan.values)]))
     record.before = record.before or evidence.snapshot(run.root, wanted)
     state.plan_of_steps = steps.expected(run.workflow, state, step, run.gates)
-    state.step_names = steps.names(run.workflow, state, state.plan_of_steps, run.examinations)
+    state.step_names = steps.names(run.workflow, state, state.plan_of_steps, run.titles)
     await run.checkpoints.create(state, step=record.id, reason=f"before step {record.id}")
     run.event("workflow.step_started", step=record.id, name=record.name, visit=record.visit)
     state.sent = Sent(1, STEP, text)

@@ -26,8 +26,7 @@ from interlock.runner.executor import Job
 from interlock.workflow.agents.pool import AgentPool, Limits
 from interlock.workflow.agents.subagent_dispatcher import SubagentDispatcher
 from interlock.workflow.engine import machine
-from interlock.workflow.engine.context import RunContext
-from interlock.workflow.engine.examination import Examination
+from interlock.workflow.engine.context import Examination, RunContext
 from interlock.workflow.engine.ports import Choices, Knowledge
 from interlock.workflow.entry.context_pre_loader import ContextPreLoader
 from interlock.workflow.hooks import definitions
