@@ -85,10 +85,12 @@ def open_points(
     """What is missing for the story to be done; `own` are its file and the status files, which are no work."""
     work = [path for path in changed.paths if path not in own]
     found = []
-    if not work:
+    known = [path for path in story.files if path not in own]
+    # Without git, of an agent that tells of no writes, nothing is known: then the listed files must be there.
+    unknown = changed.since is None and bool(known) and not _absent(root, known)
+    if not work and not unknown:
         found.append(_finding("nothing was changed for the story", story, "implement it, with its tests"))
     unnamed = review_brief.missing(work, story.files)
-    known = [path for path in story.files if path not in own]
     unchanged = review_brief.missing(known, work) if changed.since is not None else _absent(root, known)
     if work and unnamed:
         found.append(_finding(f"not in the File List, but changed: {_some(unnamed)}", story, "list every changed file"))
