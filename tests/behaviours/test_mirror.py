@@ -11,7 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -85,9 +85,9 @@ def test_a_blocker_that_is_retried_no_longer_shows_as_broken(team: Team) -> None
 
     with workspace.act(Principal("bob")) as act:
         finishing.fail(act, find(act.rows, first.id), "broke")
-    assert "is deadletter" in file_of(team, second).read_text()
+    assert "which failed:" in file_of(team, second).read_text()
     team.retry(first.id)
-    assert "is deadletter" not in file_of(team, second).read_text()
+    assert "which failed:" not in file_of(team, second).read_text()
     assert_files_agree(team)
 
 
@@ -326,6 +326,26 @@ def test_what_lies_in_the_way_makes_files_wait_and_the_commit_stands(team: Team,
     team.task(task.id)  # a read finishes it
     assert_files_agree(team)
     assert team.create_task("A third").warnings == []
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda home, task: home.locate(task),
+        lambda home, task: home.task_groups(),
+        lambda home, task: home.group_tasks("s1", project="alpha"),
+    ],
+)
+def test_a_read_of_the_home_finishes_what_a_team_owes(
+    home: Home, team: Team, ask: Callable[[Home, str], object]
+) -> None:
+    task = home.chat("alpha", "Fix the parser", session_id="s1")["task_id"]
+    path = Path(team.directory, "tasks", "in-progress", f"{task}.md")
+    occupy_with_directory(path)
+    assert team.claim(task, by="bob").warnings == ["mirror_pending"]
+    path.rmdir()
+    ask(home, task)
+    assert_files_agree(team)
 
 
 @pytest.mark.req("CORE-EC.1")

@@ -229,13 +229,13 @@ class ProjectVerbs(TeamsOfHome):
             yield
 
     def _looking(self, names: list[str]) -> Iterator[tuple[str, Rows]]:
-        """Each of these teams at one moment of its own; those that were deleted meanwhile are left out."""
+        """Each of these teams at one moment of its own, its files up to date; without those deleted meanwhile."""
         for name in names:
             try:
                 workspace = self.workspace(name)
             except TeamNotFound:
                 continue
-            with workspace.ledger.snapshot() as rows:
+            with workspace.look() as rows:
                 yield name, rows
 
 
