@@ -30,6 +30,7 @@ class StopOutcome:
     left: tuple[str, ...] | None = None
 
     def as_dict(self) -> Json:
+        """Return the JSON form, without `left` for a single member."""
         shown = {"team": self.team, "asked": self.asked, "ended": self.ended, "gone": self.gone}
         return shown if self.left is None else {**shown, "left": self.left}
 
