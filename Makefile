@@ -3,11 +3,13 @@
 
 VENV   ?= .venv
 DOSE   ?= 1
-JOBS   ?= 2
+CORES  := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
+# Many tests wait for processes, so two workers a core keep the machine busy.
+JOBS   ?= $(shell echo $$((2 * $(CORES))))
 ARGS   ?=
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-PYTEST := $(BIN)/python -m pytest -n $(JOBS)
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint check bench metrics agents servers storm wheel constraints reference picture screenshots clean
@@ -65,7 +67,7 @@ servers: $(STAMP) ## install the real memory servers into .agents/, for the test
 	@$(BIN)/python scripts/fetch_memory_servers.py $(ARGS)
 
 storm: $(STAMP) ## long storms of processes and random cases (DOSE=0.1 for a tenth of them)
-	@DOSE=$(DOSE) $(PYTEST) -m storm --timeout 1800 $(ARGS)
+	@DOSE=$(DOSE) $(PYTEST) -n $(CORES) -m storm --timeout 1800 $(ARGS)
 
 wheel: $(STAMP) ## build dist/*.whl
 	@rm -rf dist

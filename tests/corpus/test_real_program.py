@@ -54,10 +54,12 @@ class Author:
             return [say(f"{QUESTION}\n{WAITING}")]
         if step in STEPS[:-1] and not prompt.startswith("C\n"):
             return [menu(text)]
+        asked = re.findall(r"^- section: `(.+?)` in ", text, re.MULTILINE)
+        written = "".join(f"\n\n## {name}\n\nWhat there is to say." for name in asked)
         # What the engine wrote into the frontmatter since has to be read before it is edited.
         return [
             call("Read", file_path=self.document),
-            self.edit(section(step - 1), f"{section(step - 1)}\n\n{section(step)}"),
+            self.edit(section(step - 1), f"{section(step - 1)}\n\n{section(step)}{written}"),
             self.edit(completed(step - 1), completed(step)),
             say(f"Saved step {step}.\n{DONE}"),
         ]

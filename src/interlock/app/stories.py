@@ -11,7 +11,6 @@ from interlock import app
 from interlock.app.runs import RunVerbs
 from interlock.clock import iso
 from interlock.errors import InvalidRequest, WorkflowNotFound
-from interlock.gitwork.git import Git
 from interlock.model.json import Json
 from interlock.model.names import SYSTEM
 from interlock.model.task import Task
@@ -22,7 +21,6 @@ AT_ONCE = 4
 """Stories that are implemented at once unless somebody says otherwise."""
 MEASURES = {"usd": "cost_usd", "turns": "turns", "tokens": "tokens"}
 BUDGET = re.compile(r"(?:\$\s*)?(\d+(?:\.\d+)?)\s*(usd|turns|tokens)?", re.IGNORECASE)
-GIT_SECONDS = 60.0
 NAMED = 5
 
 
@@ -141,7 +139,7 @@ class StoryVerbs(RunVerbs):
         }
         if found.has_commits:
             plan["isolation"] = "worktree"
-            copied = _copied(package.root)
+            copied = app.engine.lanes.copied(package.root)
             plan |= {"copy": copied} if copied else {}
             setup = own.get("setup", found.setup)
             plan |= {"setup": str(setup)} if setup else {}
@@ -179,28 +177,6 @@ def _tasks(
                 "blocked_by": [keys[one.key] for one in own if one.key in keys], "verify": False,
             }  # fmt: skip
     return tasks
-
-
-def _copied(root: str) -> list[str]:
-    """What the skills need and git ignores, so that a worktree gets a copy of it.
-
-    Raises:
-        InvalidRequest: the package is neither committed nor ignored, so no worktree would have it.
-    """
-    git = Git(root, timeout=GIT_SECONDS)
-    copied = []
-    for name in ("_bmad", ".claude", ".agents", ".github/skills", "_bmad-output"):
-        if not os.path.isdir(os.path.join(root, name)):
-            continue
-        if git("check-ignore", "-q", name, ok=(0, 1, 128)).code == 0:
-            copied.append(name)
-        elif name == "_bmad" and not git("ls-tree", "HEAD", "--", f"{name}/").text:
-            raise InvalidRequest(
-                "The workflow package is not committed, so a story's worktree would be without it. Commit `_bmad` and "
-                "what was installed with it, then start again.",
-                field="dir",
-            )
-    return copied
 
 
 def _limits(budget: str) -> Json:

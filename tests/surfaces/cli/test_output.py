@@ -25,7 +25,8 @@ token/create token/list token/revoke
 analyze/menu analyze/validation analyze/preflight analyze/cross-reference analyze/skill analyze/project analyze/tier
 analyze/confidence analyze/artifact
 workflow/list workflow/show workflow/run workflow/status workflow/resume workflow/rollback workflow/cancel
-workflow/adjust workflow/feedback workflow/queue memory/status memory/search memory/list memory/flush
+workflow/adjust workflow/feedback workflow/queue story/list story/next story/run
+memory/status memory/search memory/list memory/flush
 question/list question/reply question/ask config/list config/get config/set
 team/create team/list team/show team/delete member/spawn member/list member/remove
 task/create task/list task/show task/graph task/claim task/next task/update task/depend task/release task/complete

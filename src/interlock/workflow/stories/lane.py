@@ -21,7 +21,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from interlock.errors import WorkflowNotFound
+from interlock.errors import InvalidRequest, WorkflowNotFound
 from interlock.gitwork.git import Git
 from interlock.workflow.entry.workflow_entry_wrapper import Invocation
 from interlock.workflow.package.packages import Package, Skill
@@ -127,3 +127,25 @@ def leave(root: str, base: str | None, config: Mapping[str, object]) -> None:
         before = git("show", f"{base}:./{name}", ok=(0, 128))
         if before.code == 0 and files.get(path) != before.out.encode():
             files.put(path, before.out.encode(), os.stat(path).st_mode & 0o7777)
+
+
+def copied(root: str) -> list[str]:
+    """Return what the skills need and git ignores, so that a worktree gets a copy of it.
+
+    Raises:
+        InvalidRequest: the package is neither committed nor ignored, so no worktree would have it.
+    """
+    git = Git(root, timeout=GIT_SECONDS)
+    found = []
+    for name in ("_bmad", ".claude", ".agents", ".github/skills", "_bmad-output"):
+        if not os.path.isdir(os.path.join(root, name)):
+            continue
+        if git("check-ignore", "-q", name, ok=(0, 1, 128)).code == 0:
+            found.append(name)
+        elif name == "_bmad" and not git("ls-tree", "HEAD", "--", f"{name}/").text:
+            raise InvalidRequest(
+                "The workflow package is not committed, so a story's worktree would be without it. Commit `_bmad` and "
+                "what was installed with it, then start again.",
+                field="dir",
+            )
+    return found
