@@ -26,7 +26,8 @@ SERVER = f"""
 import sys
 sys.path.insert(0, {SOURCE!r})
 from interlock.surfaces.mcp import serve
-serve(sys.argv[1], "bench", "ada", None)
+from interlock.wiring import connect
+serve(connect(sys.argv[1]), "bench", "ada", None)
 """
 
 BARE_SERVER = """
