@@ -66,8 +66,14 @@ def one_run(home: Path) -> float:
 
 
 async def play(prompt: str, say: Say, opening: Opening) -> str:
-    """A menu for a step, and done for an answer."""
-    return MENU if "# Step " in prompt and "final step" not in prompt else '{"step": "completed"}'
+    """A menu for a step; for an answer a line of the document, and done."""
+    if "# Step " in prompt and "final step" not in prompt:
+        return MENU
+    document = Path(opening.workdir, "_bmad-output", "plan.md")
+    document.parent.mkdir(exist_ok=True)
+    with document.open("a") as file:
+        file.write("\nA line.\n")
+    return '{"step": "completed"}'
 
 
 def commits(home: Path, count: int) -> float:
