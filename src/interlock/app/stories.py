@@ -95,7 +95,8 @@ class StoryVerbs(RunVerbs):
             self.settle_stories(name)
         plan = self._plan(inventory, chosen, package, name, (agent, tuple(command)), parallel, budget)
         path = os.path.join(self.path, "stories", f"{name}.yaml")
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        for folder in (self.path, os.path.dirname(path)):  # Parents would get the usual mode.
+            os.makedirs(folder, mode=0o700, exist_ok=True)
         files.replace(path, (json.dumps(plan, indent=2, ensure_ascii=False) + "\n").encode())
         return self.stage(path, dry_run=dry_run)
 

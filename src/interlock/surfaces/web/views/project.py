@@ -331,7 +331,7 @@ def epics(page: PageContext) -> dict[str, Any]:
         usage = [one["usage"] for one in own if one["usage"]]
         costs = [one["cost_usd"] for one in usage if one.get("cost_usd") is not None]
         shown.append({
-            **epic, "stories": own, "merged": sum(one["status"] == "done" for one in own),
+            **epic, "stories": own, "done_stories": sum(one["status"] == "done" for one in own),
             "running": sum(one["status"] in ("in-progress", "in-review") for one in own),
             "blocked": sum(one["status"] == "blocked" for one in own), "inputs": sum(one["inputs"] for one in own),
             "cost_usd": sum(costs) if costs else None, "time": sum(float(one.get("time") or 0) for one in usage),
