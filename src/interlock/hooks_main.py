@@ -112,7 +112,8 @@ def run_inject(arguments: list[str]) -> int | None:
         silence_stdout()
         return 1
     except Exception as error:  # boundary: a hook that fails would stop the agent that it serves
-        print(f"interlock inject: {error}", file=sys.stderr)
+        ours = "" if isinstance(error, OSError) else f"an error in Interlock itself, {type(error).__name__}: "
+        print(f"interlock inject: {ours}{error}", file=sys.stderr)
     except KeyboardInterrupt:
         return 130
     return 0
