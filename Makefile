@@ -9,10 +9,11 @@ JOBS   ?= $(shell echo $$((2 * $(CORES))))
 ARGS   ?=
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+# A tier of tests: run, up to three red ones once more and alone, and judged. `make quick` etc. keep their records in .gate/.
+TIER    = $(BIN)/python scripts/gate.py $@ -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint check bench metrics agents servers storm wheel constraints reference picture screenshots clean
+.PHONY: help setup demo quick test lint check bench metrics agents servers storm wheel constraints reference picture screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,8 +42,11 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP) ## see the main job at work, in under a minute
 	@$(BIN)/interlock demo $(ARGS)
 
+quick: lint ## what an author waits for: format, lint, types, layers, reference, house rules, unit tests
+	@$(TIER) tests/unit tests/architecture $(ARGS)
+
 test: $(STAMP) ## run the tests (ARGS="-k claim" chooses)
-	@$(PYTEST) $(ARGS)
+	@$(TIER) $(ARGS)
 
 lint: $(STAMP) ## format check, ruff, mypy, import layers, generated reference
 	$(BIN)/ruff format --check .
@@ -50,14 +54,13 @@ lint: $(STAMP) ## format check, ruff, mypy, import layers, generated reference
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python scripts/reference.py --check
-	$(BIN)/python scripts/metrics.py
 
-check: lint test ## everything that CI checks before it storms
+check: quick test ## everything that CI checks before it storms
 
 bench: $(STAMP) ## measure, each beside its floor (ARGS="wake --json" chooses)
 	@$(BIN)/python -m bench $(ARGS)
 
-metrics: $(STAMP) ## print how large and how fragmented src/ is, beside the goals
+metrics: $(STAMP) ## print how large and how fragmented src/ is, and what everyday commands load and ask
 	@$(BIN)/python scripts/metrics.py
 
 agents: $(STAMP) ## install real agent programs into .agents/, for the tests with them (ARGS="gemini opencode")
@@ -67,7 +70,7 @@ servers: $(STAMP) ## install the real memory servers into .agents/, for the test
 	@$(BIN)/python scripts/fetch_memory_servers.py $(ARGS)
 
 storm: $(STAMP) ## long storms of processes and random cases (DOSE=0.1 for a tenth of them)
-	@DOSE=$(DOSE) $(PYTEST) -n $(CORES) -m storm --timeout 1800 $(ARGS)
+	@DOSE=$(DOSE) $(TIER) -n $(CORES) -m storm --timeout=1800 $(ARGS)
 
 wheel: $(STAMP) ## build dist/*.whl
 	@rm -rf dist
@@ -91,5 +94,5 @@ screenshots: $(STAMP) ## take the pictures of the page that the documentation sh
 	@PYTHONPATH=. $(BIN)/python scripts/screenshots.py
 
 clean: ## remove what these targets made
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .gate
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

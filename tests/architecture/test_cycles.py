@@ -83,11 +83,16 @@ def finished(graph: Graph, start: str, seen: set[str]) -> list[str]:
     return order
 
 
+def new(found: set[frozenset[str]], known: set[frozenset[str]]) -> list[list[str]]:
+    """Return the cycles that are not within a known one: whoever shortens one has nothing to change here."""
+    return [sorted(group) for group in found if not any(group <= one for one in known)]
+
+
 def test_no_modules_import_each_other_in_a_cycle() -> None:
-    assert cycles(module_graph()) == KNOWN_MODULES
+    assert not new(cycles(module_graph()), KNOWN_MODULES)
 
 
 def test_no_folders_import_each_other_in_a_cycle() -> None:
     parents = {source.module for source in files() if source.path.name == "__init__.py"}
     found = set[frozenset[str]]().union(*(cycles(folder_graph(parent)) for parent in parents))
-    assert found == KNOWN_FOLDERS
+    assert not new(found, KNOWN_FOLDERS)

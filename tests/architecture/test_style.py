@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 
-from tests.architecture.source import PACKAGE, ROOT, Function, Source, files
+from tests.architecture.source import PACKAGE, ROOT, Function, Source, files, functions
 
 BROAD = {"Exception", "BaseException"}
 SQL = re.compile(r"\b(SELECT\s.+\sFROM\s|INSERT\s+(OR\s+\w+\s+)?INTO\s|UPDATE\s+\w+\s+SET\s|DELETE\s+FROM\s"
@@ -14,6 +15,14 @@ SQL = re.compile(r"\b(SELECT\s.+\sFROM\s|INSERT\s+(OR\s+\w+\s+)?INTO\s|UPDATE\s+
 # The hooks read waiting mail themselves, to start fast; the database of OpenCode's usage is its own, and only read.
 SQL_MODULES = ("interlock.storage.", "interlock.storage.", "interlock.memory.", "interlock.memory.",
                "interlock.hooks_", "interlock.agents.usage")  # fmt: skip
+LONGEST_FUNCTION, LARGEST_MODULE, MOST_POSITIONAL = 60, 600, 8
+LONGER = {"src/interlock/core/tasks/transition.py: move", "src/interlock/runner/verify.py: run_check"}
+"""The functions that are longer; none is added."""
+NAMED_TWICE = {
+    "Artifact", "Asked", "Board", "Entry", "Gathered", "Issue", "Malformed", "MessageRefused", "NewTask", "Operation",
+    "Plan", "Settings", "Team", "Thresholds", "Written",
+}  # fmt: skip
+"""The names that two classes share; none is added."""
 SLEEPERS = {"time", "asyncio", "anyio", "trio"}
 
 
@@ -83,6 +92,42 @@ def sleeps(node: ast.AST) -> bool:
 def test_every_module_says_what_it_promises() -> None:
     silent = [source.name for source in files() if source.text.strip() and not ast.get_docstring(source.tree)]
     assert not silent, f"no docstring: {silent}"
+
+
+def test_a_function_has_at_most_60_lines() -> None:
+    long = [
+        f"{source.name}: {function.name}"
+        for source in files()
+        for function in functions(source.tree)
+        if (function.end_lineno or 0) - function.lineno >= LONGEST_FUNCTION
+    ]
+    assert not set(long) - LONGER, f"more than {LONGEST_FUNCTION} lines; split by subject: {set(long) - LONGER}"
+
+
+def test_a_module_has_at_most_600_lines() -> None:
+    large = [source.name for source in files() if source.text.count("\n") > LARGEST_MODULE]
+    assert not large, f"more than {LARGEST_MODULE} lines; split by subject: {large}"
+
+
+def test_a_function_takes_at_most_8_positional_parameters() -> None:
+    # Those of a command are its options, and given by name.
+    many = [
+        source.at(function)
+        for source in files()
+        for function in functions(source.tree)
+        if len(function.args.args) > MOST_POSITIONAL and not function.decorator_list
+    ]
+    assert not many, f"more than {MOST_POSITIONAL} parameters by position: {many}"
+
+
+def test_no_two_classes_have_the_same_name() -> None:
+    places = defaultdict(list)
+    for source in files():
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(source.at(node))
+    twice = {name: found for name, found in places.items() if len(found) > 1 and name not in NAMED_TWICE}
+    assert not twice, f"give one of them another name: {twice}"
 
 
 def test_every_verb_of_the_application_is_documented() -> None:

@@ -352,6 +352,7 @@ QUICK = settings(
 LONG = settings(QUICK, max_examples=max(20, int(400 * DOSE)), stateful_step_count=50)
 
 
+@pytest.mark.once
 class TestTeam(Team.TestCase):  # type: ignore[misc]
     """A small dose with every run of the suite."""
 
@@ -359,6 +360,7 @@ class TestTeam(Team.TestCase):  # type: ignore[misc]
 
 
 @pytest.mark.storm
+@pytest.mark.once
 class TestTeamAtLength(Team.TestCase):  # type: ignore[misc]
     """A large one for storms."""
 

@@ -294,7 +294,7 @@ class QueueMachine(RuleBasedStateMachine):
                 self.team.release(found.id, by="ada")
 
 
-TestQueueMachine = QueueMachine.TestCase
+TestQueueMachine = pytest.mark.once(QueueMachine.TestCase)
 TestQueueMachine.settings = settings(
     max_examples=15, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )

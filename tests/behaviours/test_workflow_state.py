@@ -368,7 +368,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert self.place.load().as_dict() == self.truth
 
 
-TestStoreMachine = StoreMachine.TestCase
+TestStoreMachine = pytest.mark.once(StoreMachine.TestCase)
 TestStoreMachine.settings = settings(
     max_examples=15, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
 )

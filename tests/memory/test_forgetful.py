@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -157,6 +158,10 @@ def test_what_the_program_said_last_is_told_when_it_dies(place: Place) -> None:
     said = Forgetful(McpConnection("Forgetful", command=["sh", "-c", "echo no such model >&2; exit 3"]))
     with pytest.raises(MemoryUnavailable, match="no such model"):
         said.remember(decided("a", "b"))
+    later = " ".join(shlex.quote(word) for word in place.command(DIE_AT="create_memory"))
+    dying = Forgetful(McpConnection("Forgetful", command=["sh", "-c", f"{later}; exec >&-; sleep 0.3; echo full >&2"]))
+    with pytest.raises(MemoryUnavailable, match="full"):
+        dying.remember(decided("a", "b"))
     gone = Forgetful(McpConnection("Forgetful", command=["/nonexistent/program"]))
     with pytest.raises(MemoryUnavailable, match="No such file"):
         gone.remember(decided("a", "b"))

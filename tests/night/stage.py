@@ -47,7 +47,7 @@ class Night:
         }  # fmt: skip
         self.before, self.around = self.repository.untouchable(), {*os.listdir(path), "run.log"}
         self.orphans: set[int] = set()
-        """What was left when the runner was killed, and did not end by itself at once."""
+        """The other processes of the night when the runner was killed."""
         self._connected = interlock.connect(str(self.home))
 
     def __enter__(self) -> Night:
@@ -107,10 +107,11 @@ class Night:
         try:
             until(lambda: ready() or runner.poll() is not None, patience)
             assert runner.poll() is None, self.told()
-            assert self.alive() >= {runner.pid}
+            alive = self.alive()
+            assert alive >= {runner.pid}
             runner.send_signal(signal.SIGKILL)
             assert runner.wait() == -signal.SIGKILL
-            self.orphans = self.alive()
+            self.orphans = alive - {runner.pid}
         finally:
             runner.kill()
             runner.wait()

@@ -28,6 +28,8 @@ START_SECONDS = 60.0
 CLOSE_SECONDS = 10.0
 """The SDK ends a program that does not end by itself after two seconds, and kills it after two more."""
 OURS = "INTERLOCK_"
+LAST_WORDS_SECONDS = 2.0
+"""How long a connection that ended waits for the end of what its program wrote to stderr."""
 SAID = 5  # last lines of the program's stderr that an error shows
 LARGEST = 4_000_000
 """Characters of an answer that are read."""
@@ -110,6 +112,7 @@ class _Life:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._said: deque[str] = deque(maxlen=SAID)
+        self._listener: threading.Thread | None = None
         self._thread = threading.Thread(target=self._run, name=f"memory-{server.name}", daemon=True)
         self._thread.start()
 
@@ -181,7 +184,9 @@ class _Life:
         from mcp import StdioServerParameters, stdio_client
 
         reading, writing = os.pipe()
-        threading.Thread(target=self._listen, args=(reading,), name=f"memory-{server.name}-said", daemon=True).start()
+        name = f"memory-{server.name}-said"
+        self._listener = threading.Thread(target=self._listen, args=(reading,), name=name, daemon=True)
+        self._listener.start()
         environment = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
         parameters = StdioServerParameters(
             command=server._command[0], args=server._command[1:], env=environment, cwd=server._directory
@@ -198,6 +203,9 @@ class _Life:
                     self._said.append(line.strip()[:300])
 
     def _words(self) -> str:
+        # Standard output and standard error end in any order: what explains the end of the one may be in the other yet.
+        if self._listener is not None:
+            self._listener.join(LAST_WORDS_SECONDS)
         return f" (it said: {self._said[-1]})" if self._said else ""
 
 
